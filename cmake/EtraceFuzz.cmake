@@ -1,0 +1,15 @@
+# fuzz/*.cpp -> build/fuzz/fuzz/<name>, libFuzzer programs. Each defines LLVMFuzzerTestOneInput.
+function(etrace_add_fuzzers)
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/fuzz/*.cpp")
+  add_custom_target(fuzzers)
+  foreach(source IN LISTS sources)
+    get_filename_component(name "${source}" NAME_WE)
+    add_executable(fuzz_${name} "${source}")
+    target_include_directories(fuzz_${name} PRIVATE "${PROJECT_SOURCE_DIR}/src")
+    target_link_libraries(fuzz_${name} PRIVATE etrace::etrace etrace_flags etrace_test_warnings)
+    target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    set_target_properties(fuzz_${name} PROPERTIES
+      OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fuzz")
+    add_dependencies(fuzzers fuzz_${name})
+  endforeach()
+endfunction()

@@ -1,0 +1,20 @@
+# cmake --install: library, public headers, program, and what find_package(etrace) needs.
+include(CMakePackageConfigHelpers)
+
+function(etrace_install)
+  set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/etrace")
+  install(TARGETS etrace EXPORT etraceTargets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  if(TARGET etrace_cli)
+    install(TARGETS etrace_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
+  install(EXPORT etraceTargets NAMESPACE etrace:: DESTINATION ${config_dir})
+  configure_package_config_file(cmake/etraceConfig.cmake.in "${PROJECT_BINARY_DIR}/etraceConfig.cmake"
+    INSTALL_DESTINATION ${config_dir})
+  write_basic_package_version_file("${PROJECT_BINARY_DIR}/etraceConfigVersion.cmake"
+    COMPATIBILITY SameMinorVersion)
+  install(FILES "${PROJECT_BINARY_DIR}/etraceConfig.cmake" "${PROJECT_BINARY_DIR}/etraceConfigVersion.cmake"
+    DESTINATION ${config_dir})
+  install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION ${CMAKE_INSTALL_DOCDIR})
+endfunction()

@@ -1,0 +1,162 @@
+# Tests. Every function finds its files by glob, so a new test, example or reference case is only a file:
+#   tests/<folder>/**_test.cpp       one gtest program per folder, label <folder>
+#   tests/<folder>/**_slow_test.cpp  a second program, labels <folder> and slow
+#   tests/support/*.{h,cpp}          helpers, "support/x.h" from any test
+#   tests/tools/*_test.py            tests of tools/, label tools
+#   tests/reference/*.json           cases for `etrace check`, label reference
+#   examples/*.cpp                   one program each, label example
+include_guard()
+include(GoogleTest)
+
+# What tests, examples and benchmarks share. Tests may look into src/; examples may not.
+function(etrace_setup_test_target target)
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
+  target_link_libraries(${target} PRIVATE
+    etrace::etrace etrace_flags etrace_test_warnings nlohmann_json::nlohmann_json fmt::fmt Threads::Threads)
+  target_compile_definitions(${target} PRIVATE
+    ETRACE_REFERENCE_DIR="${PROJECT_SOURCE_DIR}/tests/reference"
+    ETRACE_TEST_DIR="${PROJECT_SOURCE_DIR}/tests"
+    $<$<TARGET_EXISTS:etrace_cli>:ETRACE_CLI="$<TARGET_FILE:etrace_cli>">)
+endfunction()
+
+function(etrace_add_test_program name labels sources)
+  add_executable(${name} ${sources})
+  etrace_setup_test_target(${name})
+  target_link_libraries(${name} PRIVATE GTest::gtest_main GTest::gmock rapidcheck rapidcheck_gtest)
+  if(TARGET etrace_test_support)
+    target_link_libraries(${name} PRIVATE etrace_test_support)
+  endif()
+  if(TARGET etrace_cli)
+    add_dependencies(${name} etrace_cli)
+  endif()
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  list(GET labels 0 folder)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${folder}/"
+    DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${folder}" TIMEOUT 300)
+  # gtest_discover_tests takes one label; a list of them is set by a script that CTest reads after it.
+  set(script "${PROJECT_BINARY_DIR}/tests/${name}_labels.cmake")
+  file(CONFIGURE OUTPUT "${script}" @ONLY CONTENT [[
+if(@name@_TESTS)
+  set_tests_properties(${@name@_TESTS} PROPERTIES LABELS "@labels@")
+endif()
+]])
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${script}")
+endfunction()
+
+function(etrace_add_tests)
+  foreach(dependency GTest rapidcheck)
+    find_package(${dependency} CONFIG QUIET)
+    if(NOT ${dependency}_FOUND)
+      message(FATAL_ERROR "${dependency} is not installed; run ./dev setup, or set ETRACE_BUILD_TESTS=OFF")
+    endif()
+  endforeach()
+
+  file(GLOB_RECURSE support CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/support/*.cpp")
+  if(support)
+    add_library(etrace_test_support STATIC ${support})
+    etrace_setup_test_target(etrace_test_support)
+    target_link_libraries(etrace_test_support PRIVATE GTest::gtest GTest::gmock rapidcheck)
+  endif()
+
+  file(GLOB_RECURSE files RELATIVE "${PROJECT_SOURCE_DIR}/tests" CONFIGURE_DEPENDS
+    "${PROJECT_SOURCE_DIR}/tests/*_test.cpp")
+  set(folders "")
+  foreach(file IN LISTS files)
+    if(NOT file MATCHES "^([^/]+)/")
+      message(FATAL_ERROR "tests/${file}: tests live in tests/<folder>/; move it")
+    endif()
+    set(folder "${CMAKE_MATCH_1}")
+    list(APPEND folders ${folder})
+    if(file MATCHES "_slow_test\\.cpp$")
+      list(APPEND slow_${folder} "${PROJECT_SOURCE_DIR}/tests/${file}")
+    else()
+      list(APPEND fast_${folder} "${PROJECT_SOURCE_DIR}/tests/${file}")
+    endif()
+  endforeach()
+  list(REMOVE_DUPLICATES folders)
+  foreach(folder IN LISTS folders)
+    if(fast_${folder})
+      etrace_add_test_program(etrace_test_${folder} "${folder}" "${fast_${folder}}")
+    endif()
+    if(slow_${folder})
+      etrace_add_test_program(etrace_test_${folder}_slow "${folder};slow" "${slow_${folder}}")
+    endif()
+  endforeach()
+endfunction()
+
+# The scripts in tools/, and the layer check itself as a test.
+function(etrace_add_tool_tests)
+  list(JOIN ETRACE_LAYERS "," layers)
+  add_test(NAME tools/check_layers
+    COMMAND "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tools/check_layers.py"
+            --root "${PROJECT_SOURCE_DIR}" --expect-layers "${layers}")
+  set_tests_properties(tools/check_layers PROPERTIES LABELS tools)
+  file(GLOB scripts CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/tools/*_test.py")
+  foreach(script IN LISTS scripts)
+    get_filename_component(name "${script}" NAME_WE)
+    add_test(NAME tools/${name} COMMAND "${Python3_EXECUTABLE}" -B "${script}")
+    set_tests_properties(tools/${name} PROPERTIES LABELS tools TIMEOUT 120
+      ENVIRONMENT "CXX=${CMAKE_CXX_COMPILER}")
+  endforeach()
+endfunction()
+
+# `etrace check` over every reference case, per stage.
+function(etrace_add_reference_tests)
+  file(GLOB cases CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/reference/*.json")
+  if(NOT TARGET etrace_cli OR NOT cases)
+    return()
+  endif()
+  foreach(stage forward bptt)
+    add_test(NAME reference/${stage} COMMAND etrace_cli check --stage ${stage} ${cases})
+    set_tests_properties(reference/${stage} PROPERTIES LABELS reference TIMEOUT 600)
+  endforeach()
+endfunction()
+
+# A project of its own that finds an installed etrace, builds against it and runs.
+function(etrace_add_install_test)
+  set(flags "")
+  if(ETRACE_SANITIZE)
+    set(flags "-fsanitize=${ETRACE_SANITIZE}")
+  endif()
+  add_test(NAME install/find_package
+    COMMAND "${CMAKE_COMMAND}" -DBUILD_DIR=${PROJECT_BINARY_DIR}
+            -DWORK_DIR=${PROJECT_BINARY_DIR}/tests/install -DGENERATOR=${CMAKE_GENERATOR}
+            -DCXX=${CMAKE_CXX_COMPILER} -DLAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER} -DFLAGS=${flags}
+            -DVERSION=${PROJECT_VERSION}
+            -P "${PROJECT_SOURCE_DIR}/tests/install/run.cmake")
+  set_tests_properties(install/find_package PROPERTIES LABELS install TIMEOUT 120)
+endfunction()
+
+# The C++ and console blocks of README.md, compiled and run.
+function(etrace_add_readme_test)
+  set(flags "")
+  if(ETRACE_SANITIZE)
+    set(flags "--flag=-fsanitize=${ETRACE_SANITIZE}")
+  endif()
+  add_test(NAME doc/readme
+    COMMAND "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tools/check_readme.py"
+            --readme "${PROJECT_SOURCE_DIR}/README.md" --work "${PROJECT_BINARY_DIR}/tests/readme"
+            --cxx "${CMAKE_CXX_COMPILER}" --include "${PROJECT_SOURCE_DIR}/include"
+            --include "${PROJECT_BINARY_DIR}/generated/include" --library "$<TARGET_FILE:etrace>" ${flags}
+            "$<$<TARGET_EXISTS:etrace_cli>:--etrace=$<TARGET_FILE:etrace_cli>>"
+    COMMAND_EXPAND_LISTS)
+  set_tests_properties(doc/readme PROPERTIES LABELS doc TIMEOUT 300)
+endfunction()
+
+# An example may state its last line of output in a comment, `// last line: text`; the test compares it.
+function(etrace_add_examples)
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*.cpp")
+  foreach(source IN LISTS sources)
+    get_filename_component(name "${source}" NAME_WE)
+    add_executable(example_${name} "${source}")
+    target_link_libraries(example_${name} PRIVATE etrace::etrace etrace_flags etrace_test_warnings)
+    set_target_properties(example_${name} PROPERTIES
+      OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/examples")
+    if(ETRACE_BUILD_TESTS)
+      add_test(NAME example/${name}
+        COMMAND "${CMAKE_COMMAND}" -DPROGRAM=$<TARGET_FILE:example_${name}> -DSOURCE=${source}
+                -P "${PROJECT_SOURCE_DIR}/cmake/RunExample.cmake")
+      set_tests_properties(example/${name} PROPERTIES LABELS example TIMEOUT 300)
+    endif()
+  endforeach()
+endfunction()

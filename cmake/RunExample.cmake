@@ -1,0 +1,15 @@
+# Runs PROGRAM; fails unless it exits with 0 and ends with the line that SOURCE promises, if it promises one.
+execute_process(COMMAND "${PROGRAM}" OUTPUT_VARIABLE output ERROR_VARIABLE errors RESULT_VARIABLE code
+                OUTPUT_STRIP_TRAILING_WHITESPACE)
+message("${output}\n${errors}")
+if(NOT code STREQUAL "0")
+  message(FATAL_ERROR "${PROGRAM} ended with ${code}")
+endif()
+file(STRINGS "${SOURCE}" promise LIMIT_COUNT 1 REGEX "^// last line: ")
+if(promise)
+  string(REGEX REPLACE "^// last line: *" "" promise "${promise}")
+  string(REGEX REPLACE "^.*\n" "" last "${output}")
+  if(NOT last STREQUAL promise)
+    message(FATAL_ERROR "last line\n  is       ${last}\n  expected ${promise}")
+  endif()
+endif()

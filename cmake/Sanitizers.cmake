@@ -1,0 +1,12 @@
+# ETRACE_SANITIZE=address,undefined (or thread) instruments everything that is built here.
+if(ETRACE_SANITIZE)
+  add_compile_options(-fsanitize=${ETRACE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${ETRACE_SANITIZE})
+endif()
+if(ETRACE_BUILD_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "ETRACE_BUILD_FUZZ needs clang (libFuzzer); use the preset: cmake --preset fuzz")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
+  add_link_options(-fsanitize=fuzzer-no-link)
+endif()

@@ -1,0 +1,123 @@
+// Eligibility-trace operators (ETP): ordinary differentiable, batchable primitives that the compiler recognises by
+// identity. A parameter takes part in online learning iff one of these consumes it.
+//
+// An operator's author supplies the forward function (`lower` of its row), the layout of its trainable operands, and the
+// anchor map: which output position each trace slot belongs to. Everything else follows (etrace/trace_rules.h).
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "etrace/array.h"
+#include "etrace/primitive.h"
+
+namespace etrace {
+
+struct Trainable {
+  std::string key;      // "weight", "bias", "lora_a" …
+  std::size_t operand;  // its position among the equation's operands
+};
+
+// Trace slots of one trainable, for one sample (no batch axis, no state axis), and where they land.
+//   dense W[i,o]: slots (I, O), y axis 0 <- slot axis 1        conv K: slots (space…, kernel…), y axes <- space, out channel
+//   sparse w[p]:  slots (nnz),  y position <- table col(p)     bias:   slots of y itself
+struct AnchorMap {
+  Shape slots;
+  std::vector<int> y_axes;           // for each axis of y: the slot axis that gives its index
+  std::vector<std::int64_t> table;   // if not empty: slot (flat) -> position of y (flat), in place of y_axes
+  std::vector<int> position_axes;    // slot axes that the parameter does not have; summed when the gradient is formed
+};
+
+struct EtpRules {
+  bool batched = false;             // operands and results carry a leading batch axis
+  bool gradient_enabled = false;    // may lie on the way from another operator's y to a hidden state
+  std::optional<std::size_t> x_operand = 0;     // none: the operator has no data input
+  const Primitive* batched_form = nullptr;      // what vmap over x alone turns it into
+  std::vector<Trainable> (*trainables)(const Params&) = nullptr;
+  AnchorMap (*anchors)(const Params&, std::string_view key, std::span<const Aval> in, const Aval& y) = nullptr;
+  // One-step adjacency of a hidden axis of length n that feeds x and receives y: a[p*n + q] = "p depends on q".
+  // Empty: no statement (all-to-all is assumed).
+  std::vector<bool> (*adjacency)(const Params&, std::int64_t n) = nullptr;
+  // What the factorised rule filters in place of x (embedding: the one-hot of the index).
+  Array (*x_representation)(const Params&, const Array& x, std::span<const Aval> in) = nullptr;
+};
+const EtpRules* etp_rules(const Primitive&);  // null: not an ETP operator
+inline bool is_etp(const Primitive& p) { return etp_rules(p) != nullptr; }
+
+extern const Primitive etp_mm_p, etp_mv_p;          // x, W[, b]; params: has_bias, weight_fn, bias_fn
+extern const Primitive etp_gmm_p, etp_gmv_p;        // x, W[G,K,N][, b[G,N]]
+extern const Primitive etp_emb_p, etp_emb_v_p;      // indices, table; params: weight_fn
+extern const Primitive etp_einsum_p;                // x, W; params: equation, weight_fn
+extern const Primitive etp_elemwise_p;              // w; params: weight_fn
+extern const Primitive etp_conv_p;                  // x, K[, b]; params: see conv below, kernel_fn, bias_fn
+extern const Primitive etp_sp_mm_p, etp_sp_mv_p;    // x, data[, b]; params: sparse_mat, has_bias, weight_fn, bias_fn
+extern const Primitive etp_lora_mm_p, etp_lora_mv_p;  // x, B, A[, b]; params: alpha, has_bias, b_fn, a_fn, bias_fn
+
+// A transform of a weight inside the operator: elementwise or at least shape preserving. Empty: identity.
+using WeightFn = std::function<Array(const Array&)>;
+
+struct MatmulOptions {
+  WeightFn weight_fn, bias_fn;
+};
+// y = x·f(W) + g(b); x [B,I] or [I], W [I,O], b [O]. ValueError names einsum for other ranks.
+Array matmul(const Array& x, const Array& weight, const Array& bias = {}, const MatmulOptions& = {});
+// y[…,g,n] = Σ_k x[…,g,k] f(W)[g,k,n] + h(b)[g,n]; x [B,G,K] or [G,K]
+Array grouped_matmul(const Array& x, const Array& weight, const Array& bias = {}, const MatmulOptions& = {});
+// y = f(w), any shape
+Array element_wise(const Array& weight, const WeightFn& weight_fn = {});
+// y = f(T)[indices]; integer indices [B] or scalar. Negative indices wrap once; out of range gives NaN.
+Array embedding(const Array& indices, const Array& weight, const WeightFn& weight_fn = {});
+// "bi,io->bo": the first letter of x and y is the batch
+Array einsum(std::string_view equation, const Array& x, const Array& weight, const WeightFn& weight_fn = {});
+
+// A fixed sparse pattern of shape (I, O): entry p stands at (row(p), col(p)).
+class SparsePattern {
+ public:
+  static SparsePattern csr(std::int64_t rows, std::int64_t cols, Dims indptr, Dims indices);
+  static SparsePattern csc(std::int64_t rows, std::int64_t cols, Dims indptr, Dims indices);
+  static SparsePattern coo(std::int64_t rows, std::int64_t cols, Dims row, Dims col);
+  static SparsePattern from_attr(const Attr&);  // the file's form; CompilationError if it is malformed
+  Attr to_attr() const;                         // keeps the kind it was made from
+
+  std::int64_t rows() const { return rows_; }
+  std::int64_t cols() const { return cols_; }
+  std::int64_t nnz() const { return static_cast<std::int64_t>(row_.size()); }
+  const Dims& row() const { return row_; }
+  const Dims& col() const { return col_; }
+
+ private:
+  SparsePattern() = default;
+  void validate() const;
+  std::string kind_;
+  std::int64_t rows_ = 0, cols_ = 0;
+  Dims row_, col_;     // one per entry
+  Dims indptr_, indices_;
+};
+// y = x·sparse(f(w)) + g(b)
+Array sparse_matmul(const Array& x, const Array& weight, const SparsePattern&, const Array& bias = {},
+                    const MatmulOptions& = {});
+
+struct LoraOptions {
+  double alpha = 1.0;
+  WeightFn b_fn, a_fn, bias_fn;
+};
+// y = alpha·x·f(B)·g(A) + h(b); B [I,R], A [R,O]
+Array lora_matmul(const Array& x, const Array& b, const Array& a, const Array& bias = {}, const LoraOptions& = {});
+
+struct EtpConvOptions {
+  Dims strides;                  // one per spatial axis; required for more than one
+  std::string padding = "SAME";  // "SAME", "VALID", or explicit pairs below
+  std::vector<std::pair<std::int64_t, std::int64_t>> explicit_padding;
+  Dims lhs_dilation, rhs_dilation;
+  std::int64_t feature_group_count = 1, batch_group_count = 1;
+  std::vector<std::string> layout;  // {"NHWC", "HWIO", "NHWC"}; empty: batch, channel, space / out, in, space
+  WeightFn kernel_fn, bias_fn;
+};
+// Cross-correlation, always batched; a rank-1 bias stands on the channel axis, others must broadcast as given.
+Array conv(const Array& x, const Array& kernel, const Array& bias = {}, const EtpConvOptions& = {});
+
+}  // namespace etrace

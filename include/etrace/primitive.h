@@ -1,0 +1,117 @@
+// A primitive is one table row: every rule of an operation stands in one file, beside its name.
+// A null slot means that the operation has no such rule; where `lower` is given, the missing rules follow from it.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "etrace/array.h"
+#include "etrace/ir.h"
+
+namespace etrace {
+
+// Kernels -----------------------------------------------------------------------------------------------------------
+struct KernelArgs {
+  const void* const* in;   // one per operand, row-major
+  void* const* out;        // one per result
+  void* scratch;           // Kernel::scratch_bytes, 64-byte aligned
+};
+struct Kernel {
+  std::function<void(const KernelArgs&)> run;  // everything is decided when it is made: a call allocates nothing
+  std::size_t scratch_bytes = 0;
+  bool in_place = false;  // result 0 may occupy the storage of any operand of the same size
+};
+struct KernelRequest {
+  const Params& params;
+  std::span<const Aval> in, out;
+  const Aval& x(std::size_t i) const { return in[i]; }
+  const Aval& y(std::size_t i = 0) const { return out[i]; }
+};
+
+// Rules -------------------------------------------------------------------------------------------------------------
+// In every rule an Array that is not `defined()` is a symbolic zero (tangents, cotangents) or, in `transpose`, an
+// operand whose value is not known because the operation is linear in it.
+struct EtpRules;  // etrace/etp.h
+struct ValuesAndTangents {
+  Arrays y, dy;
+};
+struct PrimitiveSpec {
+  std::string_view name;
+  std::string_view doc;  // one line: the formula
+
+  // Types of the results. CompilationError or ValueError/TypeError for operands that do not fit. Required.
+  Avals (*abstract)(const Params&, std::span<const Aval> in) = nullptr;
+
+  // Evaluation by native code.
+  Kernel (*kernel)(const KernelRequest&) = nullptr;
+
+  // The same function in terms of other primitives: gives kernel, jvp and batch where these are null.
+  Arrays (*lower)(const Params&, ArraySpan x) = nullptr;
+
+  // dy = J(x)·dx, given x and y = f(x); only called with at least one defined dx. Results may be symbolic zeros.
+  Arrays (*jvp)(const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) = nullptr;
+
+  // Cotangents of the undefined operands, given those of the results (at least one defined). One entry per operand,
+  // undefined for operands with a value. `in` are the operands' types.
+  Arrays (*transpose)(const Params&, ArraySpan ct, ArraySpan x, std::span<const Aval> in) = nullptr;
+
+  // The operation mapped over a leading axis of size n: operand i carries it iff batched[i] (at least one does).
+  // Every result carries it.
+  Arrays (*batch)(const Params&, ArraySpan x, const std::vector<bool>& batched, std::int64_t n) = nullptr;
+
+  // For operations with bodies, in place of `jvp`: values and tangents together.
+  ValuesAndTangents (*jvp_joint)(const Params&, ArraySpan x, ArraySpan dx) = nullptr;
+  // The same for reverse mode: x are known now, dx only later; dy may use dx in linear operations only.
+  ValuesAndTangents (*linearize)(const Params&, ArraySpan x, ArraySpan dx) = nullptr;
+
+  // For operations with bodies: the same equation without what only unused results need. The results left are a
+  // superset of the used ones.
+  Eqn (*prune)(const Eqn&, const std::vector<bool>& used) = nullptr;
+
+  // Set iff the operation can own a trainable weight that is learned online.
+  const EtpRules* etp = nullptr;
+
+  // Samples for the generic test suite: example operands with parameters. Required (enforced by the suite).
+  struct Sample {
+    Arrays operands;
+    Params params;
+    bool differentiable = true;  // false: skip the derivative tests at this point (kinks, integers)
+  };
+  std::vector<Sample> (*samples)(std::uint64_t seed) = nullptr;
+};
+
+// Pinned: its address is its identity. Rows link themselves into primitives() while the program starts.
+class Primitive {
+ public:
+  explicit Primitive(PrimitiveSpec spec);
+  Primitive(const Primitive&) = delete;
+  Primitive& operator=(const Primitive&) = delete;
+
+  const PrimitiveSpec spec;
+  std::string_view name() const { return spec.name; }
+};
+
+std::vector<const Primitive*> primitives();  // sorted by name
+const Primitive* find_primitive(std::string_view name);  // null if unknown: used by readers only
+
+// The one primitive that recording itself writes: arrays of one value enter a program as a broadcast literal.
+extern const Primitive broadcast_in_dim_p;
+
+// The only interception point. All operands concrete: runs now. A tracer among them: recorded by the innermost
+// recorder; arrays of enclosing recordings are captured. TypeError for an undefined operand.
+// (Not called `bind`: argument-dependent lookup would prefer std::bind for vectors and spans of arrays.)
+Arrays bind_primitive(const Primitive&, ArraySpan in, const Params& params = {});
+Arrays bind_primitive(const Primitive&, std::initializer_list<Array> in, const Params& params = {});
+// The same for an operation with one result.
+inline Array bind1(const Primitive& p, std::initializer_list<Array> in, const Params& params = {}) {
+  return bind_primitive(p, in, params)[0];
+}
+
+// Types of the results; adds the primitive's name to the error of a failing rule.
+Avals abstract_eval(const Primitive&, const Params&, std::span<const Aval> in);
+
+}  // namespace etrace

@@ -1,0 +1,82 @@
+// A dense, row-major, immutable block of numbers. Copies share the data.
+#pragma once
+
+#include <cstring>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "etrace/aval.h"
+
+namespace etrace {
+
+template <class T>
+constexpr Dtype dtype_of() {
+  if constexpr (std::is_same_v<T, bool>) return Dtype::Bool;
+  else if constexpr (std::is_same_v<T, std::int32_t>) return Dtype::I32;
+  else if constexpr (std::is_same_v<T, std::int64_t>) return Dtype::I64;
+  else if constexpr (std::is_same_v<T, std::uint32_t>) return Dtype::U32;
+  else if constexpr (std::is_same_v<T, float>) return Dtype::F32;
+  else {
+    static_assert(std::is_same_v<T, double>, "not an element type");
+    return Dtype::F64;
+  }
+}
+
+// One number of any element type. Floats of every width are held as double, integers as int64.
+using Scalar = std::variant<bool, std::int64_t, double>;
+double to_double(const Scalar&);
+std::int64_t to_int(const Scalar&);
+
+class Tensor {
+ public:
+  Tensor() = default;
+
+  static Tensor zeros(const Aval&);
+  static Tensor full(const Aval&, const Scalar&);
+  static Tensor copy_of(const Aval&, const void* bytes);  // copies aval.bytes()
+  // Storage to be filled once by its creator, before anyone else holds a copy.
+  static Tensor uninitialized(const Aval&);
+  std::byte* writable() { return data_.get(); }
+
+  template <class T>
+  static Tensor of(std::span<const T> values, const Shape& shape) {
+    return copy_of({dtype_of<T>(), checked(shape, values.size())}, values.data());
+  }
+  template <class T>
+  static Tensor of(const std::vector<T>& values, const Shape& shape) {
+    return of(std::span<const T>(values), shape);
+  }
+
+  bool defined() const { return data_ != nullptr; }
+  const Aval& aval() const { return aval_; }
+  const Shape& shape() const { return aval_.shape; }
+  Dtype dtype() const { return aval_.dtype; }
+  std::int64_t size() const { return aval_.shape.size(); }
+  const std::byte* bytes() const { return data_.get(); }
+
+  template <class T>
+  std::span<const T> data() const {  // TypeError if T is not the element type
+    require(dtype_of<T>());
+    return {reinterpret_cast<const T*>(data_.get()), static_cast<std::size_t>(size())};
+  }
+  Scalar at(std::int64_t flat_index) const;  // any element type, widened
+  std::vector<double> to_doubles() const;    // every element, widened
+
+  // Same type, shape and bits (so NaN equals itself).
+  friend bool operator==(const Tensor& a, const Tensor& b) {
+    return a.aval_ == b.aval_ && (a.data_ == b.data_ || std::memcmp(a.bytes(), b.bytes(), a.aval_.bytes()) == 0);
+  }
+
+ private:
+  static Shape checked(const Shape&, std::size_t count);  // ValueError if the count disagrees
+  void require(Dtype) const;
+
+  Aval aval_;
+  std::shared_ptr<std::byte[]> data_;  // 64-byte aligned
+};
+using Tensors = std::vector<Tensor>;
+
+}  // namespace etrace

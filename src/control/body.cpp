@@ -1,0 +1,119 @@
+#include "control/body.h"
+
+#include <unordered_set>
+
+#include "etrace/error.h"
+
+namespace etrace {
+
+Body trace_body(std::span<const Aval> args, const Function& f) {
+  Recording r = record(args, f);
+  Body body{{std::move(r.jaxpr), {}}, std::move(r.captured)};
+  Jaxpr& j = body.program.jaxpr;
+  j.invars.insert(j.invars.begin(), j.constvars.begin(), j.constvars.end());
+  j.constvars.clear();
+  return body;
+}
+
+ClosedJaxpr reorder_inputs(ClosedJaxpr closed, const std::vector<std::size_t>& order) {
+  ETRACE_CHECK(order.size() == closed.jaxpr.invars.size());
+  std::vector<Var> vars;
+  for (const std::size_t i : order) vars.push_back(closed.jaxpr.invars[i]);
+  closed.jaxpr.invars = std::move(vars);
+  return closed;
+}
+
+ClosedJaxpr select_outputs(ClosedJaxpr closed, const std::vector<std::size_t>& order) {
+  std::vector<Atom> outs;
+  for (const std::size_t i : order) outs.push_back(closed.jaxpr.outs[i]);
+  closed.jaxpr.outs = std::move(outs);
+  return closed;
+}
+
+ClosedJaxpr insert_unused_inputs(ClosedJaxpr closed, std::size_t at, std::span<const Aval> avals) {
+  std::vector<Var> vars;
+  for (const Aval& a : avals) vars.push_back(fresh_var(a));
+  auto& invars = closed.jaxpr.invars;
+  invars.insert(invars.begin() + static_cast<std::ptrdiff_t>(at), vars.begin(), vars.end());
+  return closed;
+}
+
+Mask inputs_read(const ClosedJaxpr& closed, const Mask& outputs) {
+  std::unordered_set<std::uint64_t> live;
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    if (const Var* v = as_var(closed.jaxpr.outs[i]); v != nullptr && outputs[i]) live.insert(v->id);
+  for (std::size_t i = closed.jaxpr.eqns.size(); i-- > 0;) {
+    const Eqn& eqn = closed.jaxpr.eqns[i];
+    bool used = false;
+    for (const Var& v : eqn.out) used = used || live.contains(v.id);
+    if (!used) continue;
+    for (const Atom& a : eqn.in)
+      if (const Var* v = as_var(a)) live.insert(v->id);
+  }
+  Mask read;
+  for (const Var& v : closed.jaxpr.invars) read.push_back(live.contains(v.id));
+  return read;
+}
+
+Mask outputs_reached(const ClosedJaxpr& closed, const Mask& inputs) {
+  std::unordered_set<std::uint64_t> reached;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i]) reached.insert(closed.jaxpr.invars[i].id);
+  for (const Eqn& eqn : closed.jaxpr.eqns)
+    for (const Atom& a : eqn.in)
+      if (const Var* v = as_var(a); v != nullptr && reached.contains(v->id)) {
+        for (const Var& o : eqn.out) reached.insert(o.id);
+        break;
+      }
+  Mask out;
+  for (const Atom& a : closed.jaxpr.outs) out.push_back(as_var(a) != nullptr && reached.contains(as_var(a)->id));
+  return out;
+}
+
+std::vector<std::size_t> positions(const Mask& mask, std::size_t offset) {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < mask.size(); ++i)
+    if (mask[i]) out.push_back(i + offset);
+  return out;
+}
+
+Arrays join(std::initializer_list<ArraySpan> parts) {
+  Arrays out;
+  for (const ArraySpan& p : parts) out.insert(out.end(), p.begin(), p.end());
+  return out;
+}
+
+Mask join(std::initializer_list<Mask> parts) {
+  Mask out;
+  for (const Mask& p : parts) out.insert(out.end(), p.begin(), p.end());
+  return out;
+}
+
+Mask part(const Mask& mask, std::size_t begin, std::size_t count) {
+  const auto first = mask.begin() + static_cast<std::ptrdiff_t>(begin);
+  return {first, first + static_cast<std::ptrdiff_t>(count)};
+}
+
+Mask operator|(const Mask& a, const Mask& b) {
+  Mask out(a);
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = out[i] || b[i];
+  return out;
+}
+
+void require_types(std::string_view op, std::string_view what, const Avals& found, const Avals& expected) {
+  if (found.size() != expected.size())
+    throw CompilationError(std::string(op), std::string(what) + ": found " + std::to_string(found.size()) +
+                                                " values, expected " + std::to_string(expected.size()));
+  for (std::size_t i = 0; i < found.size(); ++i)
+    if (found[i] != expected[i])
+      throw CompilationError(std::string(op), std::string(what) + " " + std::to_string(i) + ": found " +
+                                                  to_string(found[i]) + ", expected " + to_string(expected[i]));
+}
+
+std::shared_ptr<const Executable> compile_body(const JaxprPtr& body) { return std::make_shared<Executable>(*body); }
+
+Kernel call_kernel(const JaxprPtr& body) {
+  return {.run = [exe = compile_body(body)](const KernelArgs& args) { exe->run(args.in, args.out); }};
+}
+
+}  // namespace etrace

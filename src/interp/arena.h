@@ -1,0 +1,75 @@
+// Where intermediate values live: one aligned block, planned before anything runs.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <new>
+
+#include "etrace/error.h"
+
+namespace etrace {
+
+inline constexpr std::size_t kArenaAlignment = 64;
+
+class AlignedBuffer {
+ public:
+  AlignedBuffer() = default;
+  explicit AlignedBuffer(std::size_t bytes)
+      : size_(bytes), data_(static_cast<std::byte*>(::operator new[](bytes == 0 ? kArenaAlignment : bytes,
+                                                                     std::align_val_t{kArenaAlignment}))) {}
+  std::byte* data() const { return data_.get(); }
+  std::size_t size() const { return size_; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{kArenaAlignment}); }
+  };
+  std::size_t size_ = 0;
+  std::unique_ptr<std::byte[], Free> data_;
+};
+
+// Hands out offsets; freed ranges are reused, the smallest that fits first. Deterministic.
+class ArenaPlanner {
+ public:
+  std::size_t take(std::size_t bytes) {
+    const std::size_t need = rounded(bytes);
+    auto best = free_.end();
+    for (auto it = free_.begin(); it != free_.end(); ++it)
+      if (it->second >= need && (best == free_.end() || it->second < best->second)) best = it;
+    if (best == free_.end()) return grow(need);
+    const auto [offset, size] = *best;
+    free_.erase(best);
+    if (size > need) free_.emplace(offset + need, size - need);
+    return offset;
+  }
+
+  void give(std::size_t offset, std::size_t bytes) {
+    auto it = free_.emplace(offset, rounded(bytes)).first;
+    if (auto next = std::next(it); next != free_.end() && it->first + it->second == next->first) {
+      it->second += next->second;
+      free_.erase(next);
+    }
+    if (it == free_.begin()) return;
+    if (auto before = std::prev(it); before->first + before->second == it->first) {
+      before->second += it->second;
+      free_.erase(it);
+    }
+  }
+
+  std::size_t high_water() const { return end_; }
+
+ private:
+  static std::size_t rounded(std::size_t bytes) {
+    return bytes == 0 ? kArenaAlignment : (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+  }
+  std::size_t grow(std::size_t need) {
+    const std::size_t offset = end_;
+    end_ += need;
+    return offset;
+  }
+  std::map<std::size_t, std::size_t> free_;  // offset -> size, never adjacent
+  std::size_t end_ = 0;
+};
+
+}  // namespace etrace

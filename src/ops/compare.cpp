@@ -1,0 +1,27 @@
+// Comparisons of two operands; the result is bool. A NaN is unequal to everything and neither less nor greater.
+#include "ops/elementwise_common.h"
+
+namespace etrace {
+
+using namespace elementwise;
+
+namespace {
+template <const Primitive& P, auto F>
+PrimitiveSpec comparison(PrimitiveSpec row) {
+  row.abstract = to_bool<P, kAny, 2>;
+  row.kernel = map_kernel<kAny, F, 2>;
+  row.jvp = jvp_zero;
+  row.batch = batch<P>;
+  row.samples = flat_samples<kAny, Range{-0.1, 0.1}, Range{-0.1, 0.1}>;
+  return row;
+}
+}  // namespace
+
+const Primitive eq_p{comparison<eq_p, [](auto a, auto b) { return a == b; }>({.name = "eq", .doc = "a = b"})};
+const Primitive ne_p{comparison<ne_p, [](auto a, auto b) { return a != b; }>({.name = "ne", .doc = "a ≠ b"})};
+const Primitive lt_p{comparison<lt_p, [](auto a, auto b) { return a < b; }>({.name = "lt", .doc = "a < b"})};
+const Primitive le_p{comparison<le_p, [](auto a, auto b) { return a <= b; }>({.name = "le", .doc = "a ≤ b"})};
+const Primitive gt_p{comparison<gt_p, [](auto a, auto b) { return b < a; }>({.name = "gt", .doc = "a > b"})};
+const Primitive ge_p{comparison<ge_p, [](auto a, auto b) { return b <= a; }>({.name = "ge", .doc = "a ≥ b"})};
+
+}  // namespace etrace

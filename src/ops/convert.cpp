@@ -1,0 +1,171 @@
+// Changes of the element type, and operations that only matter to transformations.
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "ops/elementwise_common.h"
+#include "runtime/etp_math.h"
+
+namespace etrace {
+
+using namespace elementwise;
+
+namespace {
+
+// The storage types, as their bits.
+struct Half {
+  std::uint16_t bits;
+};
+struct BrainHalf {
+  std::uint16_t bits;
+};
+
+// Floats to integers: towards zero, saturating, NaN to 0. Integers to integers: the low bits.
+template <class To, class From>
+To converted(From x) {
+  if constexpr (std::is_same_v<To, From>) {
+    return x;
+  } else if constexpr (std::is_same_v<From, Half>) {
+    return converted<To>(etp_f16_to_f32(x.bits));
+  } else if constexpr (std::is_same_v<From, BrainHalf>) {
+    return converted<To>(etp_bf16_to_f32(x.bits));
+  } else if constexpr (std::is_same_v<To, Half>) {
+    return {etp_f32_to_f16(static_cast<float>(x))};
+  } else if constexpr (std::is_same_v<To, BrainHalf>) {
+    return {etp_f32_to_bf16(static_cast<float>(x))};
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return x != From{0};
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    // Both limits are powers of two, or zero, and so exact in From.
+    constexpr From kLow = static_cast<From>(std::numeric_limits<To>::min());
+    constexpr From kBeyond = static_cast<From>(std::numeric_limits<To>::max() / 2 + 1) * 2;
+    if (x != x) return To{0};
+    if (x < kLow) return std::numeric_limits<To>::min();
+    return x < kBeyond ? static_cast<To>(x) : std::numeric_limits<To>::max();
+  } else {
+    return static_cast<To>(x);
+  }
+}
+
+template <class Visitor>
+Kernel for_storage(Dtype dtype, Visitor visit) {
+  if (dtype == Dtype::F16) return visit.template operator()<Half>();
+  if (dtype == Dtype::BF16) return visit.template operator()<BrainHalf>();
+  return for_dtype<kAny>(dtype, visit);
+}
+
+Kernel convert_kernel(const KernelRequest& r) {
+  return for_storage(r.x(0).dtype, [&]<class From>() {
+    return for_storage(r.y().dtype, [&]<class To>() {
+      return loop_kernel(r, map_rows<[](From x) { return converted<To>(x); }, From>());
+    });
+  });
+}
+
+// The same bytes.
+Kernel copy_kernel(const KernelRequest& r) {
+  return {.run =
+              [bytes = r.y().bytes()](const KernelArgs& a) {
+                if (bytes != 0 && a.out[0] != a.in[0]) std::memcpy(a.out[0], a.in[0], bytes);
+              },
+          .in_place = true};
+}
+
+template <const Primitive& P>
+Avals unchanged(const Params&, std::span<const Aval> in) {
+  require_arity(P.name(), in, 1);
+  return {in[0]};
+}
+
+// Every type to every type; derivatives where nothing is rounded.
+std::vector<Sample> conversion_samples(std::uint64_t seed) {
+  std::vector<Sample> all;
+  SampleSource source(seed);
+  constexpr std::array kTypes{Dtype::Bool, Dtype::I32, Dtype::I64, Dtype::U32,
+                              Dtype::F16,  Dtype::BF16, Dtype::F32, Dtype::F64};
+  for (const Dtype from : kTypes)
+    for (const Dtype to : kTypes)
+      all.push_back({{source.values({from, {2, 3}}, {-3, 3})}, {{"new_dtype", to}, {"weak_type", false}}, false});
+  for (const Shape& shape : {Shape{}, Shape{3, 0}, Shape{3, 5}})
+    all.push_back({{source.values({Dtype::F64, shape}, {-3, 3})}, {{"new_dtype", Dtype::F64}, {"weak_type", false}}});
+  return all;
+}
+
+template <bool Differentiable>
+std::vector<Sample> copy_samples(std::uint64_t seed) {
+  std::vector<Sample> all = make_samples(seed, kAny, std::array{Range{-3, 3}}, {}, Differentiable);
+  all.push_back({{convert(all[0].operands[0], Dtype::BF16)}, {}, false});
+  return all;
+}
+
+}  // namespace
+
+const Primitive convert_element_type_p{{
+    .name = "convert_element_type",
+    .doc = "y = x as new_dtype; floats to integers truncate and saturate, NaN to 0",
+    .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
+      require_arity("convert_element_type", in, 1);
+      return {{params.dtype("new_dtype"), in[0].shape}};
+    },
+    .kernel = convert_kernel,
+    .jvp = [](const Params& params, ArraySpan, ArraySpan y, ArraySpan dx) -> Arrays {
+      if (!is_floating(y[0].dtype())) return {Array()};
+      return {bind1(convert_element_type_p, {dx[0]}, params)};
+    },
+    .transpose = [](const Params&, ArraySpan ct, ArraySpan, std::span<const Aval> in) -> Arrays {
+      return {convert(ct[0], in[0].dtype)};
+    },
+    .batch = batch<convert_element_type_p>,
+    .samples = conversion_samples,
+}};
+
+const Primitive bitcast_convert_type_p{{
+    .name = "bitcast_convert_type",
+    .doc = "y = the bits of x read as new_dtype, a type of the same width",
+    .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
+      require_arity("bitcast_convert_type", in, 1);
+      const Dtype to = params.dtype("new_dtype");
+      if (size_of(to) != size_of(in[0].dtype) || (to == Dtype::Bool) != (in[0].dtype == Dtype::Bool))
+        throw TypeError("bitcast_convert_type", to_string(in[0]) + " cannot be read as " + std::string(name(to)) +
+                                                    "; the types must have the same width, and bool has one valid bit");
+      return {{to, in[0].shape}};
+    },
+    .kernel = copy_kernel,
+    .jvp = jvp_zero,
+    .batch = batch<bitcast_convert_type_p>,
+    .samples = [](std::uint64_t seed) {
+      std::vector<Sample> all;
+      SampleSource source(seed);
+      auto add_sample = [&](Dtype from, Dtype to, const Shape& shape) {
+        all.push_back({{source.values({from, shape}, {-3, 3})}, {{"new_dtype", to}}, false});
+      };
+      add_sample(Dtype::F32, Dtype::U32, {3, 5});
+      add_sample(Dtype::U32, Dtype::I32, {});
+      add_sample(Dtype::F64, Dtype::I64, {2, 0});
+      add_sample(Dtype::BF16, Dtype::F16, {7});
+      return all;
+    },
+}};
+
+const Primitive stop_gradient_p{{
+    .name = "stop_gradient",
+    .doc = "y = x, a constant to differentiation",
+    .abstract = unchanged<stop_gradient_p>,
+    .kernel = copy_kernel,
+    .jvp = jvp_zero,
+    .batch = batch<stop_gradient_p>,
+    .samples = copy_samples<false>,
+}};
+
+const Primitive copy_p{{
+    .name = "copy",
+    .doc = "y = x",
+    .abstract = unchanged<copy_p>,
+    .kernel = copy_kernel,
+    .jvp = [](const Params&, ArraySpan, ArraySpan, ArraySpan dx) -> Arrays { return {dx[0]}; },
+    .transpose = [](const Params&, ArraySpan ct, ArraySpan, std::span<const Aval>) -> Arrays { return {ct[0]}; },
+    .batch = batch<copy_p>,
+    .samples = copy_samples<true>,
+}};
+
+}  // namespace etrace

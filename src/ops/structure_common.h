@@ -1,0 +1,215 @@
+// What the operations on shapes, indices and axes share: checks with good errors, axis arithmetic, walks over
+// strided boxes, the strided copy, and random operands for samples. Private to ops/.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "etrace/array.h"
+#include "etrace/error.h"
+#include "etrace/primitive.h"
+
+namespace etrace::structure {
+
+using Sample = PrimitiveSpec::Sample;
+using Samples = std::vector<Sample>;
+
+constexpr std::size_t to_index(std::int64_t i) { return static_cast<std::size_t>(i); }
+constexpr std::int64_t to_dim(std::size_t i) { return static_cast<std::int64_t>(i); }
+
+// Errors ----------------------------------------------------------------------------------------------------
+[[noreturn]] void refuse(std::string_view op, const std::string& message);       // ValueError
+[[noreturn]] void refuse_type(std::string_view op, const std::string& message);  // TypeError
+std::string show(std::span<const std::int64_t>);                                 // "[1, -2]"
+void expect_operands(std::string_view op, std::span<const Aval> in, std::size_t count);
+// TypeError unless the kernels compute on this element type (F16 and BF16 are for storage).
+void expect_number(std::string_view op, Dtype, bool allow_bool = false);
+
+// Axes ------------------------------------------------------------------------------------------------------
+std::int64_t normalize_axis(std::string_view op, std::int64_t axis,
+                            std::size_t rank);                                 // negative from the end
+Dims normalize_axes(std::string_view op, const Dims& axes, std::size_t rank);  // distinct, in the order given
+void check_axes(std::string_view op, std::string_view what, std::span<const std::int64_t> axes,
+                std::size_t rank);  // as a primitive wants them: in range, distinct
+Dims axis_range(std::int64_t first, std::int64_t count);
+Dims other_axes(std::size_t rank, std::span<const std::int64_t> axes);  // ascending
+Dims shifted(Dims axes, std::int64_t by = 1);                           // as seen behind a new leading axis
+Dims with_front(std::int64_t first, Dims rest);
+Dims joined(Dims a, const Dims& b);
+Dims inverse_permutation(std::span<const std::int64_t>);
+bool contains(std::span<const std::int64_t>, std::int64_t);
+Dims pick(std::span<const std::int64_t> values, std::span<const std::int64_t> axes);
+// A parameter that is a list of integer lists, each of the given width.
+std::vector<Dims> int_table(std::string_view op, const Params&, std::string_view key, std::size_t width);
+Attr to_attr(const std::vector<Dims>&);
+
+// Batching --------------------------------------------------------------------------------------------------
+Array with_batch_axis(const Array& x, bool batched, std::int64_t n);
+// The bare primitive, except that an array of equal elements stays symbolic.
+Array move_data(const Primitive&, const Array& x, const Params& params);
+
+// Kernels ---------------------------------------------------------------------------------------------------
+// All positions of a box in row-major order, with their offsets in N strided views. Axes are merged where
+// that changes nothing, so that the innermost loop is as long as it can be.
+template <std::size_t N>
+class Box {
+ public:
+  Box() = default;
+  Box(std::span<const std::int64_t> extents, std::array<Dims, N> strides) {
+    for (std::size_t i = 0; i < extents.size(); ++i) {
+      if (extents[i] == 0) empty_ = true;
+      if (extents[i] == 1) continue;
+      bool merge = rank_ > 0;
+      for (std::size_t v = 0; v < N && merge; ++v)
+        merge = axes_[rank_ - 1].stride[v] == strides[v][i] * extents[i];
+      if (!merge) axes_[rank_++].extent = 1;
+      Axis& axis = axes_[rank_ - 1];
+      axis.extent *= extents[i];
+      for (std::size_t v = 0; v < N; ++v) axis.stride[v] = strides[v][i];
+    }
+  }
+
+  struct Axis {
+    std::int64_t extent = 1;
+    std::array<std::int64_t, N> stride{};
+  };
+  std::size_t rank() const { return rank_; }
+  bool empty() const { return empty_; }
+  const Axis& axis(std::size_t i) const { return axes_[i]; }
+  std::int64_t count() const {
+    std::int64_t n = empty_ ? 0 : 1;
+    for (std::size_t i = 0; i < rank_; ++i) n *= axes_[i].extent;
+    return n;
+  }
+  // Takes an axis out; a scalar box gives an axis of extent 1 (and stride 0).
+  Axis pop(std::size_t i) {
+    const Axis out = axes_[i];
+    for (; i + 1 < rank_; ++i) axes_[i] = axes_[i + 1];
+    axes_[--rank_] = Axis{};
+    return out;
+  }
+  Axis pop_back() { return rank_ == 0 ? Axis{} : pop(rank_ - 1); }
+
+  template <class F>  // f(offsets)
+  void for_each(F&& f) const {
+    if (empty_) return;
+    std::array<std::int64_t, N> offset{};
+    std::array<std::int64_t, Shape::kMaxRank> position{};
+    for (;;) {
+      f(offset);
+      std::size_t i = rank_;
+      for (;;) {
+        if (i == 0) return;
+        const Axis& axis = axes_[--i];
+        for (std::size_t v = 0; v < N; ++v) offset[v] += axis.stride[v];
+        if (++position[i] < axis.extent) break;
+        for (std::size_t v = 0; v < N; ++v) offset[v] -= axis.stride[v] * axis.extent;
+        position[i] = 0;
+      }
+    }
+  }
+
+ private:
+  std::array<Axis, Shape::kMaxRank> axes_{};
+  std::size_t rank_ = 0;
+  bool empty_ = false;
+};
+
+// dst[Σ i·dst_stride] = src[Σ i·src_stride] for all i in a box; elements of 1, 2, 4 or 8 bytes. Strides may
+// be 0 or negative in the source; the pointers are those of the position 0.
+class StridedCopy {
+ public:
+  StridedCopy() = default;
+  StridedCopy(std::span<const std::int64_t> extents, const Dims& dst_strides, const Dims& src_strides,
+              std::size_t element_bytes);
+  void operator()(const void* src, void* dst) const { run_(*this, src, dst); }
+  // The same with offsets in elements.
+  void operator()(const void* src, std::int64_t src_offset, void* dst, std::int64_t dst_offset) const {
+    run_(*this, static_cast<const std::byte*>(src) + src_offset * to_dim(bytes_),
+         static_cast<std::byte*>(dst) + dst_offset * to_dim(bytes_));
+  }
+
+ private:
+  template <class Word>
+  static void run(const StridedCopy&, const void* src, void* dst);
+
+  Box<2> outer_;
+  Box<2>::Axis row_, inner_;  // row_ has more than one entry only where tiles pay: a transposition
+  std::size_t bytes_ = 1;
+  void (*run_)(const StridedCopy&, const void*, void*) = nullptr;
+};
+// The whole of one contiguous operand copied into the result under permuted axes.
+StridedCopy permuting_copy(const Shape& from, std::span<const std::int64_t> permutation,
+                           std::size_t element_bytes);
+void fill_elements(void* dst, std::int64_t count, const void* element, std::size_t element_bytes);
+Kernel copy_kernel(std::size_t bytes);  // result 0 = operand 0, byte by byte
+
+// f(std::type_identity<T>{}) for the element types that kernels compute on; Bool is a byte, 0 or 1.
+template <class F>
+decltype(auto) visit_number(Dtype dtype, F&& f) {
+  switch (dtype) {
+    case Dtype::Bool:
+      return f(std::type_identity<std::uint8_t>{});
+    case Dtype::I32:
+      return f(std::type_identity<std::int32_t>{});
+    case Dtype::I64:
+      return f(std::type_identity<std::int64_t>{});
+    case Dtype::U32:
+      return f(std::type_identity<std::uint32_t>{});
+    case Dtype::F32:
+      return f(std::type_identity<float>{});
+    default:
+      ETRACE_CHECK(dtype == Dtype::F64);
+      return f(std::type_identity<double>{});
+  }
+}
+
+template <class F>
+decltype(auto) visit_integer(Dtype dtype, F&& f) {
+  switch (dtype) {
+    case Dtype::I32:
+      return f(std::type_identity<std::int32_t>{});
+    case Dtype::U32:
+      return f(std::type_identity<std::uint32_t>{});
+    default:
+      ETRACE_CHECK(dtype == Dtype::I64);
+      return f(std::type_identity<std::int64_t>{});
+  }
+}
+template <class T>
+constexpr bool is_nan(T v) {
+  if constexpr (std::is_floating_point_v<T>)
+    return v != v;
+  else
+    return false;
+}
+
+// A reader of one index value of an integer type.
+using ReadIndex = std::int64_t (*)(const void* data, std::int64_t i);
+ReadIndex index_reader(Dtype);
+
+// Samples ---------------------------------------------------------------------------------------------------
+// Random operands, the same for the same seed.
+class Source {
+ public:
+  explicit Source(std::uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15ULL + 0x2545F4914F6CDD1DULL) {}
+  std::int64_t integer(std::int64_t low, std::int64_t high);  // both ends included
+  double uniform(double low, double high);
+  Array floats(const Shape&, Dtype = Dtype::F64);    // in ±2
+  Array distinct(const Shape&, Dtype = Dtype::F64);  // no two closer than 0.1: away from ties
+  Array ints(const Shape&, std::int64_t low, std::int64_t high, Dtype = Dtype::I32);
+  Array bools(const Shape&);
+
+ private:
+  std::uint64_t next();
+  Array build(const Shape&, Dtype, const std::function<Scalar(std::int64_t)>& element);
+  std::uint64_t state_;
+};
+
+}  // namespace etrace::structure

@@ -1,0 +1,549 @@
+/* Elementary functions for the interpreter and for emitted C, scalar (etp_exp_f32) and array (etp_vexp_f32).
+ * exp, exp2, expm1, log, log1p, tanh and logistic are our own: no branch, no table, no division where a few
+ * FMAs do, so that a plain loop over them vectorises, and every FMA is spelled out, so that a lane of a vector
+ * and a lone scalar give the same bits (compile with -ffp-contract=off, never with -ffast-math).
+ * The idea throughout: e^x = 2^k e^r, k = round(x / ln 2), |r| <= ln2 / 2, and log x = k ln 2 + log(1 + f).
+ * Start at etp_exp_f32; the f64 functions repeat the f32 ones with longer polynomials. The rest calls libm. */
+#ifndef ETP_MATH_H
+#define ETP_MATH_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* An emitter for another target defines ETP_FN itself (CUDA: static __device__ __forceinline__). gcc leaves
+ * calls in the loop unless inlining is forced, and then does not vectorise. */
+#ifndef ETP_FN
+#define ETP_FN static inline __attribute__((always_inline, unused))
+#endif
+
+/* ---- bits ---- */
+
+ETP_FN uint32_t etp_bits_f32(float x) {
+  uint32_t u;
+  __builtin_memcpy(&u, &x, sizeof u);
+  return u;
+}
+ETP_FN float etp_from_bits_f32(uint32_t u) {
+  float x;
+  __builtin_memcpy(&x, &u, sizeof x);
+  return x;
+}
+ETP_FN uint64_t etp_bits_f64(double x) {
+  uint64_t u;
+  __builtin_memcpy(&u, &x, sizeof u);
+  return u;
+}
+ETP_FN double etp_from_bits_f64(uint64_t u) {
+  double x;
+  __builtin_memcpy(&x, &u, sizeof x);
+  return x;
+}
+
+/* ---- f32: exp and its family ----
+ * Adding 1.5 * 2^23 to a small float rounds it to an integer that then sits in the low bits of the sum, so
+ * k comes out twice at the price of one FMA: as a float (subtract again) and as bits (shift left by 23 to
+ * make 2^k). A bias added to the constant is a bias of that exponent for free. */
+#define ETP_ROUND_F32 12582912.0f
+#define ETP_LOG2E_F32 0x1.715476p+0f
+#define ETP_LN2HI_F32 0x1.62e400p-1f /* 14 bits: k * hi is exact */
+#define ETP_LN2LO_F32 0x1.7f7d1cp-20f
+
+/* r = x - k ln 2 in two exact-enough steps. */
+ETP_FN float etp_reduce_f32(float x, float k) {
+  return __builtin_fmaf(k, -ETP_LN2LO_F32, __builtin_fmaf(k, -ETP_LN2HI_F32, x));
+}
+
+/* e^r on |r| <= ln2 / 2, relative error 2^-27. */
+ETP_FN float etp_exp_poly_f32(float r) {
+  float p = 0x1.6bec02p-10f;
+  p = __builtin_fmaf(p, r, 0x1.1227b0p-7f);
+  p = __builtin_fmaf(p, r, 0x1.555674p-5f);
+  p = __builtin_fmaf(p, r, 0x1.5554b0p-3f);
+  p = __builtin_fmaf(p, r, 0x1.fffffep-2f);
+  p = __builtin_fmaf(p, r, 1.0f);
+  return __builtin_fmaf(p, r, 1.0f);
+}
+
+/* e^r - 1 on |r| <= ln2 / 2, relative error 2^-28.7. In pairs, not by Horner: as many operations, but a
+ * shorter chain of them, and tanh is bound by the length of its chain. */
+ETP_FN float etp_expm1_poly_f32(float r) {
+  float q = r * r;
+  float p0 = __builtin_fmaf(0x1.555554p-3f, r, 0.5f);
+  float p2 = __builtin_fmaf(0x1.11118ap-7f, r, 0x1.5554b0p-5f);
+  float p4 = __builtin_fmaf(0x1.a032c4p-13f, r, 0x1.6d723ep-10f);
+  return __builtin_fmaf(__builtin_fmaf(__builtin_fmaf(p4, q, p2), q, p0), q, r);
+}
+
+/* y * 2^k for kb = ETP_ROUND_F32 + 254 + k, k in [-252, 254]. In two halves, so that overflow goes to inf and
+ * subnormal results are rounded once. */
+ETP_FN float etp_scale_f32(float y, float kb, float k) {
+  float half = __builtin_fmaf(k, 0.5f, ETP_ROUND_F32 + 127.0f);
+  float s1 = etp_from_bits_f32(etp_bits_f32(half) << 23);
+  float s2 = etp_from_bits_f32((etp_bits_f32(kb) - etp_bits_f32(half)) << 23);
+  return y * s1 * s2;
+}
+
+/* The range is cut at both ends at the least cost in vector code: below by a comparison that a NaN fails and
+ * passes unchanged, above on the integer in kb, since a too small k leaves r, e^r and the product too large
+ * and they end in inf by themselves. */
+ETP_FN float etp_cut_f32(float kb, int kmax) {
+  int32_t i = (int32_t)etp_bits_f32(kb), top = 0x4b400000 + 254 + kmax;
+  return etp_from_bits_f32((uint32_t)(i < top ? i : top));
+}
+
+ETP_FN float etp_exp_f32(float x) {
+  float y = x < -104.0f ? -104.0f : x;
+  float kb = etp_cut_f32(__builtin_fmaf(y, ETP_LOG2E_F32, ETP_ROUND_F32 + 254.0f), 150);
+  float k = kb - (ETP_ROUND_F32 + 254.0f);
+  return etp_scale_f32(etp_exp_poly_f32(etp_reduce_f32(y, k)), kb, k);
+}
+
+ETP_FN float etp_exp2_f32(float x) {
+  float y = x < -151.0f ? -151.0f : x;
+  float kb = etp_cut_f32(y + (ETP_ROUND_F32 + 254.0f), 150);
+  float k = kb - (ETP_ROUND_F32 + 254.0f);
+  float r = y - k;
+  float p = 0x1.41fbb6p-13f;
+  p = __builtin_fmaf(p, r, 0x1.5f3e52p-10f);
+  p = __builtin_fmaf(p, r, 0x1.3b2d4cp-7f);
+  p = __builtin_fmaf(p, r, 0x1.c6aee8p-5f);
+  p = __builtin_fmaf(p, r, 0x1.ebfbdcp-3f);
+  p = __builtin_fmaf(p, r, 0x1.62e430p-1f);
+  return etp_scale_f32(__builtin_fmaf(p, r, 1.0f), kb, k);
+}
+
+/* 2^k (1 + p) - 1 = 2^k p + (2^k - 1): exact down to the smallest x, where k = 0 and the second term is 0. */
+ETP_FN float etp_expm1_f32(float x) {
+  float y = x < -18.0f ? -18.0f : x;
+  float kb = etp_cut_f32(__builtin_fmaf(y, ETP_LOG2E_F32, ETP_ROUND_F32 + 254.0f), 128);
+  float k = kb - (ETP_ROUND_F32 + 254.0f);
+  float last = k > 127.0f ? 2.0f : 1.0f; /* 2^128 is no float: its last factor 2 is applied at the end */
+  uint32_t e = etp_bits_f32(kb) - (k > 127.0f ? 128u : 127u);
+  float s = etp_from_bits_f32(e << 23);
+  float p = etp_expm1_poly_f32(etp_reduce_f32(y, k));
+  return __builtin_copysignf(__builtin_fmaf(s, p, s - 1.0f) * last, x); /* copysign: for -0 */
+}
+
+/* a / (c + t) for c + t in [1, 2], where a - c q below is exact (true for both callers: c = 2, a = t and
+ * c = 1, a = t or 1): a quadratic guess of the reciprocal (1 %), a Newton step (1e-4), then the residual of the
+ * quotient against the unrounded c + t (1e-8). Cheaper than a vector division and more accurate. */
+ETP_FN float etp_div12_f32(float a, float c, float t) {
+  float b = c + t;
+  float r = __builtin_fmaf(__builtin_fmaf(32.0f / 99.0f, b, -144.0f / 99.0f), b, 210.0f / 99.0f);
+  r = __builtin_fmaf(r, __builtin_fmaf(-b, r, 1.0f), r);
+  float q = a * r;
+  float rest = __builtin_fmaf(-q, t, __builtin_fmaf(-c, q, a));
+  return __builtin_fmaf(rest, r, q);
+}
+
+/* tanh and logistic come in two parts, an exponential and a quotient, because the array forms run them as
+ * two loops: one chain of 26 operations per element is longer than the processor can overlap.
+ *
+ * With E = e^(-2|x|) - 1 in (-1, 0]: tanh |x| = -E / (2 + E). Good near 0, no overflow. */
+ETP_FN float etp_tanh_e_f32(float x) {
+  float a = __builtin_fabsf(x);
+  float y = -2.0f * (a > 9.5f ? 9.5f : a);
+  float kb = __builtin_fmaf(y, ETP_LOG2E_F32, ETP_ROUND_F32 + 127.0f);
+  float k = kb - (ETP_ROUND_F32 + 127.0f);
+  float s = etp_from_bits_f32(etp_bits_f32(kb) << 23);
+  float r = __builtin_fmaf(k, -0x1.62e430p-1f, y); /* |k| is small here: one step is enough */
+  return __builtin_fmaf(s, etp_expm1_poly_f32(r), s - 1.0f);
+}
+ETP_FN float etp_tanh_q_f32(float x, float e) { return __builtin_copysignf(etp_div12_f32(e, 2.0f, e), x); }
+ETP_FN float etp_tanh_f32(float x) { return etp_tanh_q_f32(x, etp_tanh_e_f32(x)); }
+
+/* With t = e^-|x| in [0, 1]: 1 / (1 + t), or t / (1 + t) for x < 0, which keeps small results accurate.
+ * t may be subnormal: it is built 2^64 too large and scaled down. */
+ETP_FN float etp_logistic_e_f32(float x) {
+  float a = __builtin_fabsf(x);
+  float y = -(a > 104.0f ? 104.0f : a);
+  float kb = __builtin_fmaf(y, ETP_LOG2E_F32, ETP_ROUND_F32 + 127.0f + 64.0f);
+  float k = kb - (ETP_ROUND_F32 + 127.0f + 64.0f);
+  float s = etp_from_bits_f32(etp_bits_f32(kb) << 23);
+  return etp_exp_poly_f32(etp_reduce_f32(y, k)) * s * 0x1p-64f;
+}
+ETP_FN float etp_logistic_q_f32(float x, float t) { return etp_div12_f32(x < 0.0f ? t : 1.0f, 1.0f, t); }
+ETP_FN float etp_logistic_f32(float x) { return etp_logistic_q_f32(x, etp_logistic_e_f32(x)); }
+
+/* ---- f32: log ---- */
+
+/* k ln 2 + log(1 + f), 1 + f in [sqrt 1/2, sqrt 2]. */
+ETP_FN float etp_log_core_f32(float f, float k) {
+  float p = 0x1.1458d0p-4f;
+  p = __builtin_fmaf(p, f, -0x1.de3e0ap-4f);
+  p = __builtin_fmaf(p, f, 0x1.e6f0f8p-4f);
+  p = __builtin_fmaf(p, f, -0x1.fc21c4p-4f);
+  p = __builtin_fmaf(p, f, 0x1.23375ap-3f);
+  p = __builtin_fmaf(p, f, -0x1.555c4ep-3f);
+  p = __builtin_fmaf(p, f, 0x1.99a4b6p-3f);
+  p = __builtin_fmaf(p, f, -0x1.000006p-2f);
+  p = __builtin_fmaf(p, f, 0x1.555548p-2f);
+  p = __builtin_fmaf(p, f, -0.5f);
+  float y = __builtin_fmaf(p, f * f, __builtin_fmaf(k, ETP_LN2LO_F32, f));
+  return __builtin_fmaf(k, ETP_LN2HI_F32, y);
+}
+
+/* The bits of x less those of sqrt 1/2: the exponent field of this is k, its low bits make the mantissa. */
+#define ETP_SQRTH_F32 0x3f3504f3u
+
+ETP_FN float etp_log_f32(float x) {
+  int tiny = x < 0x1p-126f;
+  uint32_t u = etp_bits_f32(tiny ? x * 0x1p23f : x) - ETP_SQRTH_F32;
+  float k = (float)((int32_t)u >> 23) - (tiny ? 23.0f : 0.0f);
+  float y = etp_log_core_f32(etp_from_bits_f32((u & 0x7fffffu) + ETP_SQRTH_F32) - 1.0f, k);
+  y = x < __builtin_inff() ? y : x;
+  return x > 0.0f ? y : (x == 0.0f ? -__builtin_inff() : __builtin_nanf(""));
+}
+
+/* 1 + x = 2^k (1 + f) gives f = 2^-k x + (2^-k - 1), free of the rounding of 1 + x. The factor 4 keeps
+ * 2^-k a normal number at k = 128. */
+ETP_FN float etp_log1p_f32(float x) {
+  int32_t k = (int32_t)(etp_bits_f32(1.0f + x) - ETP_SQRTH_F32) >> 23;
+  float s4 = etp_from_bits_f32((uint32_t)(129 - k) << 23);
+  float f = k == 0 ? x : __builtin_fmaf(0.25f * x, s4, __builtin_fmaf(0.25f, s4, -1.0f));
+  float y = __builtin_copysignf(etp_log_core_f32(f, (float)k), x);
+  y = x < __builtin_inff() ? y : x;
+  return x > -1.0f ? y : (x == -1.0f ? -__builtin_inff() : __builtin_nanf(""));
+}
+
+/* ---- f64: the same again ---- */
+
+#define ETP_ROUND_F64 6755399441055744.0 /* 1.5 * 2^52 */
+#define ETP_LOG2E_F64 0x1.71547652b82fep+0
+#define ETP_LN2HI_F64 0x1.62e42fee00000p-1 /* 32 bits */
+#define ETP_LN2LO_F64 0x1.a39ef35793c76p-33
+
+ETP_FN double etp_reduce_f64(double x, double k) {
+  return __builtin_fma(k, -ETP_LN2LO_F64, __builtin_fma(k, -ETP_LN2HI_F64, x));
+}
+
+/* (e^r - 1 - r) / r^2, so that e^r - 1 has relative error 2^-60. */
+ETP_FN double etp_exp_tail_f64(double r) {
+  double p = 0x1.1ee89a62cf51bp-29;
+  p = __builtin_fma(p, r, 0x1.af5ea8be4f91fp-26);
+  p = __builtin_fma(p, r, 0x1.27e5363657ea2p-22);
+  p = __builtin_fma(p, r, 0x1.71ddf86374f4dp-19);
+  p = __builtin_fma(p, r, 0x1.a01a017bb7777p-16);
+  p = __builtin_fma(p, r, 0x1.a01a01afddac0p-13);
+  p = __builtin_fma(p, r, 0x1.6c16c16c1f0c9p-10);
+  p = __builtin_fma(p, r, 0x1.111111110f6c4p-7);
+  p = __builtin_fma(p, r, 0x1.555555555553fp-5);
+  p = __builtin_fma(p, r, 0x1.5555555555559p-3);
+  return __builtin_fma(p, r, 0.5);
+}
+ETP_FN double etp_exp_poly_f64(double r) {
+  return __builtin_fma(__builtin_fma(etp_exp_tail_f64(r), r, 1.0), r, 1.0);
+}
+ETP_FN double etp_expm1_poly_f64(double r) { return __builtin_fma(etp_exp_tail_f64(r), r * r, r); }
+
+/* y * 2^k for kb = ETP_ROUND_F64 + 2046 + k. */
+ETP_FN double etp_scale_f64(double y, double kb, double k) {
+  double half = __builtin_fma(k, 0.5, ETP_ROUND_F64 + 1023.0);
+  double s1 = etp_from_bits_f64(etp_bits_f64(half) << 52);
+  double s2 = etp_from_bits_f64((etp_bits_f64(kb) - etp_bits_f64(half)) << 52);
+  return y * s1 * s2;
+}
+
+ETP_FN double etp_cut_f64(double kb, int kmax) {
+  int64_t i = (int64_t)etp_bits_f64(kb), top = 0x4338000000000000ll + 2046 + kmax;
+  return etp_from_bits_f64((uint64_t)(i < top ? i : top));
+}
+
+ETP_FN double etp_exp_f64(double x) {
+  double y = x < -746.0 ? -746.0 : x;
+  double kb = etp_cut_f64(__builtin_fma(y, ETP_LOG2E_F64, ETP_ROUND_F64 + 2046.0), 1100);
+  double k = kb - (ETP_ROUND_F64 + 2046.0);
+  return etp_scale_f64(etp_exp_poly_f64(etp_reduce_f64(y, k)), kb, k);
+}
+
+ETP_FN double etp_exp2_f64(double x) {
+  double y = x < -1076.0 ? -1076.0 : x;
+  double kb = etp_cut_f64(y + (ETP_ROUND_F64 + 2046.0), 1100);
+  double k = kb - (ETP_ROUND_F64 + 2046.0);
+  double r = y - k;
+  double p = 0x1.e79bb72d34dedp-32;
+  p = __builtin_fma(p, r, 0x1.e61b4fa222362p-28);
+  p = __builtin_fma(p, r, 0x1.b5267cdfc686ap-24);
+  p = __builtin_fma(p, r, 0x1.62bfc79d46908p-20);
+  p = __builtin_fma(p, r, 0x1.ffcbfba980fbfp-17);
+  p = __builtin_fma(p, r, 0x1.4309130ed8cf5p-13);
+  p = __builtin_fma(p, r, 0x1.5d87fe78cd6cfp-10);
+  p = __builtin_fma(p, r, 0x1.3b2ab6fba011ap-7);
+  p = __builtin_fma(p, r, 0x1.c6b08d7049fe8p-5);
+  p = __builtin_fma(p, r, 0x1.ebfbdff82c5a4p-3);
+  p = __builtin_fma(p, r, 0x1.62e42fefa39efp-1);
+  return etp_scale_f64(__builtin_fma(p, r, 1.0), kb, k);
+}
+
+ETP_FN double etp_expm1_f64(double x) {
+  double y = x < -40.0 ? -40.0 : x;
+  double kb = etp_cut_f64(__builtin_fma(y, ETP_LOG2E_F64, ETP_ROUND_F64 + 2046.0), 1024);
+  double k = kb - (ETP_ROUND_F64 + 2046.0);
+  double last = k > 1023.0 ? 2.0 : 1.0;
+  uint64_t e = etp_bits_f64(kb) - (k > 1023.0 ? 1024u : 1023u);
+  double s = etp_from_bits_f64(e << 52);
+  double p = etp_expm1_poly_f64(etp_reduce_f64(y, k));
+  return __builtin_copysign(__builtin_fma(s, p, s - 1.0) * last, x);
+}
+
+ETP_FN double etp_div12_f64(double a, double c, double t) {
+  double b = c + t;
+  double r = __builtin_fma(__builtin_fma(32.0 / 99.0, b, -144.0 / 99.0), b, 210.0 / 99.0);
+  double e = __builtin_fma(-b, r, 1.0);
+  r = __builtin_fma(r, __builtin_fma(e, e, e), r);
+  r = __builtin_fma(r, __builtin_fma(-b, r, 1.0), r);
+  double q = a * r;
+  double rest = __builtin_fma(-q, t, __builtin_fma(-c, q, a));
+  return __builtin_fma(rest, r, q);
+}
+
+ETP_FN double etp_tanh_e_f64(double x) {
+  double a = __builtin_fabs(x);
+  double y = -2.0 * (a > 20.0 ? 20.0 : a);
+  double kb = __builtin_fma(y, ETP_LOG2E_F64, ETP_ROUND_F64 + 1023.0);
+  double k = kb - (ETP_ROUND_F64 + 1023.0);
+  double s = etp_from_bits_f64(etp_bits_f64(kb) << 52);
+  return __builtin_fma(s, etp_expm1_poly_f64(etp_reduce_f64(y, k)), s - 1.0);
+}
+ETP_FN double etp_tanh_q_f64(double x, double e) { return __builtin_copysign(etp_div12_f64(e, 2.0, e), x); }
+ETP_FN double etp_tanh_f64(double x) { return etp_tanh_q_f64(x, etp_tanh_e_f64(x)); }
+
+ETP_FN double etp_logistic_e_f64(double x) {
+  double a = __builtin_fabs(x);
+  double y = -(a > 746.0 ? 746.0 : a);
+  double kb = __builtin_fma(y, ETP_LOG2E_F64, ETP_ROUND_F64 + 1023.0 + 64.0);
+  double k = kb - (ETP_ROUND_F64 + 1023.0 + 64.0);
+  double s = etp_from_bits_f64(etp_bits_f64(kb) << 52);
+  return etp_exp_poly_f64(etp_reduce_f64(y, k)) * s * 0x1p-64;
+}
+ETP_FN double etp_logistic_q_f64(double x, double t) { return etp_div12_f64(x < 0.0 ? t : 1.0, 1.0, t); }
+ETP_FN double etp_logistic_f64(double x) { return etp_logistic_q_f64(x, etp_logistic_e_f64(x)); }
+
+/* In f64 the polynomial in f would be too long; the series of atanh in s = f / (2 + f) is short:
+ * log(1 + f) = f - f^2/2 + s (f^2/2 + R(s^2)), arranged as in FreeBSD's libm. */
+ETP_FN double etp_log_core_f64(double f, double k) {
+  double s = f / (2.0 + f);
+  double z = s * s;
+  double p = 0x1.0f6a9cac14a0cp-3;
+  p = __builtin_fma(p, z, 0x1.0f5bf5b667b5cp-3);
+  p = __builtin_fma(p, z, 0x1.3b20b4e2e070fp-3);
+  p = __builtin_fma(p, z, 0x1.745cddff4af6dp-3);
+  p = __builtin_fma(p, z, 0x1.c71c7259aa99ep-3);
+  p = __builtin_fma(p, z, 0x1.249249242aaf1p-2);
+  p = __builtin_fma(p, z, 0x1.9999999999e06p-2);
+  p = __builtin_fma(p, z, 0x1.5555555555555p-1);
+  double h = 0.5 * f * f;
+  double low = __builtin_fma(s, __builtin_fma(p, z, h), k * ETP_LN2LO_F64);
+  return __builtin_fma(k, ETP_LN2HI_F64, f - (h - low));
+}
+
+#define ETP_SQRTH_F64 0x3fe6a09e667f3bcdull
+
+/* There is no vector shift of signed 64-bit words before AVX-512, so k is cut out unsigned (the bias added
+ * first) and turned into a double by the rounding constant. */
+ETP_FN double etp_log_f64(double x) {
+  int tiny = x < 0x1p-1022;
+  uint64_t u = etp_bits_f64(tiny ? x * 0x1p52 : x) - ETP_SQRTH_F64;
+  uint64_t kb = (u + (1024ull << 52)) >> 52;
+  double k = etp_from_bits_f64(kb | 0x4330000000000000ull) - (0x1p52 + (tiny ? 1076.0 : 1024.0));
+  double y = etp_log_core_f64(etp_from_bits_f64((u & 0xfffffffffffffull) + ETP_SQRTH_F64) - 1.0, k);
+  y = x < __builtin_inf() ? y : x;
+  return x > 0.0 ? y : (x == 0.0 ? -__builtin_inf() : __builtin_nan(""));
+}
+
+ETP_FN double etp_log1p_f64(double x) {
+  uint64_t u = etp_bits_f64(1.0 + x) - ETP_SQRTH_F64;
+  uint64_t kb = (u + (1024ull << 52)) >> 52;
+  double k = etp_from_bits_f64(kb | 0x4330000000000000ull) - (0x1p52 + 1024.0);
+  double s4 = etp_from_bits_f64((2049ull - kb) << 52); /* 2^(2-k) */
+  double f = k == 0.0 ? x : __builtin_fma(0.25 * x, s4, __builtin_fma(0.25, s4, -1.0));
+  double y = __builtin_copysign(etp_log_core_f64(f, k), x);
+  y = x < __builtin_inf() ? y : x;
+  return x > -1.0 ? y : (x == -1.0 ? -__builtin_inf() : __builtin_nan(""));
+}
+
+/* ---- the rest: libm ---- */
+
+#define ETP_LIBM(name)                                                   \
+  ETP_FN float etp_##name##_f32(float x) { return __builtin_##name##f(x); } \
+  ETP_FN double etp_##name##_f64(double x) { return __builtin_##name(x); }
+ETP_LIBM(sin)
+ETP_LIBM(cos)
+ETP_LIBM(tan)
+ETP_LIBM(asin)
+ETP_LIBM(acos)
+ETP_LIBM(atan)
+ETP_LIBM(sinh)
+ETP_LIBM(cosh)
+ETP_LIBM(asinh)
+ETP_LIBM(acosh)
+ETP_LIBM(atanh)
+ETP_LIBM(erf)
+ETP_LIBM(erfc)
+ETP_LIBM(cbrt)
+ETP_LIBM(sqrt)
+#undef ETP_LIBM
+
+ETP_FN float etp_atan2_f32(float y, float x) { return __builtin_atan2f(y, x); }
+ETP_FN double etp_atan2_f64(double y, double x) { return __builtin_atan2(y, x); }
+ETP_FN float etp_pow_f32(float x, float y) { return __builtin_powf(x, y); }
+ETP_FN double etp_pow_f64(double x, double y) { return __builtin_pow(x, y); }
+ETP_FN float etp_rsqrt_f32(float x) { return 1.0f / __builtin_sqrtf(x); }
+ETP_FN double etp_rsqrt_f64(double x) { return 1.0 / __builtin_sqrt(x); }
+
+/* log |Gamma(x)|. The _r form: plain lgamma writes the global signgam, a race between threads. */
+ETP_FN float etp_lgamma_f32(float x) {
+  int sign;
+  return lgammaf_r(x, &sign);
+}
+ETP_FN double etp_lgamma_f64(double x) {
+  int sign;
+  return lgamma_r(x, &sign);
+}
+
+/* w with erf(w) = x. Winitzki's closed form (2e-3) and two Halley steps (1e-8, then rounding):
+ * u = (erf(w) - x) / erf'(w), w -= u / (1 + w u). Beyond 1/2 the residual is taken from erfc, where 1 - |x|
+ * is exact and erf would round to 1. */
+ETP_FN double etp_erf_inv_f64(double x) {
+  double a = __builtin_fabs(x);
+  double l = a < 0.5 ? __builtin_log1p(-a * a) : __builtin_log((1.0 - a) * (1.0 + a));
+  double t = 4.3307467508 + 0.5 * l; /* 2 / (0.147 pi) */
+  double q = l * (-1.0 / 0.147);
+  double w = __builtin_sqrt(q / (__builtin_sqrt(t * t + q) + t));
+  for (int step = 0; step < 2; step++) {
+    double res = a < 0.5 ? __builtin_erf(w) - a : (1.0 - a) - __builtin_erfc(w);
+    double u = res * (0.88622692545275801365 * __builtin_exp(w * w)); /* sqrt(pi) / 2 */
+    w -= u / (1.0 + w * u);
+  }
+  w = a < 1.0 ? w : (a == 1.0 ? __builtin_inf() : __builtin_nan(""));
+  return __builtin_copysign(w, x);
+}
+ETP_FN float etp_erf_inv_f32(float x) { return (float)etp_erf_inv_f64((double)x); }
+
+/* psi(x) = d/dx log Gamma(x): reflection for x < 1/2, the recurrence up to 10, then the asymptotic series. */
+ETP_FN double etp_digamma_f64(double x) {
+  double y = 0.0;
+  if (x == 0.0 || (x < 0.0 && __builtin_floor(x) == x)) return __builtin_nan(""); /* a pole */
+  if (x < 0.5) {
+    double frac = x - __builtin_floor(x); /* tan(pi x) from the fraction: exact period */
+    y = -3.14159265358979323846 / __builtin_tan(3.14159265358979323846 * frac);
+    x = 1.0 - x;
+  }
+  for (; x < 10.0; x += 1.0) y -= 1.0 / x;
+  double z = 1.0 / (x * x);
+  double p = 1.0 / 12.0;
+  p = __builtin_fma(p, -z, 691.0 / 32760.0);
+  p = __builtin_fma(p, -z, 1.0 / 132.0);
+  p = __builtin_fma(p, -z, 1.0 / 240.0);
+  p = __builtin_fma(p, -z, 1.0 / 252.0);
+  p = __builtin_fma(p, -z, 1.0 / 120.0);
+  p = __builtin_fma(p, -z, 1.0 / 12.0);
+  return y + (__builtin_log(x) - 0.5 / x - z * p);
+}
+ETP_FN float etp_digamma_f32(float x) { return (float)etp_digamma_f64((double)x); }
+
+/* ---- bf16 and f16, stored as their bits ---- */
+
+ETP_FN float etp_bf16_to_f32(uint16_t h) { return etp_from_bits_f32((uint32_t)h << 16); }
+
+/* Round to nearest even; a NaN stays one (quiet), where rounding could carry it into inf or zero. */
+ETP_FN uint16_t etp_f32_to_bf16(float x) {
+  uint32_t u = etp_bits_f32(x);
+  uint32_t rounded = (u + 0x7fffu + ((u >> 16) & 1u)) >> 16;
+  uint32_t nan = (u >> 16) | 0x40u;
+  return (uint16_t)((u & 0x7fffffffu) > 0x7f800000u ? nan : rounded);
+}
+
+ETP_FN float etp_f16_to_f32(uint16_t h) {
+  uint32_t sign = (uint32_t)(h & 0x8000u) << 16, u = h & 0x7fffu;
+  uint32_t normal = (u << 13) + (112u << 23);
+  uint32_t special = (u << 13) | 0x7f800000u;
+  uint32_t subnormal = etp_bits_f32((float)(int32_t)u * 0x1p-24f);
+  return etp_from_bits_f32(sign | (u >= 0x7c00u ? special : (u < 0x400u ? subnormal : normal)));
+}
+
+/* Round to nearest even. Results below 2^-14 are multiples of 2^-24, which is the spacing of floats from 1/2
+ * to 1: adding 1/2 lets the hardware do that rounding. */
+ETP_FN uint16_t etp_f32_to_f16(float x) {
+  uint32_t b = etp_bits_f32(x), sign = (b >> 16) & 0x8000u, u = b & 0x7fffffffu;
+  uint32_t normal = (u - (112u << 23) + 0xfffu + ((u >> 13) & 1u)) >> 13;
+  uint32_t subnormal = etp_bits_f32(etp_from_bits_f32(u) + 0.5f) - 0x3f000000u;
+  uint32_t nan = 0x7e00u | ((u >> 13) & 0x3ffu);
+  uint32_t h = u < (113u << 23) ? subnormal : normal;
+  h = u >= 0x477ff000u ? 0x7c00u : h; /* 65520, half way from the largest f16 to the next */
+  return (uint16_t)(sign | (u > 0x7f800000u ? nan : h));
+}
+
+/* ---- arrays: y[i] = f(x[i]), y == x allowed, otherwise no overlap ----
+ * The innermost loops have 16 steps, a constant, so that gcc vectorises them at -O2 too. A tail of less than
+ * 16 is computed as the last 16 elements, first and into a buffer, since y may be x. gcc prefers 256-bit
+ * vectors on most AVX-512 machines, which halves the rate here and is what the attribute is for (and inlining
+ * would drop it); clang takes -mprefer-vector-width=512 from the command line. */
+#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
+#define ETP_WIDE static __attribute__((noinline, unused, target("prefer-vector-width=512")))
+#else
+#define ETP_WIDE static __attribute__((noinline, unused))
+#endif
+
+/* y == x is no dependence between different elements: say so, or gcc declines. */
+#if defined(__clang__)
+#define ETP_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define ETP_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+#define ETP_ARRAY(name, T, S, BLOCKS)                                                           \
+  ETP_WIDE void etp_v##name##_##S(ptrdiff_t n, const T* x, T* y) {                              \
+    T last[16] = {0};                                                                           \
+    ptrdiff_t whole = n & ~(ptrdiff_t)15;                                                       \
+    if (n > whole) {                                                                            \
+      if (n >= 16)                                                                              \
+        __builtin_memcpy(last, x + n - 16, sizeof last);                                        \
+      else                                                                                      \
+        __builtin_memcpy(last, x, (size_t)n * sizeof(T));                                       \
+      for (int j = 0; j < 16; j++) last[j] = etp_##name##_##S(last[j]);                         \
+    }                                                                                           \
+    BLOCKS(name, T, S)                                                                          \
+    if (n > whole) {                                                                            \
+      if (n >= 16)                                                                              \
+        __builtin_memcpy(y + n - 16, last, sizeof last);                                        \
+      else                                                                                      \
+        __builtin_memcpy(y, last, (size_t)n * sizeof(T));                                       \
+    }                                                                                           \
+  }
+
+#define ETP_ONE_LOOP(name, T, S)                                                                       \
+  for (ptrdiff_t i = 0; i < whole; i += 16) {                                                          \
+    ETP_INDEPENDENT for (int j = 0; j < 16; j++) y[i + j] = etp_##name##_##S(x[i + j]);           \
+  }
+
+#define ETP_TWO_LOOPS(name, T, S)                                                                      \
+  for (ptrdiff_t i0 = 0; i0 < whole; i0 += 256) {                                                      \
+    T e[256];                                                                                          \
+    ptrdiff_t m = whole - i0 < 256 ? whole - i0 : 256;                                                 \
+    for (ptrdiff_t i = 0; i < m; i += 16) {                                                            \
+      for (int j = 0; j < 16; j++) e[i + j] = etp_##name##_e_##S(x[i0 + i + j]);                       \
+    }                                                                                                  \
+    for (ptrdiff_t i = 0; i < m; i += 16) {                                                            \
+      ETP_INDEPENDENT for (int j = 0; j < 16; j++) y[i0 + i + j] =                                \
+          etp_##name##_q_##S(x[i0 + i + j], e[i + j]);                                                 \
+    }                                                                                                  \
+  }
+
+#define ETP_ARRAYS(name, BLOCKS)      \
+  ETP_ARRAY(name, float, f32, BLOCKS) \
+  ETP_ARRAY(name, double, f64, BLOCKS)
+ETP_ARRAYS(exp, ETP_ONE_LOOP)
+ETP_ARRAYS(exp2, ETP_ONE_LOOP)
+ETP_ARRAYS(expm1, ETP_ONE_LOOP)
+ETP_ARRAYS(log, ETP_ONE_LOOP)
+ETP_ARRAYS(log1p, ETP_ONE_LOOP)
+ETP_ARRAYS(tanh, ETP_TWO_LOOPS)
+ETP_ARRAYS(logistic, ETP_TWO_LOOPS)
+#undef ETP_ARRAYS
+#undef ETP_TWO_LOOPS
+#undef ETP_ONE_LOOP
+#undef ETP_ARRAY
+
+#endif /* ETP_MATH_H */

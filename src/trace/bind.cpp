@@ -1,0 +1,106 @@
+// bind_primitive(): the one place where operations are intercepted; and the table of primitives.
+#include <algorithm>
+#include <cstdlib>
+
+#include "etrace/error.h"
+#include "etrace/primitive.h"
+#include "trace/recorder.h"
+
+namespace etrace {
+
+namespace {
+
+std::vector<const Primitive*>& table() {
+  static std::vector<const Primitive*> rows;  // filled while the program starts, read-only afterwards
+  return rows;
+}
+
+// The innermost recording among the operands, or null.
+Recorder* innermost(ArraySpan in) {
+  Recorder* found = nullptr;
+  for (const Array& a : in)
+    if (const auto* t = tracer_of(a); t != nullptr && (found == nullptr || t->recorder->level() > found->level()))
+      found = t->recorder.get();
+  return found;
+}
+
+Arrays run_now(const Primitive& prim, ArraySpan in, const Params& params) {
+  const Avals in_avals = avals_of(in);
+  const Avals out_avals = abstract_eval(prim, params, in_avals);
+  if (prim.spec.kernel == nullptr) {
+    if (prim.spec.lower != nullptr) return prim.spec.lower(params, in);
+    throw NotSupportedError(std::string(prim.name()), "this operation has no evaluation rule");
+  }
+  const Kernel kernel = prim.spec.kernel({params, in_avals, out_avals});
+  std::vector<const void*> inputs;
+  for (const Array& a : in) inputs.push_back(a.tensor().bytes());
+  Tensors results;
+  std::vector<void*> outputs;
+  for (const Aval& aval : out_avals) outputs.push_back(results.emplace_back(Tensor::uninitialized(aval)).writable());
+  Tensor scratch = Tensor::uninitialized({Dtype::Bool, {static_cast<std::int64_t>(kernel.scratch_bytes)}});
+  kernel.run({inputs.data(), outputs.data(), scratch.writable()});
+  return to_arrays(results);
+}
+
+}  // namespace
+
+Primitive::Primitive(PrimitiveSpec s) : spec(s) { table().push_back(this); }
+
+std::vector<const Primitive*> primitives() {
+  std::vector<const Primitive*> rows = table();
+  std::sort(rows.begin(), rows.end(), [](auto* a, auto* b) { return a->name() < b->name(); });
+  return rows;
+}
+
+const Primitive* find_primitive(std::string_view name) {
+  for (const Primitive* p : table())
+    if (p->name() == name) return p;
+  return nullptr;
+}
+
+Avals abstract_eval(const Primitive& prim, const Params& params, std::span<const Aval> in) {
+  if (prim.spec.abstract == nullptr)
+    throw NotSupportedError(std::string(prim.name()), "this operation has no typing rule");
+  return prim.spec.abstract(params, in);
+}
+
+Arrays bind_primitive(const Primitive& prim, ArraySpan in, const Params& params) {
+  for (const Array& a : in)
+    if (!a.defined()) throw TypeError(std::string(prim.name()), "an operand is undefined");
+  if (Recorder* recorder = innermost(in)) return recorder->add(prim, in, params);
+  return run_now(prim, in, params);
+}
+
+Arrays bind_primitive(const Primitive& prim, std::initializer_list<Array> in, const Params& params) {
+  return bind_primitive(prim, ArraySpan(in.begin(), in.size()), params);
+}
+
+Arrays eval_jaxpr(const Jaxpr& jaxpr, ArraySpan consts, ArraySpan args) {
+  if (consts.size() != jaxpr.constvars.size() || args.size() != jaxpr.invars.size())
+    throw ValueError("eval", "the program takes " + std::to_string(jaxpr.invars.size()) + " inputs and " +
+                                 std::to_string(jaxpr.constvars.size()) + " constants, but " +
+                                 std::to_string(args.size()) + " and " + std::to_string(consts.size()) + " were given");
+  std::unordered_map<std::uint64_t, Array> env;
+  for (std::size_t i = 0; i < consts.size(); ++i) env.emplace(jaxpr.constvars[i].id, consts[i]);
+  for (std::size_t i = 0; i < args.size(); ++i) env.emplace(jaxpr.invars[i].id, args[i]);
+  auto read = [&](const Atom& atom) -> Array {
+    if (const auto* literal = std::get_if<Literal>(&atom)) return full({}, literal->value, literal->dtype);
+    return env.at(std::get<Var>(atom).id);
+  };
+  for (const Eqn& eqn : jaxpr.eqns) {
+    const OriginScope scope(eqn.origin, OriginScope::Absolute);
+    Arrays in;
+    for (const Atom& a : eqn.in) in.push_back(read(a));
+    Arrays out = bind_primitive(*eqn.prim, in, eqn.params);
+    for (std::size_t i = 0; i < out.size(); ++i) env.emplace(eqn.out[i].id, std::move(out[i]));
+  }
+  Arrays outs;
+  for (const Atom& a : jaxpr.outs) outs.push_back(read(a));
+  return outs;
+}
+
+Arrays eval_jaxpr(const ClosedJaxpr& closed, ArraySpan args) {
+  return eval_jaxpr(closed.jaxpr, to_arrays(closed.consts), args);
+}
+
+}  // namespace etrace

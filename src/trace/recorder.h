@@ -1,0 +1,66 @@
+// A recording in progress, and what an Array handle holds. Start reading at Recorder::add.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "etrace/array.h"
+#include "etrace/primitive.h"
+
+namespace etrace {
+
+// Nested recordings are told apart by level: one that starts later is further in. The level is a process-wide counter,
+// used only to compare recordings that are open at the same time in one call chain.
+class Recorder : public std::enable_shared_from_this<Recorder> {
+ public:
+  Recorder();
+
+  std::uint64_t level() const { return level_; }
+  Array input(const Aval&);
+  // Records one equation; operands of enclosing recordings and concrete arrays are captured.
+  Arrays add(const Primitive&, ArraySpan in, const Params&);
+  Recording finish(ArraySpan outs);
+  bool open() const { return open_; }
+
+ private:
+  Atom atom(const Array&);                  // how this recording refers to a value
+  Var capture(const Array&);                // a constvar for a value from outside
+  Var splat(const Aval&, const Scalar&);    // broadcast_in_dim of a literal, once per value
+  Array tracer(const Var&);
+
+  std::uint64_t level_;
+  bool open_ = true;
+  Jaxpr jaxpr_;
+  Arrays captured_;
+  std::unordered_map<std::uint64_t, Var> captured_vars_;     // id of an outer Var -> constvar
+  std::unordered_map<const void*, Var> captured_tensors_;    // storage of a tensor -> constvar
+  struct SplatEntry {
+    Aval aval;
+    Literal value;
+    Var var;
+  };
+  std::vector<SplatEntry> splats_;
+};
+
+struct Array::Rep {
+  struct Splat {
+    Scalar value;
+    bool weak;
+    mutable Tensor dense;  // made when first asked for
+  };
+  struct Tracer {
+    std::shared_ptr<Recorder> recorder;
+    Var var;
+  };
+  Aval aval;
+  std::variant<Tensor, Splat, Tracer> value;
+};
+
+inline const Array::Rep::Tracer* tracer_of(const Array& a) {
+  return a.defined() ? std::get_if<Array::Rep::Tracer>(&a.rep()->value) : nullptr;
+}
+
+}  // namespace etrace

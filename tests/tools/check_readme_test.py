@@ -1,0 +1,66 @@
+"""tools/check_readme.py on made-up pages: right ones pass, each kind of wrong one fails."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "check_readme.py"
+
+HELLO = """```cpp test=hello
+#include <cstdio>
+std::puts("a 12 b");
+std::puts("end");
+```
+"""
+
+
+def check(page, program='echo "one $*"; echo two; echo three'):
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        (root / "README.md").write_text(page, encoding="utf-8")
+        fake = root / "fake"
+        fake.write_text("#!/bin/sh\n" + program + "\n", encoding="utf-8")
+        os.chmod(fake, 0o755)
+        done = subprocess.run([sys.executable, str(SCRIPT), "--readme", str(root / "README.md"), "--work",
+                               str(root / "work"), "--etrace", str(fake)], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+
+class CheckReadme(unittest.TestCase):
+    def assert_result(self, code, page, *phrases, **options):
+        got, output = check(page, **options)
+        self.assertEqual(got, code, output)
+        for phrase in phrases:
+            self.assertIn(phrase, output)
+
+    def test_program_and_output(self):
+        self.assert_result(0, HELLO + "\n```text output=hello\na ... b\nend\n```\n", "ran 1")
+
+    def test_wrong_output(self):
+        self.assert_result(1, HELLO + "\n```text output=hello\na ... c\nend\n```\n", "README.md:8")
+
+    def test_program_that_does_not_compile(self):
+        self.assert_result(1, "```cpp test=broken\nint x = ;\n```\n", "compiling broken", "README.md:2")
+
+    def test_program_that_fails(self):
+        self.assert_result(1, "```cpp test=fails\nint main() { return 3; }\n```\n", "ended with 3")
+
+    def test_unmarked_block_is_not_compiled(self):
+        self.assert_result(0, "```cpp\nnot C++ at all\n```\n", "ran 0")
+
+    def test_output_without_program(self):
+        self.assert_result(1, "```text output=nobody\nx\n```\n", "nobody")
+
+    def test_console(self):
+        self.assert_result(0, "```console\n$ build/bin/etrace x\none x\n...\nthree\n$ ./dev demo\n```\n", "ran 1")
+        self.assert_result(0, "```console\n$ build/bin/etrace x \\\n    y\none x y\n...\n```\n", "ran 1")
+        self.assert_result(1, "```console\n$ build/bin/etrace x\none y\n...\n```\n", "README.md:2")
+        self.assert_result(1, "```console\n$ build/bin/etrace x\none x\n```\n", "but the page says")
+        self.assert_result(1, "```console\n$ build/bin/etrace x\n```\n", "ended with 2", program="exit 2")
+
+
+if __name__ == "__main__":
+    unittest.main()

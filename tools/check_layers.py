@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+"""Checks who includes whom.
+
+A file in src/<layer>/ may include its own layer and lower ones. Private headers are written "layer/file.h",
+public ones "etrace/file.h". Public headers include only public headers of their own or lower layers and no
+third-party header. Examples include only public headers. The C99 kernel headers src/runtime/etp_*.h include only
+each other and the C library, because emitted code gets them too; in return any layer may include them.
+The tables below are the whole configuration: a new public header gets a row in PUBLIC.
+
+    python3 tools/check_layers.py [--root DIR] [--quiet]       exit code 1 on a violation
+"""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+# Lowest first. CMakeLists.txt holds the same list (ETRACE_LAYERS) and passes it for comparison.
+LAYERS = [
+    "base", "runtime", "ir", "trace", "ops", "interp", "transform", "control",
+    "etp", "io", "module", "nn", "compiler", "learn", "cli",
+]  # fmt: skip
+
+# Public header, relative to include/etrace/ -> layer. A name that ends with "/" stands for a folder.
+PUBLIC = {
+    "version.h": "base",
+    "error.h": "base",
+    "aval.h": "base",
+    "dtype.h": "base",
+    "shape.h": "base",
+    "tensor.h": "base",
+    "abi.h": "runtime",
+    "ir.h": "ir",
+    "params.h": "ir",
+    "parse.h": "ir",
+    "print.h": "ir",
+    "array.h": "trace",
+    "primitive.h": "trace",
+    "random.h": "trace",
+    "trace.h": "trace",
+    "ops.h": "ops",
+    "ops/": "ops",
+    "interp.h": "interp",
+    "transform.h": "transform",
+    "control.h": "control",
+    "etp.h": "etp",
+    "model_io.h": "io",
+    "module.h": "module",
+    "nn.h": "nn",
+    "nn/": "nn",
+    "diagnostics.h": "compiler",
+    "diagnostics.def": "compiler",
+    "graph.h": "compiler",
+    "compiler.h": "compiler",
+    "learner.h": "learn",
+    "learn.h": "learn",
+    "learn/": "learn",
+    "loss.h": "learn",
+    "optim.h": "learn",
+    "etrace.h": "learn",  # includes them all
+}
+
+# Third-party headers, by the start of the path -> layers that may include them.
+THIRD_PARTY = {
+    "nlohmann/": {"io", "compiler", "learn", "cli"},
+    "CLI/": {"cli"},
+    "fmt/": set(LAYERS),
+    "gtest/": set(),
+    "gmock/": set(),
+    "rapidcheck": set(),
+    "benchmark/": set(),
+}
+
+SUFFIXES = {".h", ".hpp", ".def", ".c", ".cpp", ".inc"}
+KERNEL_HEADER = re.compile(r"^runtime/etp_[^/]*\.h$")
+C_HEADERS = {
+    "assert.h", "float.h", "inttypes.h", "limits.h", "math.h", "stdalign.h", "stdatomic.h", "stdbool.h", "stddef.h",
+    "stdint.h", "stdio.h", "stdlib.h", "string.h", "time.h", "immintrin.h", "arm_neon.h",
+}  # fmt: skip
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
+BLOCK_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+
+
+def public_layer(name):
+    """Layer of a public header given as a path below include/etrace/, or None."""
+    if name in PUBLIC:
+        return PUBLIC[name]
+    folder = name.split("/", 1)[0] + "/"
+    return PUBLIC.get(folder) if "/" in name else None
+
+
+def includes(path):
+    """(line, is_quoted, target) of every include directive of a file."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    text = BLOCK_COMMENT.sub(lambda m: "\n" * m.group().count("\n"), text)
+    for m in INCLUDE.finditer(text):
+        yield text.count("\n", 0, m.start(2)) + 1, m.group(1) == '"', m.group(2)
+
+
+def sources(folder):
+    if not folder.is_dir():
+        return []
+    return sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix in SUFFIXES)
+
+
+class Checker:
+    def __init__(self, root):
+        self.root = root
+        self.problems = []
+        self.count = 0
+
+    def report(self, path, line, text):
+        self.problems.append(f"{path.relative_to(self.root)}:{line}: {text}")
+
+    def third_party(self, path, line, target, layer, who):
+        for start, allowed in THIRD_PARTY.items():
+            if target.startswith(start) and layer not in allowed:
+                where = ", ".join(sorted(allowed, key=LAYERS.index)) or "tests only"
+                self.report(path, line, f"{who} may not include <{target}> (allowed in: {where})")
+
+    def check_file(self, path, layer, who, private_allowed):
+        """`layer` is the highest one that may be included, None for any."""
+        self.count += 1
+        limit = len(LAYERS) if layer is None else LAYERS.index(layer)
+        kernel = KERNEL_HEADER.match(path.relative_to(self.root / "src").as_posix()) if private_allowed else None
+        for line, quoted, target in includes(path):
+            if kernel and not KERNEL_HEADER.match(target) and target not in C_HEADERS:
+                self.report(path, line, 'a C99 kernel header may include only "runtime/etp_*.h" and the C library, '
+                                        f"not {target}")
+                continue
+            first, _, rest = target.partition("/")
+            if first == "etrace" and rest:
+                found = public_layer(rest)
+                if found is None:
+                    self.report(path, line, f'public header "{target}" has no layer; add it to PUBLIC in '
+                                            "tools/check_layers.py")
+                elif LAYERS.index(found) > limit:
+                    self.report(path, line, f'{who} includes "{target}", which belongs to the higher layer '
+                                            f"{found}")
+            elif first in LAYERS and rest and (quoted or (self.root / "src" / target).exists()):
+                if not private_allowed:
+                    self.report(path, line, f'{who} includes the private header "{target}"')
+                elif LAYERS.index(first) > limit and not KERNEL_HEADER.match(target):
+                    self.report(path, line, f'{who} includes "{target}", which belongs to the higher layer '
+                                            f"{first}")
+            elif quoted:
+                self.report(path, line, f'"{target}": write private headers as "layer/file.h", public ones as '
+                                        '"etrace/file.h", all others with <>')
+            else:
+                self.third_party(path, line, target, layer if private_allowed else None, who)
+
+    def run(self):
+        source_root, public_root = self.root / "src", self.root / "include" / "etrace"
+        for folder in sorted(p for p in source_root.glob("*") if p.is_dir()):
+            if folder.name not in LAYERS:
+                if sources(folder):
+                    self.report(folder, 1, "unknown layer; add it to LAYERS in tools/check_layers.py and to "
+                                           "ETRACE_LAYERS in CMakeLists.txt")
+                continue
+            for path in sources(folder):
+                self.check_file(path, folder.name, f"layer {folder.name}", private_allowed=True)
+        for path in sources(public_root):
+            name = path.relative_to(public_root).as_posix()
+            layer = public_layer(name)
+            if layer is None:
+                self.report(path, 1, f"public header {name} has no layer; add it to PUBLIC in "
+                                     "tools/check_layers.py")
+                continue
+            self.check_file(path, layer, f"public header of layer {layer}", private_allowed=False)
+        for path in sources(self.root / "examples"):
+            self.check_file(path, None, "an example", private_allowed=False)
+        return self.problems
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent)
+    parser.add_argument("--expect-layers", help="comma-separated; fail unless LAYERS is the same list")
+    parser.add_argument("--quiet", action="store_true", help="print nothing when all is well")
+    args = parser.parse_args()
+    if args.expect_layers and args.expect_layers.split(",") != LAYERS:
+        print("ETRACE_LAYERS in CMakeLists.txt and LAYERS in tools/check_layers.py differ; make them equal",
+              file=sys.stderr)
+        return 1
+    checker = Checker(args.root.resolve())
+    problems = checker.run()
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if problems:
+        print(f"check_layers: {len(problems)} violation(s); lowest layer first: {' '.join(LAYERS)}", file=sys.stderr)
+        return 1
+    if not args.quiet:
+        print(f"check_layers: {checker.count} files, no violation")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""Runs what README.md shows.
+
+    ```cpp test=NAME        a program (or the body of main), compiled against the library and run
+    ```text output=NAME     what the program NAME prints
+    ```console              lines "$ build/bin/etrace ..." are run from the folder of the README; the lines up
+                            to the next "$" are the expected output
+
+In expected output a line "..." stands for any lines and "..." inside a line for any text. No expected output:
+only the exit code counts. Other commands in console blocks (./dev ...) are listed, not run.
+"""
+
+import argparse
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+FENCE = re.compile(r"^(```+)[ \t]*([^\n`]*)\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
+PROGRAM = "build/bin/etrace"
+PRELUDE = re.compile(r"^\s*(#|//|using |namespace \w+ = )")
+
+
+def blocks(text):
+    """(line, language, options, body) of every fenced block."""
+    for m in FENCE.finditer(text):
+        words = m.group(2).split()
+        options = dict(w.partition("=")[::2] for w in words[1:])
+        yield text.count("\n", 0, m.start()) + 2, words[0] if words else "", options, m.group(3)
+
+
+def as_program(body):
+    """A complete program: a snippet without main gets one around its statements."""
+    if re.search(r"\bint\s+main\s*\(", body):
+        return body
+    lines = body.splitlines()
+    split = 0
+    while split < len(lines) and (not lines[split].strip() or PRELUDE.match(lines[split])):
+        split += 1
+    return "\n".join(lines[:split] + ["int main() {"] + lines[split:] + ["}", ""])
+
+
+def matches(expected, actual):
+    """Line-wise comparison with the "..." wildcards; trailing blanks do not count."""
+    pattern = ""
+    for line in expected:
+        if line.strip() == "...":
+            pattern += r"(?:.*\n)*?"
+        else:
+            pattern += r"[^\n]*?".join(re.escape(part) for part in line.rstrip().split("...")) + r"[ \t]*\n"
+    return re.fullmatch(pattern, "".join(line.rstrip() + "\n" for line in actual)) is not None
+
+
+def commands(body):
+    """(offset, command, expected lines) of a console block; a trailing backslash continues a command."""
+    result = []
+    lines = body.splitlines()
+    i = 0
+    while i < len(lines):
+        if lines[i].startswith("$ "):
+            start, command = i, lines[i][2:]
+            while command.endswith("\\") and i + 1 < len(lines):
+                i += 1
+                command = command[:-1] + " " + lines[i].strip()
+            result.append((start, command, []))
+        elif result:
+            result[-1][2].append(lines[i])
+        i += 1
+    return [(at, command, trim(expected)) for at, command, expected in result]
+
+
+def trim(lines):
+    while lines and not lines[-1].strip():
+        lines = lines[:-1]
+    return lines
+
+
+class Checker:
+    def __init__(self, args):
+        self.args = args
+        self.failures = 0
+        self.ran = 0
+
+    def fail(self, line, text):
+        self.failures += 1
+        print(f"{self.args.readme.name}:{line}: {text}", file=sys.stderr)
+
+    def run(self, line, what, command, cwd):
+        """Output lines, or None after a failure that was reported."""
+        try:
+            done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  timeout=self.args.timeout, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            self.fail(line, f"{what}: {error}")
+            return None
+        if done.returncode != 0:
+            self.fail(line, f"{what} ended with {done.returncode}:\n{done.stdout}")
+            return None
+        return done.stdout.splitlines()
+
+    def compare(self, line, what, expected, actual):
+        if expected and not matches(expected, trim(actual)):
+            self.fail(line, f"{what} printed\n  " + "\n  ".join(actual) + "\nbut the page says\n  " +
+                      "\n  ".join(expected))
+
+    def program(self, line, name, body):
+        folder = self.args.work / name
+        folder.mkdir(parents=True, exist_ok=True)
+        source, binary = folder / f"{name}.cpp", folder / name
+        source.write_text(f'#line {line} "{self.args.readme.name}"\n' + as_program(body), encoding="utf-8")
+        compile_command = [self.args.cxx, "-std=c++20", "-O0", "-Wall", "-Wextra", *self.args.flag]
+        for include in self.args.include:
+            compile_command += ["-I", include]
+        compile_command += [str(source), "-o", str(binary)]
+        if self.args.library:
+            library = Path(self.args.library)
+            compile_command += [str(library), f"-Wl,-rpath,{library.parent}"]
+        self.ran += 1
+        if self.run(line, f"compiling {name}", compile_command, folder) is None:
+            return None
+        return self.run(line, f"program {name}", [str(binary)], folder)
+
+    def console(self, line, command, expected):
+        words = shlex.split(command)
+        if not words or words[0] != PROGRAM:
+            print(f"  listed, not run: {command}")
+            return
+        if not self.args.etrace:
+            print(f"  no command-line program in this build, not run: {command}")
+            return
+        self.ran += 1
+        actual = self.run(line, command, [self.args.etrace, *words[1:]], self.args.readme.parent)
+        if actual is not None:
+            self.compare(line, command, expected, actual)
+
+    def check(self):
+        outputs = {}
+        for line, language, options, body in blocks(self.args.readme.read_text(encoding="utf-8")):
+            if language == "cpp" and "test" in options:
+                outputs[options["test"]] = self.program(line, options["test"], body)
+            elif "output" in options:
+                name = options["output"]
+                if name not in outputs:
+                    self.fail(line, f"output={name}: no block test={name} before it")
+                elif outputs[name] is not None:
+                    self.compare(line, f"program {name}", trim(body.splitlines()), outputs[name])
+            elif language == "console":
+                for offset, command, expected in commands(body):
+                    self.console(line + offset, command, expected)
+        print(f"check_readme: ran {self.ran} block(s) and command(s), {self.failures} failure(s)")
+        return 1 if self.failures else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--readme", type=Path, required=True)
+    parser.add_argument("--work", type=Path, required=True, help="folder for the extracted programs")
+    parser.add_argument("--cxx", default=os.environ.get("CXX") or "c++")
+    parser.add_argument("--include", action="append", default=[], help="include folder (may be repeated)")
+    parser.add_argument("--flag", action="append", default=[], help="compiler flag (may be repeated)")
+    parser.add_argument("--library", help="the shared library")
+    parser.add_argument("--etrace", help=f"what {PROGRAM} stands for")
+    parser.add_argument("--timeout", type=float, default=120)
+    args = parser.parse_args()
+    args.readme, args.work = args.readme.resolve(), args.work.resolve()
+    return Checker(args).check()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
