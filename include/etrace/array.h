@@ -42,7 +42,7 @@ class Array {
 
   bool is_tracer() const;
   bool is_weak() const;                    // a bare C++ number
-  const Tensor& tensor() const;            // the numbers; TypeError for a tracer, naming what to do
+  Tensor tensor() const;                   // the numbers; TypeError for a tracer, naming what to do
   std::optional<Scalar> splat() const;     // the one value of all elements, if that is known without looking
   template <class T>
   T item() const {  // the only element, converted

@@ -29,7 +29,15 @@ struct AnchorMap {
   Shape slots;
   std::vector<int> y_axes;           // for each axis of y: the slot axis that gives its index
   std::vector<std::int64_t> table;   // if not empty: slot (flat) -> position of y (flat), in place of y_axes
-  std::vector<int> position_axes;    // slot axes that the parameter does not have; summed when the gradient is formed
+  std::vector<int> position_axes;    // slot axes that the parameter does not have; summed when the gradient is formed,
+                                     // which leaves the parameter's elements in order
+};
+
+// A trainable that acts through an effective weight W, whose slots its trace has (LoRA: W = alpha·f(B)·g(A) for B).
+struct EffectiveWeight {
+  std::string_view key;
+  Array (*weight)(const Params&, ArraySpan operands) = nullptr;                      // W
+  Array (*forward)(const Params&, ArraySpan operands, const Array& weight) = nullptr;  // y, with W for the key
 };
 
 struct EtpRules {
@@ -38,15 +46,21 @@ struct EtpRules {
   std::optional<std::size_t> x_operand = 0;     // none: the operator has no data input
   const Primitive* batched_form = nullptr;      // what vmap over x alone turns it into
   std::vector<Trainable> (*trainables)(const Params&) = nullptr;
+  // `in` and `y` are the equation's types, batch axis included.
   AnchorMap (*anchors)(const Params&, std::string_view key, std::span<const Aval> in, const Aval& y) = nullptr;
   // One-step adjacency of a hidden axis of length n that feeds x and receives y: a[p*n + q] = "p depends on q".
   // Empty: no statement (all-to-all is assumed).
   std::vector<bool> (*adjacency)(const Params&, std::int64_t n) = nullptr;
   // What the factorised rule filters in place of x (embedding: the one-hot of the index).
   Array (*x_representation)(const Params&, const Array& x, std::span<const Aval> in) = nullptr;
+  const EffectiveWeight* effective = nullptr;
 };
 const EtpRules* etp_rules(const Primitive&);  // null: not an ETP operator
 inline bool is_etp(const Primitive& p) { return etp_rules(p) != nullptr; }
+
+// For authors of operators: tests a row's rules against the derivative of its forward function. Wherever a trainable
+// touches an output position that its slot does not belong to, CompilationError names operator, key, slot and position.
+void validate_etp(const Primitive&, const std::vector<PrimitiveSpec::Sample>& samples);
 
 extern const Primitive etp_mm_p, etp_mv_p;          // x, W[, b]; params: has_bias, weight_fn, bias_fn
 extern const Primitive etp_gmm_p, etp_gmv_p;        // x, W[G,K,N][, b[G,N]]

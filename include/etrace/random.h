@@ -7,6 +7,8 @@
 namespace etrace {
 
 extern const Primitive random_bits_p;  // operand: key u32[2]; params: bit_width (32), shape. -> u32[shape]
+extern const Primitive random_split_p;    // operand: key u32[2]; params: shape -> u32[shape, 2]
+extern const Primitive random_fold_in_p;  // operands: key u32[…, 2], number u32[…] -> a key of the same shape
 
 namespace random {
 Array key(std::uint64_t seed);                          // u32[2]

@@ -91,10 +91,15 @@ const Primitive div_p{binary<div_p, kNumber, [](auto a, auto b) { return quotien
     .samples = samples<kNumber, Range{-3, 3}, Range{0.4, 3}>,
 })};
 
-const Primitive rem_p{binary<rem_p, kNumber, [](auto a, auto b) {
-  if constexpr (std::is_floating_point_v<decltype(a)>) return std::fmod(a, b);
-  else return b == 0 ? a : quotient_overflows(a, b) ? decltype(a){0} : static_cast<decltype(a)>(a % b);
-}>({
+const Primitive rem_p{binary<rem_p, kNumber,
+                             [](auto a, auto b) {
+                               if constexpr (std::is_floating_point_v<decltype(a)>)
+                                 return std::fmod(a, b);
+                               else
+                                 return b == 0                     ? a
+                                        : quotient_overflows(a, b) ? decltype(a){0}
+                                                                   : static_cast<decltype(a)>(a % b);
+                             }>({
     .name = "rem",
     .doc = "y = a - b·trunc(a/b), with the sign of a; for integers a rem 0 = a",
     .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
@@ -122,7 +127,8 @@ const Primitive pow_p{{
         if (r.x(0).dtype == Dtype::F64)
           return loop_kernel(
               r, map_rows<[](double a, E b) { return etp_pow_f64(a, static_cast<double>(b)); }, double, E>());
-        return loop_kernel(r, map_rows<[](float a, E b) { return etp_pow_f32(a, static_cast<float>(b)); }, float, E>());
+        return loop_kernel(
+            r, map_rows<[](float a, E b) { return etp_pow_f32(a, static_cast<float>(b)); }, float, E>());
       });
     },
     .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
@@ -132,7 +138,8 @@ const Primitive pow_p{{
         const auto known = b.splat();
         const bool never_zero = known && to_double(*known) != 0.0;
         const Array base =
-            never_zero ? a : where(logical_and(equal_to(a, 0.0), equal_to(b, 0.0)), full({}, 1.0, a.dtype()), a);
+            never_zero ? a
+                       : where(logical_and(equal_to(a, 0.0), equal_to(b, 0.0)), full({}, 1.0, a.dtype()), a);
         const Array exponent = convert(b, a.dtype());
         return d * (exponent * pow(base, exponent - 1.0));
       };
@@ -142,20 +149,26 @@ const Primitive pow_p{{
       return tangent(y[0], {partial(dx[0], by_base), partial(dx[1], by_exponent)});
     },
     .batch = batch<pow_p>,
-    .samples = [](std::uint64_t seed) {
-      std::vector<Sample> all = make_samples(seed, kFloating, std::array{Range{0.3, 2}, Range{-2, 2}});
-      for (const Dtype base : {Dtype::F32, Dtype::F64}) {
-        SampleSource source(seed);
-        all.push_back({{source.values({base, {3, 5}}, {-2, 2}), source.values({Dtype::I32, {3, 5}}, {})}, {}, false});
-      }
-      return all;
-    },
+    .samples =
+        [](std::uint64_t seed) {
+          std::vector<Sample> all = make_samples(seed, kFloating, std::array{Range{0.3, 2}, Range{-2, 2}});
+          for (const Dtype base : {Dtype::F32, Dtype::F64}) {
+            SampleSource source(seed);
+            all.push_back({{source.values({base, {3, 5}}, {-2, 2}), source.values({Dtype::I32, {3, 5}}, {})},
+                           {},
+                           false});
+          }
+          return all;
+        },
 }};
 
-const Primitive atan2_p{binary<atan2_p, kFloating, [](auto y, auto x) {
-  if constexpr (sizeof(x) == sizeof(float)) return etp_atan2_f32(y, x);
-  else return etp_atan2_f64(y, x);
-}>({
+const Primitive atan2_p{binary<atan2_p, kFloating,
+                               [](auto y, auto x) {
+                                 if constexpr (sizeof(x) == sizeof(float))
+                                   return etp_atan2_f32(y, x);
+                                 else
+                                   return etp_atan2_f64(y, x);
+                               }>({
     .name = "atan2",
     .doc = "the angle of the point (x, y), operands y, x",
     .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
@@ -167,12 +180,15 @@ const Primitive atan2_p{binary<atan2_p, kFloating, [](auto y, auto x) {
 })};
 
 // Locally a shift by a constant.
-const Primitive nextafter_p{binary<nextafter_p, kFloating, [](auto a, auto b) { return std::nextafter(a, b); }>({
-    .name = "nextafter",
-    .doc = "the number next to a in the direction of b",
-    .jvp = [](const Params&, ArraySpan, ArraySpan y, ArraySpan dx) -> Arrays { return tangent(y[0], {dx[0]}); },
-    .samples = samples<kFloating, Range{-3, 3}, Range{-3, 3}>,
-})};
+const Primitive nextafter_p{
+    binary<nextafter_p, kFloating, [](auto a, auto b) { return std::nextafter(a, b); }>({
+        .name = "nextafter",
+        .doc = "the number next to a in the direction of b",
+        .jvp = [](const Params&, ArraySpan, ArraySpan y, ArraySpan dx) -> Arrays {
+          return tangent(y[0], {dx[0]});
+        },
+        .samples = samples<kFloating, Range{-3, 3}, Range{-3, 3}>,
+    })};
 
 const Primitive max_p{binary<max_p, kAny, [](auto a, auto b) { return larger(a, b); }>({
     .name = "max",

@@ -1,5 +1,5 @@
-// Bitwise logic on bool and integers, and shifts. A shift by the width of the type or more (a negative amount counts as
-// such) moves every bit out: 0 remains, or the sign for the arithmetic shift to the right.
+// Bitwise logic on bool and integers, and shifts. A shift by the width of the type or more (a negative amount
+// counts as such) moves every bit out: 0 remains, or the sign for the arithmetic shift to the right.
 #include "ops/elementwise_common.h"
 
 namespace etrace {
@@ -49,10 +49,13 @@ const Primitive or_p{logic<or_p, kBits, [](auto a, auto b) { return static_cast<
 const Primitive xor_p{logic<xor_p, kBits, [](auto a, auto b) { return static_cast<decltype(a)>(a ^ b); }>(
     {.name = "xor", .doc = "bits set in one of a and b"})};
 
-const Primitive not_p{unary<not_p, kBits, [](auto a) {
-  if constexpr (std::is_same_v<decltype(a), bool>) return !a;
-  else return static_cast<decltype(a)>(~a);
-}>({
+const Primitive not_p{unary<not_p, kBits,
+                            [](auto a) {
+                              if constexpr (std::is_same_v<decltype(a), bool>)
+                                return !a;
+                              else
+                                return static_cast<decltype(a)>(~a);
+                            }>({
     .name = "not",
     .doc = "bits not set in a",
     .jvp = jvp_zero,

@@ -1,4 +1,5 @@
-// Comparisons of two operands; the result is bool. A NaN is unequal to everything and neither less nor greater.
+// Comparisons of two operands; the result is bool. A NaN is unequal to everything and neither less nor
+// greater.
 #include "ops/elementwise_common.h"
 
 namespace etrace {

@@ -81,13 +81,15 @@ Avals unchanged(const Params&, std::span<const Aval> in) {
 std::vector<Sample> conversion_samples(std::uint64_t seed) {
   std::vector<Sample> all;
   SampleSource source(seed);
-  constexpr std::array kTypes{Dtype::Bool, Dtype::I32, Dtype::I64, Dtype::U32,
+  constexpr std::array kTypes{Dtype::Bool, Dtype::I32,  Dtype::I64, Dtype::U32,
                               Dtype::F16,  Dtype::BF16, Dtype::F32, Dtype::F64};
   for (const Dtype from : kTypes)
     for (const Dtype to : kTypes)
-      all.push_back({{source.values({from, {2, 3}}, {-3, 3})}, {{"new_dtype", to}, {"weak_type", false}}, false});
+      all.push_back(
+          {{source.values({from, {2, 3}}, {-3, 3})}, {{"new_dtype", to}, {"weak_type", false}}, false});
   for (const Shape& shape : {Shape{}, Shape{3, 0}, Shape{3, 5}})
-    all.push_back({{source.values({Dtype::F64, shape}, {-3, 3})}, {{"new_dtype", Dtype::F64}, {"weak_type", false}}});
+    all.push_back(
+        {{source.values({Dtype::F64, shape}, {-3, 3})}, {{"new_dtype", Dtype::F64}, {"weak_type", false}}});
   return all;
 }
 
@@ -126,25 +128,27 @@ const Primitive bitcast_convert_type_p{{
       require_arity("bitcast_convert_type", in, 1);
       const Dtype to = params.dtype("new_dtype");
       if (size_of(to) != size_of(in[0].dtype) || (to == Dtype::Bool) != (in[0].dtype == Dtype::Bool))
-        throw TypeError("bitcast_convert_type", to_string(in[0]) + " cannot be read as " + std::string(name(to)) +
-                                                    "; the types must have the same width, and bool has one valid bit");
+        throw TypeError("bitcast_convert_type",
+                        to_string(in[0]) + " cannot be read as " + std::string(name(to)) +
+                            "; the types must have the same width, and bool has one valid bit");
       return {{to, in[0].shape}};
     },
     .kernel = copy_kernel,
     .jvp = jvp_zero,
     .batch = batch<bitcast_convert_type_p>,
-    .samples = [](std::uint64_t seed) {
-      std::vector<Sample> all;
-      SampleSource source(seed);
-      auto add_sample = [&](Dtype from, Dtype to, const Shape& shape) {
-        all.push_back({{source.values({from, shape}, {-3, 3})}, {{"new_dtype", to}}, false});
-      };
-      add_sample(Dtype::F32, Dtype::U32, {3, 5});
-      add_sample(Dtype::U32, Dtype::I32, {});
-      add_sample(Dtype::F64, Dtype::I64, {2, 0});
-      add_sample(Dtype::BF16, Dtype::F16, {7});
-      return all;
-    },
+    .samples =
+        [](std::uint64_t seed) {
+          std::vector<Sample> all;
+          SampleSource source(seed);
+          auto add_sample = [&](Dtype from, Dtype to, const Shape& shape) {
+            all.push_back({{source.values({from, shape}, {-3, 3})}, {{"new_dtype", to}}, false});
+          };
+          add_sample(Dtype::F32, Dtype::U32, {3, 5});
+          add_sample(Dtype::U32, Dtype::I32, {});
+          add_sample(Dtype::F64, Dtype::I64, {2, 0});
+          add_sample(Dtype::BF16, Dtype::F16, {7});
+          return all;
+        },
 }};
 
 const Primitive stop_gradient_p{{
@@ -163,7 +167,9 @@ const Primitive copy_p{{
     .abstract = unchanged<copy_p>,
     .kernel = copy_kernel,
     .jvp = [](const Params&, ArraySpan, ArraySpan, ArraySpan dx) -> Arrays { return {dx[0]}; },
-    .transpose = [](const Params&, ArraySpan ct, ArraySpan, std::span<const Aval>) -> Arrays { return {ct[0]}; },
+    .transpose = [](const Params&, ArraySpan ct, ArraySpan, std::span<const Aval>) -> Arrays {
+      return {ct[0]};
+    },
     .batch = batch<copy_p>,
     .samples = copy_samples<true>,
 }};

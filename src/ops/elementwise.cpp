@@ -1,5 +1,6 @@
-// The functions of etrace/ops/elementwise.h: operands are brought to one element type and to shapes that the primitives
-// accept, then bound. Scalars stay scalars and axes of size 1 stay as they are, so that programs stay small.
+// The functions of etrace/ops/elementwise.h: operands are brought to one element type and to shapes that the
+// primitives accept, then bound. Scalars stay scalars and axes of size 1 stay as they are, so that programs
+// stay small.
 #include "etrace/ops/elementwise.h"
 
 #include <algorithm>
@@ -33,8 +34,9 @@ void align_ranks(std::string_view op, std::span<Array> x) {
   for (const Array& a : x) {
     const auto joined = numpy_broadcast_shapes(shape, a.shape());
     if (!joined)
-      throw ValueError(std::string(op), "shapes " + to_string(shape) + " and " + to_string(a.shape()) +
-                                            " do not broadcast: aligned at their last axes, sizes must be equal or 1");
+      throw ValueError(std::string(op),
+                       "shapes " + to_string(shape) + " and " + to_string(a.shape()) +
+                           " do not broadcast: aligned at their last axes, sizes must be equal or 1");
     shape = *joined;
   }
   for (Array& a : x) {
@@ -60,7 +62,9 @@ Arrays promoted(std::string_view op, Arrays x) {
   return x;
 }
 
-Array bind_promoted(const Primitive& p, Arrays x) { return bind_primitive(p, promoted(p.name(), std::move(x)))[0]; }
+Array bind_promoted(const Primitive& p, Arrays x) {
+  return bind_primitive(p, promoted(p.name(), std::move(x)))[0];
+}
 
 // Functions that only make sense for floats take integers as f32.
 Array as_float(const Primitive& p, const Array& x) {
@@ -136,7 +140,9 @@ Array sqrt(const Array& x) { return bind_float(sqrt_p, x); }
 Array rsqrt(const Array& x) { return bind_float(rsqrt_p, x); }
 Array cbrt(const Array& x) { return bind_float(cbrt_p, x); }
 Array square(const Array& x) { return bind1(square_p, {x}); }
-Array integer_pow(const Array& x, std::int64_t exponent) { return bind1(integer_pow_p, {x}, {{"y", exponent}}); }
+Array integer_pow(const Array& x, std::int64_t exponent) {
+  return bind1(integer_pow_p, {x}, {{"y", exponent}});
+}
 Array is_finite(const Array& x) { return bind_float(is_finite_p, x); }
 
 Array equal_to(const Array& a, const Array& b) { return bind_promoted(eq_p, {a, b}); }
@@ -151,8 +157,12 @@ Array logical_or(const Array& a, const Array& b) { return bind_promoted(or_p, {a
 Array logical_xor(const Array& a, const Array& b) { return bind_promoted(xor_p, {a, b}); }
 Array logical_not(const Array& x) { return bind1(not_p, {x}); }
 Array shift_left(const Array& a, const Array& n) { return bind_promoted(shift_left_p, {a, n}); }
-Array shift_right_logical(const Array& a, const Array& n) { return bind_promoted(shift_right_logical_p, {a, n}); }
-Array shift_right_arithmetic(const Array& a, const Array& n) { return bind_promoted(shift_right_arithmetic_p, {a, n}); }
+Array shift_right_logical(const Array& a, const Array& n) {
+  return bind_promoted(shift_right_logical_p, {a, n});
+}
+Array shift_right_arithmetic(const Array& a, const Array& n) {
+  return bind_promoted(shift_right_arithmetic_p, {a, n});
+}
 
 Array select_n(const Array& which, ArraySpan cases) {
   require_defined("select_n", {&which, 1});
@@ -168,7 +178,9 @@ Array where(const Array& condition, const Array& if_true, const Array& if_false)
   return select_n(as_condition(condition), std::array{if_false, if_true});
 }
 
-Array clamp(const Array& low, const Array& x, const Array& high) { return bind_promoted(clamp_p, {low, x, high}); }
+Array clamp(const Array& low, const Array& x, const Array& high) {
+  return bind_promoted(clamp_p, {low, x, high});
+}
 
 Array convert(const Array& x, Dtype dtype) {
   if (x.dtype() == dtype && !x.is_weak()) return x;
@@ -183,7 +195,9 @@ Array bitcast(const Array& x, Dtype dtype) {
 }
 Array stop_gradient(const Array& x) { return bind1(stop_gradient_p, {x}); }
 Array copy(const Array& x) { return bind1(copy_p, {x}); }
-Array heaviside_surrogate(const Array& x, const Array& dx) { return bind_floats(heaviside_surrogate_gradient_p, x, dx); }
+Array heaviside_surrogate(const Array& x, const Array& dx) {
+  return bind_floats(heaviside_surrogate_gradient_p, x, dx);
+}
 
 Array add_cotangents(const Array& a, const Array& b) {
   if (!a.defined()) return b;

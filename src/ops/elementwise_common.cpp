@@ -9,7 +9,8 @@
 
 namespace etrace::elementwise {
 
-// Typing -------------------------------------------------------------------------------------------------------------
+// Typing
+// -------------------------------------------------------------------------------------------------------------
 namespace {
 
 unsigned kind_of(Dtype dtype) {
@@ -45,8 +46,8 @@ void require_arity(std::string_view op, std::span<const Aval> in, std::size_t ar
 
 void require_kind(std::string_view op, unsigned kinds, const Aval& aval) {
   if ((kind_of(aval.dtype) & kinds) == 0)
-    throw TypeError(std::string(op), "cannot compute on " + to_string(aval) + "; it takes " + kinds_text(kinds) +
-                                         ": convert the operand first");
+    throw TypeError(std::string(op), "cannot compute on " + to_string(aval) + "; it takes " +
+                                         kinds_text(kinds) + ": convert the operand first");
 }
 
 Shape common_shape(std::string_view op, std::span<const Aval> in) {
@@ -54,9 +55,10 @@ Shape common_shape(std::string_view op, std::span<const Aval> in) {
   for (const Aval& a : in) {
     const auto joined = broadcast_shapes(shape, a.shape);
     if (!joined)
-      throw ValueError(std::string(op), "operands " + types_text(in) +
-                                            " do not broadcast: their shapes must be equal, scalar, or of one rank with "
-                                            "axes of equal size or size 1");
+      throw ValueError(std::string(op),
+                       "operands " + types_text(in) +
+                           " do not broadcast: their shapes must be equal, scalar, or of one rank with "
+                           "axes of equal size or size 1");
     shape = *joined;
   }
   return shape;
@@ -73,7 +75,8 @@ Aval common_aval(std::string_view op, unsigned kinds, std::size_t arity, std::sp
   return {in[0].dtype, common_shape(op, in)};
 }
 
-// Loops --------------------------------------------------------------------------------------------------------------
+// Loops
+// --------------------------------------------------------------------------------------------------------------
 Loops::Loops(const Aval& y, std::span<const Aval> x, std::span<const Row> rows) : operands_(x.size()) {
   ETRACE_CHECK(x.size() <= kMaxOperands);
   empty_ = y.shape.size() == 0;
@@ -149,11 +152,10 @@ Kernel loop_kernel(const KernelRequest& r, std::span<const Row> rows) {
   return kernel;
 }
 
-Kernel row_kernel(const KernelRequest& r, Row row) {
-  return loop_kernel(r, std::array<Row, 2>{row, row});
-}
+Kernel row_kernel(const KernelRequest& r, Row row) { return loop_kernel(r, std::array<Row, 2>{row, row}); }
 
-// Batching -----------------------------------------------------------------------------------------------------------
+// Batching
+// -----------------------------------------------------------------------------------------------------------
 Arrays align_batched(ArraySpan x, const std::vector<bool>& batched) {
   std::size_t rank = 0;  // of the result, with the mapped axis
   for (std::size_t i = 0; i < x.size(); ++i) rank = std::max(rank, x[i].rank() + (batched[i] ? 0 : 1));
@@ -172,7 +174,8 @@ Arrays align_batched(ArraySpan x, const std::vector<bool>& batched) {
   return aligned;
 }
 
-// Derivatives --------------------------------------------------------------------------------------------------------
+// Derivatives
+// --------------------------------------------------------------------------------------------------------
 Arrays jvp_zero(const Params&, ArraySpan, ArraySpan y, ArraySpan) { return Arrays(y.size()); }
 
 Arrays tangent(const Array& y, std::initializer_list<Array> partials) {
@@ -182,7 +185,8 @@ Arrays tangent(const Array& y, std::initializer_list<Array> partials) {
   return {!sum.defined() || sum.shape() == y.shape() ? sum : broadcast_to(sum, y.shape())};
 }
 
-// Samples ------------------------------------------------------------------------------------------------------------
+// Samples
+// ------------------------------------------------------------------------------------------------------------
 std::uint64_t SampleSource::next() {  // SplitMix64
   std::uint64_t z = state_ += 0x9e3779b97f4a7c15U;
   z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
@@ -222,7 +226,9 @@ std::vector<Sample> make_samples(std::uint64_t seed, unsigned kinds, std::span<c
       s.operands.push_back(source.values({dtype, shape_of_operand(i)}, ranges[i], static_cast<unsigned>(i)));
     out.push_back(std::move(s));
   };
-  const Dtype widest = (kinds & kFloating) != 0 ? Dtype::F64 : (kinds & kInteger) != 0 ? Dtype::I64 : Dtype::Bool;
+  const Dtype widest = (kinds & kFloating) != 0  ? Dtype::F64
+                       : (kinds & kInteger) != 0 ? Dtype::I64
+                                                 : Dtype::Bool;
   add_sample(widest, [&](std::size_t) { return Shape{m, n}; });
   add_sample(widest, [&](std::size_t) { return Shape{}; });
   add_sample(widest, [&](std::size_t) { return Shape{0, n}; });

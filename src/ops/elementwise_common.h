@@ -20,10 +20,12 @@
 
 namespace etrace::elementwise {
 
-// Typing -------------------------------------------------------------------------------------------------------------
+// Typing
+// -------------------------------------------------------------------------------------------------------------
 // Sets of element types that an operation computes on.
 constexpr unsigned kBool = 1, kInteger = 2, kFloating = 4;
-constexpr unsigned kNumber = kInteger | kFloating, kBits = kBool | kInteger, kAny = kBool | kInteger | kFloating;
+constexpr unsigned kNumber = kInteger | kFloating, kBits = kBool | kInteger,
+                   kAny = kBool | kInteger | kFloating;
 
 void require_arity(std::string_view op, std::span<const Aval> in, std::size_t arity);
 void require_kind(std::string_view op, unsigned kinds, const Aval& aval);
@@ -41,12 +43,13 @@ Avals to_bool(const Params&, std::span<const Aval> in) {
   return {{Dtype::Bool, common_aval(P.name(), K, N, in).shape}};
 }
 
-// Kernels ------------------------------------------------------------------------------------------------------------
+// Kernels
+// ------------------------------------------------------------------------------------------------------------
 // y[i] = f(x0[i], x1[i], …) for i < n. y may be one of the operands.
 using Row = void (*)(std::int64_t n, void* y, const void* const* x);
 
-// The loops of one elementwise operation. Axes along which all operands behave alike are joined, so that equal shapes
-// and scalar operands need one call of a row only.
+// The loops of one elementwise operation. Axes along which all operands behave alike are joined, so that
+// equal shapes and scalar operands need one call of a row only.
 class Loops {
  public:
   static constexpr std::size_t kMaxOperands = 4;
@@ -90,7 +93,8 @@ struct MapRow {
   static void run(std::int64_t n, void* y, const void* const* x) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       loop(n, static_cast<Result*>(y), Stream<T, ((Mask >> I) & 1U) != 0>(x[I])...);
-    }(std::index_sequence_for<T...>());
+    }
+    (std::index_sequence_for<T...>());
   }
 
  private:
@@ -108,7 +112,8 @@ std::span<const Row> map_rows() {
   constexpr unsigned kCount = 1U << sizeof...(T);
   static constexpr auto kRows = []<unsigned... Mask>(std::integer_sequence<unsigned, Mask...>) {
     return std::array<Row, kCount>{&MapRow<F, (Mask == 0 ? kCount - 1 : Mask), T...>::run...};
-  }(std::make_integer_sequence<unsigned, kCount>());
+  }
+  (std::make_integer_sequence<unsigned, kCount>());
   return kRows;
 }
 
@@ -135,11 +140,13 @@ Kernel map_kernel(const KernelRequest& r) {
   return for_dtype<K>(r.x(0).dtype, [&]<class T>() {
     return [&]<std::size_t... I>(std::index_sequence<I...>) {
       return loop_kernel(r, map_rows<F, std::conditional_t<(I < N), T, void>...>());
-    }(std::make_index_sequence<N>());
+    }
+    (std::make_index_sequence<N>());
   });
 }
 
-// Batching -----------------------------------------------------------------------------------------------------------
+// Batching
+// -----------------------------------------------------------------------------------------------------------
 // Unmapped operands and mapped scalars get axes of size 1 where the others have more.
 Arrays align_batched(ArraySpan x, const std::vector<bool>& batched);
 
@@ -148,8 +155,9 @@ Arrays batch(const Params& params, ArraySpan x, const std::vector<bool>& batched
   return bind_primitive(P, align_batched(x, batched), params);
 }
 
-// Derivatives --------------------------------------------------------------------------------------------------------
-// dy = F(x, y)·dx
+// Derivatives
+// -------------------------------------------------------------------------------------------------------- dy
+// = F(x, y)·dx
 template <auto F>
 Arrays jvp_by(const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) {
   return {dx[0] * F(x[0], y[0])};
@@ -164,7 +172,8 @@ Array partial(const Array& dx, F f) {
 // The sum of partial tangents that are defined, brought to the result's shape.
 Arrays tangent(const Array& y, std::initializer_list<Array> partials);
 
-// Rows ---------------------------------------------------------------------------------------------------------------
+// Rows
+// ---------------------------------------------------------------------------------------------------------------
 template <const Primitive& P, unsigned K, auto F>
 PrimitiveSpec unary(PrimitiveSpec row) {
   row.abstract = same_type<P, K, 1>;
@@ -190,7 +199,8 @@ PrimitiveSpec binary(PrimitiveSpec row) {
   return row;
 }
 
-// Samples ------------------------------------------------------------------------------------------------------------
+// Samples
+// ------------------------------------------------------------------------------------------------------------
 using Sample = PrimitiveSpec::Sample;
 
 struct Range {
@@ -202,8 +212,8 @@ class SampleSource {
  public:
   explicit SampleSource(std::uint64_t seed) : state_(seed) {}
   std::int64_t integer(std::int64_t low, std::int64_t high);  // both ends included
-  // Floating values are of the form (4k + 1 + 2·lane)/256: operands of different lanes are never equal and no value is an
-  // integer, so that kinks stay at a distance.
+  // Floating values are of the form (4k + 1 + 2·lane)/256: operands of different lanes are never equal and no
+  // value is an integer, so that kinks stay at a distance.
   Array values(const Aval&, Range, unsigned lane = 0);
 
  private:
@@ -211,7 +221,8 @@ class SampleSource {
   std::uint64_t state_;
 };
 
-// Operands in all forms of broadcasting, of every element type among `kinds`; only f64 is for derivative tests.
+// Operands in all forms of broadcasting, of every element type among `kinds`; only f64 is for derivative
+// tests.
 std::vector<Sample> make_samples(std::uint64_t seed, unsigned kinds, std::span<const Range> ranges,
                                  const Params& params = {}, bool differentiable = true);
 

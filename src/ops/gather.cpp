@@ -121,13 +121,16 @@ Array take(const Array& x, const Array& indices, int axis) {
   return bind1(gather_p, {x, starts}, take_params(x.shape(), d, indices.rank(), "clip"));
 }
 
+Array structure::gather_along_axis(const Array& x, const Array& indices, std::size_t axis) {
+  return bind1(gather_p, {x, expand_dims(indices, {-1})}, take_along_params(x.shape(), axis, "clip"));
+}
+
 Array take_along_axis(const Array& x, const Array& indices, int axis) {
   const std::size_t d = to_index(normalize_axis("take_along_axis", axis, x.rank()));
   if (indices.rank() != x.rank() || indices.shape().with(d, 0) != x.shape().with(d, 0))
     refuse("take_along_axis", "the indices " + to_string(indices.aval()) + " must have the shape of " +
                                   to_string(x.aval()) + " except along axis " + std::to_string(d));
-  const Array starts = expand_dims(wrap_negative("take_along_axis", indices, x.shape()[d]), {-1});
-  return bind1(gather_p, {x, starts}, take_along_params(x.shape(), d, "clip"));
+  return gather_along_axis(x, wrap_negative("take_along_axis", indices, x.shape()[d]), d);
 }
 
 Array one_hot(const Array& indices, std::int64_t num, Dtype dtype) {

@@ -28,6 +28,9 @@ WindowDims take_dims(std::size_t rank, std::size_t axis, std::size_t index_rank)
 // Negative indices count from the end, once; what is then out of range is the primitive's matter.
 Array wrap_negative(std::string_view op, const Array& indices, std::int64_t size);
 
+// take_along_axis without the wrapping of negative indices.
+Array gather_along_axis(const Array& x, const Array& indices, std::size_t axis);
+
 enum class Mode : std::uint8_t { Clip, FillOrDrop };  // "promise_in_bounds" is clipped: never reads elsewhere
 Mode mode_of(std::string_view op, const Params&);
 

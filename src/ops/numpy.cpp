@@ -6,23 +6,18 @@
 #include <string>
 
 #include "etrace/error.h"
+#include "ops/structure_common.h"
 
 namespace etrace {
 
 namespace {
 
-std::size_t axis_of(std::string_view op, const Array& x, int axis) {
-  const int rank = static_cast<int>(x.rank());
-  if (axis < -rank || axis >= rank)
-    throw ValueError(std::string(op), "axis " + std::to_string(axis) + " of " + to_string(x.aval()) +
-                                          "; it must lie in [" + std::to_string(-rank) + ", " + std::to_string(rank) + ")");
-  return static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
-}
+using structure::normalize_axis, structure::to_dim, structure::to_index;
 
 void require_rank(std::string_view op, const Array& x, std::size_t rank) {
   if (x.rank() < rank)
-    throw ValueError(std::string(op), "needs at least " + std::to_string(rank) + " axes but was given " +
-                                          to_string(x.aval()));
+    throw ValueError(std::string(op),
+                     "needs at least " + std::to_string(rank) + " axes but was given " + to_string(x.aval()));
 }
 
 // i and j of an n × m matrix, shaped to broadcast against each other.
@@ -45,7 +40,8 @@ Array masked(std::string_view op, const Array& x, Keep keep) {
 
 }  // namespace
 
-// Creation -----------------------------------------------------------------------------------------------------------
+// Creation
+// -----------------------------------------------------------------------------------------------------------
 Array zeros(const Shape& shape, Dtype dtype) { return full(shape, 0.0, dtype); }
 Array ones(const Shape& shape, Dtype dtype) { return full(shape, 1.0, dtype); }
 Array zeros_like(const Array& x) { return full_like(x, 0.0); }
@@ -70,21 +66,22 @@ Array array(const std::vector<double>& values, const Shape& shape, Dtype dtype) 
   return convert(Array(Tensor::of(values, shape)), dtype);
 }
 Array array(const std::vector<double>& values, Dtype dtype) {
-  return array(values, Shape{static_cast<std::int64_t>(values.size())}, dtype);
+  return array(values, Shape{to_dim(values.size())}, dtype);
 }
 Array array(const std::vector<std::vector<double>>& rows, Dtype dtype) {
   std::vector<double> values;
   for (const auto& row : rows) {
     if (row.size() != rows[0].size())
-      throw ValueError("array", "rows of " + std::to_string(rows[0].size()) + " and of " + std::to_string(row.size()) +
-                                    " values; all must have the same length");
+      throw ValueError("array", "rows of " + std::to_string(rows[0].size()) + " and of " +
+                                    std::to_string(row.size()) + " values; all must have the same length");
     values.insert(values.end(), row.begin(), row.end());
   }
-  const auto columns = static_cast<std::int64_t>(rows.empty() ? 0 : rows[0].size());
-  return array(values, Shape{static_cast<std::int64_t>(rows.size()), columns}, dtype);
+  const auto columns = to_dim(rows.empty() ? 0 : rows[0].size());
+  return array(values, Shape{to_dim(rows.size()), columns}, dtype);
 }
 
-// Activations --------------------------------------------------------------------------------------------------------
+// Activations
+// --------------------------------------------------------------------------------------------------------
 // Written as a choice and not as a maximum: the derivative at 0 is 0, and NaN is passed on.
 Array relu(const Array& x) { return where(less_equal(x, 0), zero_of(x), x); }
 Array leaky_relu(const Array& x, double slope) { return where(greater_equal(x, 0), x, slope * x); }
@@ -107,16 +104,19 @@ Array gelu(const Array& x) {  // the usual approximation by tanh
 Array hard_sigmoid(const Array& x) { return clamp(0, x + 3, 6) / 6.0; }
 Array l2_norm(const Array& x) { return sqrt(sum(x * x)); }
 
-// Matrices -----------------------------------------------------------------------------------------------------------
+// Matrices
+// -----------------------------------------------------------------------------------------------------------
 Array diag(const Array& x) {
   if (x.rank() == 1) {
     const MatrixIndex at = matrix_index(x.dim(0), x.dim(0));
     return where(equal_to(at.row, at.column), x, zero_of(x));
   }
-  if (x.rank() != 2) throw ValueError("diag", "takes a vector or a matrix but was given " + to_string(x.aval()));
+  if (x.rank() != 2)
+    throw ValueError("diag", "takes a vector or a matrix but was given " + to_string(x.aval()));
   const std::int64_t n = std::min(x.dim(0), x.dim(1));
   const Array square = slice(x, {0, 0}, {n, n});
-  return reduce_sum(masked("diag", square, [](const Array& i, const Array& j) { return equal_to(i, j); }), {1});
+  return reduce_sum(masked("diag", square, [](const Array& i, const Array& j) { return equal_to(i, j); }),
+                    {1});
 }
 
 Array trace(const Array& x) {
@@ -131,19 +131,18 @@ Array triu(const Array& x) {
   return masked("triu", x, [](const Array& i, const Array& j) { return less_equal(i, j); });
 }
 
-// Rearrangement ------------------------------------------------------------------------------------------------------
+// Rearrangement
+// ------------------------------------------------------------------------------------------------------
 Array roll(const Array& x, std::int64_t shift, int axis) {
-  const std::size_t at = axis_of("roll", x, axis);
-  const std::int64_t n = x.shape()[at];
+  const int at = static_cast<int>(normalize_axis("roll", axis, x.rank()));
+  const std::int64_t n = x.dim(at);
   if (n == 0) return x;
   const std::int64_t split_at = ((n - shift % n) % n + n) % n;  // what comes to the front
   if (split_at == 0) return x;
-  const int dimension = static_cast<int>(at);
-  return concatenate(std::array{slice_axis(x, dimension, split_at, n), slice_axis(x, dimension, 0, split_at)},
-                     dimension);
+  return concatenate(std::array{slice_axis(x, at, split_at, n), slice_axis(x, at, 0, split_at)}, at);
 }
 
-Array flip(const Array& x, int axis) { return rev(x, {static_cast<std::int64_t>(axis_of("flip", x, axis))}); }
+Array flip(const Array& x, int axis) { return rev(x, {normalize_axis("flip", axis, x.rank())}); }
 
 Array tile(const Array& x, const Dims& repeats) {
   // As many leading axes of size 1 as there are more repeats than axes, then one new axis in front of each.
@@ -153,9 +152,10 @@ Array tile(const Array& x, const Dims& repeats) {
   sizes.insert(sizes.end(), x.shape().begin(), x.shape().end());
   Dims spread, axes, joined;
   for (std::size_t i = 0; i < rank; ++i) {
-    if (counts[i] < 0) throw ValueError("tile", std::to_string(counts[i]) + " repeats; the number must not be negative");
+    if (counts[i] < 0)
+      throw ValueError("tile", std::to_string(counts[i]) + " repeats; the number must not be negative");
     spread.insert(spread.end(), {counts[i], sizes[i]});
-    axes.push_back(static_cast<std::int64_t>(2 * i + 1));
+    axes.push_back(to_dim(2 * i + 1));
     joined.push_back(counts[i] * sizes[i]);
   }
   return reshape(broadcast_in_dim(reshape(x, sizes), spread, axes), joined);
@@ -163,10 +163,10 @@ Array tile(const Array& x, const Dims& repeats) {
 
 Array repeat(const Array& x, std::int64_t n, int axis) {
   if (n < 0) throw ValueError("repeat", std::to_string(n) + " repeats; the number must not be negative");
-  const std::size_t at = axis_of("repeat", x, axis);
+  const std::size_t at = to_index(normalize_axis("repeat", axis, x.rank()));
   Dims spread = x.shape().to_dims(), axes;
   spread.insert(spread.begin() + static_cast<std::ptrdiff_t>(at) + 1, n);
-  for (std::size_t i = 0; i < x.rank(); ++i) axes.push_back(static_cast<std::int64_t>(i <= at ? i : i + 1));
+  for (std::size_t i = 0; i < x.rank(); ++i) axes.push_back(to_dim(i <= at ? i : i + 1));
   return reshape(broadcast_in_dim(x, spread, axes), x.shape().with(at, x.shape()[at] * n).to_dims());
 }
 

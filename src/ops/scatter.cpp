@@ -152,7 +152,8 @@ const Primitive scatter_add_p{{
       const Windows w = windows_of(q);
       Box<2> window(w.extents, {w.x_strides, w.result_strides});
       const Box<2>::Axis inner = window.pop_back();
-      return visit_number(q.y().dtype, [&]<class T>(std::type_identity<T>) -> Kernel {
+      return visit_number(q.y().dtype, [&]<class Element>(std::type_identity<Element>) -> Kernel {
+        using T = Wrapping<Element>;
         return scatter_kernel(q, w, [=](void* y, std::int64_t to, const void* updates, std::int64_t from) {
           window.for_each([&](const std::array<std::int64_t, 2>& at) {
             T* __restrict d = static_cast<T*>(y) + to + at[0];

@@ -16,10 +16,14 @@ namespace {
 template <auto F, class... Selector>
 std::span<const Row> rows_by_width(Dtype dtype) {
   switch (size_of(dtype)) {
-    case 1: return map_rows<F, Selector..., std::uint8_t, std::uint8_t>();
-    case 2: return map_rows<F, Selector..., std::uint16_t, std::uint16_t>();
-    case 4: return map_rows<F, Selector..., std::uint32_t, std::uint32_t>();
-    default: return map_rows<F, Selector..., std::uint64_t, std::uint64_t>();
+    case 1:
+      return map_rows<F, Selector..., std::uint8_t, std::uint8_t>();
+    case 2:
+      return map_rows<F, Selector..., std::uint16_t, std::uint16_t>();
+    case 4:
+      return map_rows<F, Selector..., std::uint32_t, std::uint32_t>();
+    default:
+      return map_rows<F, Selector..., std::uint64_t, std::uint64_t>();
   }
 }
 
@@ -28,15 +32,16 @@ Kernel select_by_bool(const KernelRequest& r) {
   return loop_kernel(r, rows_by_width<[](bool w, auto a, auto b) { return w ? b : a; }, bool>(r.y().dtype));
 }
 
-// One pass per case: y = case0, then y = (which ≥ k ? case_k : y) for k = 1, 2, … so that indices out of range are
-// clamped.
+// One pass per case: y = case0, then y = (which ≥ k ? case_k : y) for k = 1, 2, … so that indices out of
+// range are clamped.
 Kernel select_by_index(const KernelRequest& r) {
   struct Pass {
     std::int32_t k;
     Loops loops;
   };
-  const auto rows = rows_by_width<[](std::int32_t w, std::int32_t k, auto a, auto b) { return k <= w ? b : a; },
-                                  std::int32_t, std::int32_t>(r.y().dtype);
+  const auto rows =
+      rows_by_width<[](std::int32_t w, std::int32_t k, auto a, auto b) { return k <= w ? b : a; },
+                    std::int32_t, std::int32_t>(r.y().dtype);
   const std::size_t cases = r.in.size() - 1;
   std::vector<Pass> passes;
   for (std::size_t k = 1; k < std::max<std::size_t>(cases, 2); ++k) {
@@ -84,9 +89,10 @@ const Primitive select_n_p{{
     .name = "select_n",
     .doc = "y = case[which], operands which (bool or i32), case0, case1, …; an index out of range is clamped",
     .abstract = select_types,
-    .kernel = [](const KernelRequest& r) {
-      return r.x(0).dtype == Dtype::Bool ? select_by_bool(r) : select_by_index(r);
-    },
+    .kernel =
+        [](const KernelRequest& r) {
+          return r.x(0).dtype == Dtype::Bool ? select_by_bool(r) : select_by_index(r);
+        },
     .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
       Arrays in{x[0]};
       for (const Array& d : dx.subspan(1)) in.push_back(d.defined() ? d : full({}, 0.0, y[0].dtype()));
@@ -99,22 +105,26 @@ const Primitive select_n_p{{
       return out;
     },
     .batch = batch<select_n_p>,
-    .samples = [](std::uint64_t seed) {
-      std::vector<Sample> all;
-      SampleSource source(seed);
-      for (const Sample& s : make_samples(seed, kAny, std::array{Range{-3, 3}, Range{-3, 3}})) {
-        // A selector of the result's shape, and a scalar one where the cases alone give that shape.
-        const Shape shape = common_shape("select_n", avals_of(s.operands));
-        for (const Shape& selector : {shape, Shape{}})
-          all.push_back({{source.values({Dtype::Bool, selector}, {}), s.operands[0], s.operands[1]}, {}, s.differentiable});
-      }
-      for (const Sample& s : make_samples(seed + 1, kFloating, std::array{Range{-3, 3}, Range{-3, 3}, Range{-3, 3}})) {
-        Arrays in = s.operands;
-        in.insert(in.begin(), source.values({Dtype::I32, common_shape("select_n", avals_of(in))}, {}));
-        all.push_back({std::move(in), {}, s.differentiable});
-      }
-      return all;
-    },
+    .samples =
+        [](std::uint64_t seed) {
+          std::vector<Sample> all;
+          SampleSource source(seed);
+          for (const Sample& s : make_samples(seed, kAny, std::array{Range{-3, 3}, Range{-3, 3}})) {
+            // A selector of the result's shape, and a scalar one where the cases alone give that shape.
+            const Shape shape = common_shape("select_n", avals_of(s.operands));
+            for (const Shape& selector : {shape, Shape{}})
+              all.push_back({{source.values({Dtype::Bool, selector}, {}), s.operands[0], s.operands[1]},
+                             {},
+                             s.differentiable});
+          }
+          for (const Sample& s :
+               make_samples(seed + 1, kFloating, std::array{Range{-3, 3}, Range{-3, 3}, Range{-3, 3}})) {
+            Arrays in = s.operands;
+            in.insert(in.begin(), source.values({Dtype::I32, common_shape("select_n", avals_of(in))}, {}));
+            all.push_back({std::move(in), {}, s.differentiable});
+          }
+          return all;
+        },
 }};
 
 // min(max(x, low), high), and so `high` if the bounds are in the wrong order.
@@ -122,15 +132,17 @@ const Primitive clamp_p{{
     .name = "clamp",
     .doc = "y = min(max(x, low), high), operands low, x, high",
     .abstract = same_type<clamp_p, kNumber, 3>,
-    .kernel = map_kernel<kNumber, [](auto low, auto x, auto high) { return smaller(larger(x, low), high); }, 3>,
+    .kernel =
+        map_kernel<kNumber, [](auto low, auto x, auto high) { return smaller(larger(x, low), high); }, 3>,
     .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
       const Array zero = full({}, 0.0, y[0].dtype());
       const Array &low = x[0], &at = x[1], &high = x[2];
-      return tangent(
-          y[0],
-          {partial(dx[0], [&](const Array& d) { return where(greater(low, at), d, zero); }),
-           partial(dx[1], [&](const Array& d) { return where(logical_and(greater(at, low), less(at, high)), d, zero); }),
-           partial(dx[2], [&](const Array& d) { return where(less(high, at), d, zero); })});
+      return tangent(y[0], {partial(dx[0], [&](const Array& d) { return where(greater(low, at), d, zero); }),
+                            partial(dx[1],
+                                    [&](const Array& d) {
+                                      return where(logical_and(greater(at, low), less(at, high)), d, zero);
+                                    }),
+                            partial(dx[2], [&](const Array& d) { return where(less(high, at), d, zero); })});
     },
     .batch = batch<clamp_p>,
     .samples = samples<kNumber, Range{-2, -0.5}, Range{-3, 3}, Range{0.5, 2}>,

@@ -5,7 +5,7 @@
 
 #include "etrace/ops/index.h"
 #include "etrace/ops/shape.h"
-#include "ops/structure_common.h"
+#include "ops/index_common.h"
 
 namespace etrace {
 
@@ -91,7 +91,7 @@ const Primitive sort_p{{
       const Array order = permutation_of(x.first(num_keys), params);
       Arrays dy(x.size());
       for (std::size_t i = 0; i < x.size(); ++i)
-        if (dx[i].defined()) dy[i] = take_along_axis(dx[i], order, static_cast<int>(axis));
+        if (dx[i].defined()) dy[i] = gather_along_axis(dx[i], order, axis);
       return dy;
     },
     .batch = [](const Params& params, ArraySpan x, const std::vector<bool>& batched,

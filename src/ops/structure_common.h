@@ -182,6 +182,13 @@ decltype(auto) visit_integer(Dtype dtype, F&& f) {
       return f(std::type_identity<std::int64_t>{});
   }
 }
+// Signed sums and products wrap around, as unsigned ones do.
+template <class T>
+using Wrapping =
+    typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
+// What sums and products of T are formed in: rounding happens once, at the end.
+template <class T>
+using Accumulator = std::conditional_t<std::is_same_v<T, float>, double, Wrapping<T>>;
 template <class T>
 constexpr bool is_nan(T v) {
   if constexpr (std::is_floating_point_v<T>)

@@ -1,5 +1,5 @@
-// Functions of one operand, y = f(x), with derivatives that are written in x and y. erf, gamma and the like are in
-// unary_special.cpp.
+// Functions of one operand, y = f(x), with derivatives that are written in x and y. erf, gamma and the like
+// are in unary_special.cpp.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -35,31 +35,38 @@ constexpr double kLn2 = 0.693147180559945309417;
 
 }  // namespace
 
-// Sign and rounding ---------------------------------------------------------------------------------------------------
+// Sign and rounding
+// ---------------------------------------------------------------------------------------------------
 const Primitive neg_p{unary<neg_p, kNumber, [](auto x) { return negated(x); }>({
     .name = "neg",
     .doc = "y = -x",
     .jvp = [](const Params&, ArraySpan, ArraySpan, ArraySpan dx) -> Arrays { return {-dx[0]}; },
-    .transpose = [](const Params&, ArraySpan ct, ArraySpan, std::span<const Aval>) -> Arrays { return {-ct[0]}; },
+    .transpose = [](const Params&, ArraySpan ct, ArraySpan, std::span<const Aval>) -> Arrays {
+      return {-ct[0]};
+    },
     .samples = samples<kNumber, Range{-3, 3}>,
 })};
 
 // NaN and the signed zeros stay what they are.
-const Primitive sign_p{unary<sign_p, kNumber, [](auto x) {
-  using T = decltype(x);
-  return T{0} < x ? T{1} : x < T{0} ? static_cast<T>(-1) : x;
-}>({
+const Primitive sign_p{unary<sign_p, kNumber,
+                             [](auto x) {
+                               using T = decltype(x);
+                               return T{0} < x ? T{1} : x < T{0} ? static_cast<T>(-1) : x;
+                             }>({
     .name = "sign",
     .doc = "y = x/|x|, 0 at 0",
     .jvp = jvp_zero,
     .samples = samples<kNumber, Range{-3, 3}>,
 })};
 
-const Primitive abs_p{unary<abs_p, kNumber, [](auto x) {
-  using T = decltype(x);
-  if constexpr (std::is_floating_point_v<T>) return std::fabs(x);
-  else return x < T{0} ? negated(x) : x;
-}>({
+const Primitive abs_p{unary<abs_p, kNumber,
+                            [](auto x) {
+                              using T = decltype(x);
+                              if constexpr (std::is_floating_point_v<T>)
+                                return std::fabs(x);
+                              else
+                                return x < T{0} ? negated(x) : x;
+                            }>({
     .name = "abs",
     .doc = "y = |x|",
     .jvp = jvp_by<[](const Array& x, const Array&) { return sign(x); }>,
@@ -85,7 +92,8 @@ namespace {
 bool rounds_away_from_zero(const Params& params) {
   const Attr* method = params.find("rounding_method");
   if (method == nullptr || method->is_null()) return false;
-  if (const auto* number = method->get_if<std::int64_t>(); number != nullptr && (*number == 0 || *number == 1))
+  if (const auto* number = method->get_if<std::int64_t>();
+      number != nullptr && (*number == 0 || *number == 1))
     return *number == 0;
   if (const auto* text = method->get_if<std::string>()) {
     if (text->ends_with("AWAY_FROM_ZERO")) return true;
@@ -106,8 +114,9 @@ const Primitive round_p{{
         },
     .kernel =
         [](const KernelRequest& r) {
-          return rounds_away_from_zero(r.params) ? map_kernel<kFloating, [](auto x) { return std::round(x); }, 1>(r)
-                                                 : map_kernel<kFloating, [](auto x) { return std::rint(x); }, 1>(r);
+          return rounds_away_from_zero(r.params)
+                     ? map_kernel<kFloating, [](auto x) { return std::round(x); }, 1>(r)
+                     : map_kernel<kFloating, [](auto x) { return std::rint(x); }, 1>(r);
         },
     .jvp = jvp_zero,
     .batch = batch<round_p>,
@@ -118,7 +127,8 @@ const Primitive round_p{{
         },
 }};
 
-// Exponentials and logarithms ----------------------------------------------------------------------------------------
+// Exponentials and logarithms
+// ----------------------------------------------------------------------------------------
 const Primitive exp_p{vector_unary<exp_p, etp_vexp_f32, etp_vexp_f64>({
     .name = "exp",
     .doc = "y = e^x",
@@ -150,7 +160,9 @@ const Primitive log_p{vector_unary<log_p, etp_vlog_f32, etp_vlog_f64>({
 const Primitive log1p_p{vector_unary<log1p_p, etp_vlog1p_f32, etp_vlog1p_f64>({
     .name = "log1p",
     .doc = "y = ln(1 + x), exact near 0",
-    .jvp = [](const Params&, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays { return {dx[0] / (x[0] + 1.0)}; },
+    .jvp = [](const Params&, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
+      return {dx[0] / (x[0] + 1.0)};
+    },
     .samples = samples<kFloating, Range{-0.7, 4}>,
 })};
 
@@ -168,7 +180,8 @@ const Primitive logistic_p{vector_unary<logistic_p, etp_vlogistic_f32, etp_vlogi
     .samples = samples<kFloating, Range{-3, 3}>,
 })};
 
-// Trigonometry -------------------------------------------------------------------------------------------------------
+// Trigonometry
+// -------------------------------------------------------------------------------------------------------
 const Primitive sin_p{float_unary<sin_p, etp_sin_f32, etp_sin_f64>({
     .name = "sin",
     .doc = "y = sin x",
@@ -207,7 +220,9 @@ const Primitive acos_p{float_unary<acos_p, etp_acos_f32, etp_acos_f64>({
 const Primitive atan_p{float_unary<atan_p, etp_atan_f32, etp_atan_f64>({
     .name = "atan",
     .doc = "tan y = x",
-    .jvp = [](const Params&, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays { return {dx[0] / (1.0 + x[0] * x[0])}; },
+    .jvp = [](const Params&, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
+      return {dx[0] / (1.0 + x[0] * x[0])};
+    },
     .samples = samples<kFloating, Range{-3, 3}>,
 })};
 
@@ -248,7 +263,8 @@ const Primitive atanh_p{float_unary<atanh_p, etp_atanh_f32, etp_atanh_f64>({
     .samples = samples<kFloating, Range{-0.8, 0.8}>,
 })};
 
-// Powers and roots ---------------------------------------------------------------------------------------------------
+// Powers and roots
+// ---------------------------------------------------------------------------------------------------
 const Primitive sqrt_p{float_unary<sqrt_p, etp_sqrt_f32, etp_sqrt_f64>({
     .name = "sqrt",
     .doc = "y = √x",
@@ -300,15 +316,17 @@ const Primitive integer_pow_p{{
       const Aval x = common_aval("integer_pow", kNumber, 1, in);
       const std::int64_t y = params.integer("y");
       if (y < 0 && is_integer(x.dtype))
-        throw ValueError("integer_pow", "the integers " + to_string(x) + " cannot be raised to the negative power " +
-                                            std::to_string(y) + "; convert them to a float type first");
+        throw ValueError("integer_pow", "the integers " + to_string(x) +
+                                            " cannot be raised to the negative power " + std::to_string(y) +
+                                            "; convert them to a float type first");
       return {x};
     },
     .kernel = [](const KernelRequest& r) -> Kernel {
       const std::int64_t y = r.params.integer("y");
       if (y == 1) return map_kernel<kNumber, [](auto x) { return x; }, 1>(r);
       if (y == 2) return map_kernel<kNumber, [](auto x) { return wrapping_product(x, x); }, 1>(r);
-      if (y == 3) return map_kernel<kNumber, [](auto x) { return wrapping_product(wrapping_product(x, x), x); }, 1>(r);
+      if (y == 3)
+        return map_kernel<kNumber, [](auto x) { return wrapping_product(wrapping_product(x, x), x); }, 1>(r);
       return for_dtype<kNumber>(r.x(0).dtype, [&]<class T>() -> Kernel {
         return {.run =
                     [y, n = r.x(0).shape.size()](const KernelArgs& a) {
@@ -325,20 +343,24 @@ const Primitive integer_pow_p{{
       return {dx[0] * (static_cast<double>(n) * integer_pow(x[0], n - 1))};
     },
     .batch = batch<integer_pow_p>,
-    .samples = [](std::uint64_t seed) {
-      std::vector<Sample> all;
-      for (const std::int64_t y : {0, 1, 2, 3, 5})
-        for (Sample& s : make_samples(seed, kNumber, std::array{Range{0.3, 2}}, {{"y", y}})) all.push_back(std::move(s));
-      for (Sample& s : make_samples(seed, kFloating, std::array{Range{0.3, 2}}, {{"y", -2}})) all.push_back(std::move(s));
-      return all;
-    },
+    .samples =
+        [](std::uint64_t seed) {
+          std::vector<Sample> all;
+          for (const std::int64_t y : {0, 1, 2, 3, 5})
+            for (Sample& s : make_samples(seed, kNumber, std::array{Range{0.3, 2}}, {{"y", y}}))
+              all.push_back(std::move(s));
+          for (Sample& s : make_samples(seed, kFloating, std::array{Range{0.3, 2}}, {{"y", -2}}))
+            all.push_back(std::move(s));
+          return all;
+        },
 }};
 
 const Primitive is_finite_p{{
     .name = "is_finite",
     .doc = "y = whether x is neither infinite nor NaN",
     .abstract = to_bool<is_finite_p, kFloating, 1>,
-    .kernel = map_kernel<kFloating, [](auto x) { return std::fabs(x) <= std::numeric_limits<decltype(x)>::max(); }, 1>,
+    .kernel = map_kernel<kFloating,
+                         [](auto x) { return std::fabs(x) <= std::numeric_limits<decltype(x)>::max(); }, 1>,
     .jvp = jvp_zero,
     .batch = batch<is_finite_p>,
     .samples = flat_samples<kFloating, Range{-3, 3}>,

@@ -1,4 +1,5 @@
-// Special functions: the error function and its inverse, the logarithm of the gamma function and its derivatives.
+// Special functions: the error function and its inverse, the logarithm of the gamma function and its
+// derivatives.
 #include <cmath>
 #include <limits>
 
@@ -45,17 +46,22 @@ const Primitive lgamma_p{float_unary<lgamma_p, etp_lgamma_f32, etp_lgamma_f64>({
 const Primitive digamma_p{float_unary<digamma_p, etp_digamma_f32, etp_digamma_f64>({
     .name = "digamma",
     .doc = "y = d/dx ln |Γ(x)|",
-    .jvp = jvp_by<[](const Array& x, const Array&) { return bind1(polygamma_p, {full({}, 1.0, x.dtype()), x}); }>,
+    .jvp = jvp_by<[](const Array& x, const Array&) {
+      return bind1(polygamma_p, {full({}, 1.0, x.dtype()), x});
+    }>,
     .samples = samples<kFloating, Range{0.3, 5}>,
 })};
 
 namespace {
 
-// Hurwitz's ζ(s, x) = Σ (x + k)^-s for s > 1, x > 0: a few terms, then the Euler-Maclaurin formula for the rest.
+// Hurwitz's ζ(s, x) = Σ (x + k)^-s for s > 1, x > 0: a few terms, then the Euler-Maclaurin formula for the
+// rest.
 double hurwitz_zeta(double s, double x) {
   // B_2j/(2j)! for j = 1, 2, …
-  constexpr std::array kCoefficients{1.0 / 12,           -1.0 / 720,           1.0 / 30240,         -1.0 / 1209600,
-                                     1.0 / 47900160,     -691.0 / 1307674368000, 1.0 / 74724249600, -3617.0 / 10670622842880000};
+  constexpr std::array kCoefficients{1.0 / 12,          -1.0 / 720,
+                                     1.0 / 30240,       -1.0 / 1209600,
+                                     1.0 / 47900160,    -691.0 / 1307674368000,
+                                     1.0 / 74724249600, -3617.0 / 10670622842880000};
   double sum = 0.0;
   for (; x < 12.0; x += 1.0) sum += std::pow(x, -s);
   double term = std::pow(x, -s);
@@ -85,18 +91,19 @@ const Primitive polygamma_p{
         .doc = "y = the m-th derivative of digamma at x > 0, m = 0, 1, …",
         .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
           return tangent(y[0], {partial(dx[1], [&](const Array& d) {
-                                 return d * bind1(polygamma_p, {x[0] + 1.0, x[1]});
-                               })});
+                           return d * bind1(polygamma_p, {x[0] + 1.0, x[1]});
+                         })});
         },
-        .samples = [](std::uint64_t seed) {
-          std::vector<Sample> all = make_samples(seed, kFloating, std::array{Range{0.3, 4}});
-          for (Sample& s : all) {
-            const double order = static_cast<double>(seed % 3);
-            s.operands.insert(s.operands.begin(), full({}, order, s.operands[0].dtype()));
-            s.differentiable = false;  // not in m, which is a whole number
-          }
-          return all;
-        },
+        .samples =
+            [](std::uint64_t seed) {
+              std::vector<Sample> all = make_samples(seed, kFloating, std::array{Range{0.3, 4}});
+              for (Sample& s : all) {
+                const double order = static_cast<double>(seed % 3);
+                s.operands.insert(s.operands.begin(), full({}, order, s.operands[0].dtype()));
+                s.differentiable = false;  // not in m, which is a whole number
+              }
+              return all;
+            },
     })};
 
 }  // namespace etrace

@@ -11,7 +11,7 @@ Array make(Aval aval, std::variant<Tensor, Array::Rep::Splat, Array::Rep::Tracer
   return Array(std::make_shared<const Array::Rep>(Array::Rep{std::move(aval), std::move(value)}));
 }
 std::shared_ptr<const Array::Rep> weak(Dtype dtype, Scalar value) {
-  return std::make_shared<const Array::Rep>(Array::Rep{{dtype, {}}, Array::Rep::Splat{value, true, {}}});
+  return std::make_shared<const Array::Rep>(Array::Rep{{dtype, {}}, Array::Rep::Splat{value, true}});
 }
 // A literal keeps what its element type can hold, so that equal programs print equal text.
 Scalar round_to(Dtype dtype, const Scalar& value) {
@@ -52,13 +52,10 @@ bool Array::is_weak() const {
   return s != nullptr && s->weak;
 }
 
-const Tensor& Array::tensor() const {
+Tensor Array::tensor() const {
   const Aval& type = aval();
   if (const auto* t = std::get_if<Tensor>(&rep_->value)) return *t;
-  if (const auto* s = std::get_if<Rep::Splat>(&rep_->value)) {
-    if (!s->dense.defined()) s->dense = Tensor::full(type, s->value);
-    return s->dense;
-  }
+  if (const auto* s = std::get_if<Rep::Splat>(&rep_->value)) return Tensor::full(type, s->value);
   throw TypeError("array", "the numbers of a traced value of type " + to_string(type) +
                                " were asked for while the program is being recorded; use where, cond or scan instead of "
                                "C++ control flow on values, and read results after the trace");
@@ -77,7 +74,7 @@ Scalar Array::scalar_item() const {
 }
 
 Array full(const Shape& shape, const Scalar& value, Dtype dtype) {
-  return make({dtype, shape}, Array::Rep::Splat{round_to(dtype, value), false, {}});
+  return make({dtype, shape}, Array::Rep::Splat{round_to(dtype, value), false});
 }
 Array full_like(const Array& like, const Scalar& value) { return full(like.shape(), value, like.dtype()); }
 Array zeros_of(const Aval& aval) { return full(aval.shape, 0.0, aval.dtype); }

@@ -32,8 +32,9 @@ Arrays run_now(const Primitive& prim, ArraySpan in, const Params& params) {
     throw NotSupportedError(std::string(prim.name()), "this operation has no evaluation rule");
   }
   const Kernel kernel = prim.spec.kernel({params, in_avals, out_avals});
+  const Tensors operands = to_tensors(in);
   std::vector<const void*> inputs;
-  for (const Array& a : in) inputs.push_back(a.tensor().bytes());
+  for (const Tensor& t : operands) inputs.push_back(t.bytes());
   Tensors results;
   std::vector<void*> outputs;
   for (const Aval& aval : out_avals) outputs.push_back(results.emplace_back(Tensor::uninitialized(aval)).writable());

@@ -49,7 +49,6 @@ struct Array::Rep {
   struct Splat {
     Scalar value;
     bool weak;
-    mutable Tensor dense;  // made when first asked for
   };
   struct Tracer {
     std::shared_ptr<Recorder> recorder;

@@ -1,0 +1,33 @@
+// The eligibility-trace compiler: four passes from a traced step to an ETraceGraph. Each can be called alone.
+#pragma once
+
+#include "etrace/graph.h"
+
+namespace etrace {
+
+enum class Compat : std::uint8_t { None, Braintrace };
+
+struct CompileOptions {
+  bool include_hidden_perturb = true;
+  bool include_recurrent_mixing = false;    // scope `coupled`: recurrent products stay inside the transition
+  std::optional<std::int64_t> sparse_n;     // SnAp order; needs include_recurrent_mixing
+  std::int64_t snap_max_jacobian_elements = std::int64_t{1} << 24;
+  ControlFlowPolicy control_flow;
+  Compat compat = Compat::None;             // Braintrace: reproduce the reference system's decisions, defects included
+  bool strict = false;                      // a warning is an error
+};
+
+// Pass 1: the program flattened (calls inlined, conditionals converted, short loops unrolled) and the tables of states.
+ModuleInfo extract_module_info(const Model&, Reporter&, const CompileOptions& = {});
+// Pass 2: hidden states that are updated together.
+std::vector<HiddenGroup> find_hidden_groups_from_minfo(const ModuleInfo&, Reporter&, const CompileOptions& = {});
+// Pass 3: which weight reaches which hidden state through which operator.
+std::vector<HiddenParamOpRelation> find_hidden_param_op_relations_from_minfo(const ModuleInfo&, const std::vector<HiddenGroup>&,
+                                                                             Reporter&, const CompileOptions& = {});
+// Pass 4: the perturbed program.
+HiddenPerturbation add_hidden_perturbation_from_minfo(const ModuleInfo&, Reporter&, const CompileOptions& = {});
+
+// All of it. Errors carry the records made until then (WithRecords).
+ETraceGraph compile_etrace_graph(const Model&, const CompileOptions& = {});
+
+}  // namespace etrace

@@ -1,0 +1,203 @@
+// What the compiler found: plain data in ordered vectors, printable and comparable. Start with ETraceGraph.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "etrace/array.h"
+#include "etrace/diagnostics.h"
+#include "etrace/ir.h"
+#include "etrace/model_io.h"
+
+namespace etrace {
+
+// Control flow -------------------------------------------------------------------------------------------------------
+struct ControlFlowPolicy {
+  enum class Cond : std::uint8_t { Convert, Opaque } cond = Cond::Convert;
+  std::int64_t scan_unroll_limit = 16;  // ≤ 0 disables
+  enum class WhileHidden : std::uint8_t { OpaqueForward, Error } while_hidden = WhileHidden::OpaqueForward;
+  enum class EtpInside : std::uint8_t { Error, Exclude } etp_in_control_flow = EtpInside::Error;
+  enum class Descent : std::uint8_t { Auto, Off } scan_descent = Descent::Auto;
+  std::int64_t fixpoint_iteration_limit = 64;  // ≥ 1: ValueError otherwise
+};
+
+// The module ---------------------------------------------------------------------------------------------------------
+struct HiddenInfo {
+  StatePath path;
+  std::string type;        // HiddenState, HiddenGroupState, …
+  Var invar, outvar;       // value at step entry and exit
+  Shape varshape;          // without the state axis
+  std::int64_t num_state;  // 1, or the size of the state axis
+  bool stacked() const { return type != "HiddenState" && invar.aval.shape.rank() > varshape.rank(); }
+};
+struct WeightInfo {
+  StatePath path;
+  std::vector<Var> invars;           // one per leaf, in leaf order
+  std::vector<StatePath> leaf_keys;
+};
+
+// The compiler's view of a traced step.
+struct ModuleInfo {
+  Model model;                       // what came in: program and the role of every input and output
+  ClosedJaxpr closed_jaxpr;          // canonicalised
+  std::vector<HiddenInfo> hidden;    // compiled order: the master ordering for everything below
+  std::vector<WeightInfo> weights;   // compiled order
+  std::vector<StatePath> compiled_model_states;  // every state, in order of first touch
+  std::size_t num_var_out = 0;       // results of the step
+  std::size_t num_var_state = 0;     // state leaves among the outputs
+  ControlFlowPolicy control_flow;
+
+  const Jaxpr& jaxpr() const { return closed_jaxpr.jaxpr; }
+  const HiddenInfo* hidden_of_invar(const Var&) const;
+  const HiddenInfo* hidden_of_outvar(const Var&) const;
+  const HiddenInfo* hidden_at(const StatePath&) const;
+  const WeightInfo* weight_of(const Var&) const;  // the owner of a leaf
+};
+
+// Groups -------------------------------------------------------------------------------------------------------------
+// Which positions of a group may influence which, after n-1 steps (SnAp-n).
+struct PositionPattern {
+  std::int64_t n = 1;
+  std::vector<std::vector<bool>> axes;         // per axis of varshape: closed matrix, row-major
+  std::vector<Dims> neighbours;                // per position: itself, then those it influences, ascending; padded with itself
+  std::vector<std::vector<bool>> valid;        // false on padding
+  bool conservative = false;
+  std::string reason;                          // why it had to be conservative
+  std::size_t num_neighbour() const { return neighbours.empty() ? 1 : neighbours[0].size(); }
+  bool degenerate() const { return num_neighbour() == 1; }
+};
+
+// A scan that is traced inside: its body's values, stacked over the trip count.
+struct ScanInfo {
+  std::uint64_t eqn_id = 0;
+  std::int64_t length = 0;
+  std::vector<std::pair<Var, Var>> stacked;  // body Var -> outer Var with a leading axis
+  const Var* outer(const Var& body) const;
+};
+struct Descent {
+  ScanInfo scan;
+  std::vector<Var> body_hidden_invars;
+};
+
+struct HiddenGroup {
+  std::size_t index = 0;
+  std::vector<StatePath> hidden_paths;
+  std::vector<HiddenInfo> hidden_states;
+  std::vector<Var> hidden_invars, hidden_outvars;
+  Jaxpr transition_jaxpr;             // constvars: values of the forward pass; hidden_invars -> hidden_outvars
+  bool is_diagonal_recurrence = true; // proven: position p at t depends on position p at t-1 only
+  std::string mixing_reason;          // why it is not proven
+  std::optional<PositionPattern> snap;
+  std::optional<Descent> descent;
+
+  Shape varshape() const { return hidden_states.front().varshape; }
+  std::int64_t num_state() const;
+  std::int64_t trace_state_width() const;  // num_state, times the neighbours under SnAp
+  const std::vector<Var>& transition_jaxpr_constvars() const { return transition_jaxpr.constvars; }
+
+  Array concat_hidden(ArraySpan) const;    // [*varshape, S]; ValueError for a wrong count
+  Arrays split_hidden(const Array&) const; // ValueError for a wrong width
+  Arrays transition(ArraySpan hidden, ArraySpan consts) const;
+  Array diagonal_jacobian(ArraySpan hidden, ArraySpan consts) const;  // [*varshape, S, S] (or widened under SnAp)
+  Array full_jacobian(ArraySpan hidden, ArraySpan consts) const;      // [*varshape, S, *varshape, S]
+};
+
+// Relations ----------------------------------------------------------------------------------------------------------
+enum class PathClassification : std::uint8_t { AllDirect, AllThroughOtherEtp, Mixed };
+std::string_view name(PathClassification);  // "all_direct"
+
+// How a trainable operand comes from parameters.
+struct TrainableSource {
+  std::string key;             // "weight"
+  std::size_t operand = 0;
+  Var var;                     // the operand itself
+  StatePath path;              // the (first) parameter
+  std::int64_t leaf = 0;
+  std::vector<std::string> processing_chain;  // primitives between the leaf and the operand
+  Jaxpr processing;            // leaves (invars) -> operand; empty if the operand is the leaf
+  std::vector<std::pair<StatePath, std::int64_t>> leaves;  // one per invar of `processing`, or the leaf itself
+};
+
+struct HiddenParamOpRelation {
+  const Primitive* primitive = nullptr;
+  std::uint64_t eqn_id = 0;
+  std::optional<Var> x_var;
+  Var y_var;
+  Params eqn_params;
+  std::vector<Atom> operands;                  // of the equation, as compiled
+  std::vector<TrainableSource> trainables;
+  std::vector<std::size_t> hidden_groups;      // indices into the graph's groups
+  std::vector<Jaxpr> y_to_hidden_group_jaxprs; // parallel: y -> the group's outvars
+  std::vector<std::string> tail_reasons;       // parallel: why the tail is not position preserving; empty if it is
+  std::vector<StatePath> connected_hidden_paths;
+  std::vector<PathClassification> path_classification;  // parallel to connected_hidden_paths
+  std::optional<ScanInfo> control_flow_context;
+
+  const StatePath& path() const { return trainables.front().path; }
+  const TrainableSource* trainable(std::string_view key) const;
+};
+
+// Perturbation -------------------------------------------------------------------------------------------------------
+// h = f(…) becomes h = f(…) + p, so that dL/dh is read off dL/dp.
+struct HiddenPerturbation {
+  std::vector<Var> perturb_vars;              // one per hidden state, compiled order
+  std::vector<StatePath> perturb_hidden_paths;
+  std::vector<HiddenInfo> perturb_hidden_states;
+  ClosedJaxpr perturb_jaxpr;                  // inputs of the module, then the p's
+
+  Arrays init_perturb_data() const;
+  Arrays eval_jaxpr(ArraySpan inputs, ArraySpan perturb_data) const;
+  // Per group, concatenated over its states.
+  Arrays perturb_data_to_hidden_group_data(ArraySpan data, const std::vector<HiddenGroup>&) const;
+};
+
+// The graph ----------------------------------------------------------------------------------------------------------
+struct ETraceGraph {
+  ModuleInfo module_info;      // program extended by every value the runtime needs
+  std::vector<HiddenGroup> hidden_groups;
+  std::vector<HiddenParamOpRelation> hidden_param_op_relations;
+  std::optional<HiddenPerturbation> hidden_perturb;
+  std::vector<CompilationRecord> diagnostics;
+
+  const HiddenGroup* hid_path_to_group(const StatePath&) const;
+  struct Filter {
+    std::optional<StatePath> weight_path, hidden_path;
+    std::optional<DiagnosticKind> kind;
+  };
+  std::vector<CompilationRecord> explain_records(const Filter&) const;
+  std::string explain() const;  // for a reader: what is learned online, what is not and why, grouped by kind
+};
+
+// A reader's summary; a view, computes nothing anew.
+struct CompilationReport {
+  explicit CompilationReport(const ETraceGraph&);
+
+  struct Weight {
+    StatePath path;
+    std::string key;
+    std::vector<std::size_t> groups;
+  };
+  struct Excluded {
+    StatePath path;
+    std::optional<DiagnosticKind> reason;
+  };
+  struct TraceMemory {  // numbers stored per rule, for one relation
+    StatePath path;
+    std::int64_t d_rtrl = 0, pp_prop = 0;
+  };
+  std::vector<std::pair<std::size_t, std::vector<StatePath>>> hidden_groups;
+  std::vector<Weight> etrace_weights;      // one per relation and trainable key
+  std::vector<Excluded> excluded_weights;
+  std::vector<StatePath> dynamic_states;   // carried from step to step, in no group
+  std::vector<TraceMemory> memory;
+  std::vector<CompilationRecord> diagnostics;
+  std::size_t warnings = 0, errors = 0;
+
+  std::string to_string(int level = 1) const;  // 2 adds warnings and errors
+};
+
+}  // namespace etrace

@@ -1,0 +1,49 @@
+// etrace print MODEL: the traced step as text, with the role of every input and output.
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "cli/verbs.h"
+#include "etrace/model_io.h"
+
+namespace etrace::cli {
+
+namespace {
+
+std::string describe(const OutputRecord& r) {
+  if (r.role == Role::Arg || r.role == Role::Out) return fmt::format("{} {}", name(r.role), r.index);
+  std::string text = fmt::format("{} {}", name(r.role), to_string(r.path));
+  if (!r.leaf_key.empty()) text += ":" + to_string(r.leaf_key);
+  return text;
+}
+
+void print_model(const Model& m) {
+  std::cout << m.name;
+  if (!m.source.empty()) std::cout << "  (" << m.source << ")";
+  std::cout << "\n";
+  if (!m.equations.empty()) std::cout << m.equations << "\n";
+  std::cout << "\ninputs\n";
+  for (std::size_t i = 0; i < m.inputs.size(); ++i)
+    std::cout << fmt::format("  {:<3} {:<12} {}\n", i, to_string(m.program.jaxpr.invars[i].aval), describe(m.inputs[i]));
+  std::cout << "outputs\n";
+  for (std::size_t i = 0; i < m.outputs.size(); ++i)
+    std::cout << fmt::format("  {:<3} {:<12} {}\n", i, to_string(aval_of(m.program.jaxpr.outs[i])), describe(m.outputs[i]));
+  std::cout << "\n" << to_string(m.program.jaxpr) << "\n";
+}
+
+}  // namespace
+
+void add_print(CLI::App& app, Status&) {
+  CLI::App* verb = app.add_subcommand("print", "print the traced step of a model file");
+  auto path = std::make_shared<std::string>();
+  auto bare = std::make_shared<bool>(false);
+  verb->add_option("MODEL", *path, "a model file (etrace.model JSON)")->required();
+  verb->add_flag("--program", *bare, "the program alone, with the values of its constants, as text that can be read back");
+  verb->callback([path, bare] {
+    const Model m = read_model_file(*path);
+    if (*bare) std::cout << to_string(m.program) << "\n";
+    else print_model(m);
+  });
+}
+
+}  // namespace etrace::cli

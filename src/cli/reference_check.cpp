@@ -1,0 +1,211 @@
+// The stages of `etrace check`. forward: outputs and final hidden states; bptt: losses and gradients of the summed loss,
+// by reverse mode over the whole sequence.
+#include "cli/reference_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "etrace/control.h"
+#include "etrace/error.h"
+#include "etrace/interp.h"
+#include "etrace/ops/elementwise.h"
+#include "etrace/ops/reduce.h"
+#include "etrace/transform.h"
+
+namespace etrace::cli {
+
+namespace {
+
+struct Tolerance {
+  double rtol, atol;
+};
+
+Tolerance tolerance(const ExpectedRun& run, double for_f64, Dtype dtype) {
+  const double t = dtype == Dtype::F64 ? for_f64 : 2e-5;
+  return {run.rtol.value_or(t), run.atol.value_or(t)};
+}
+
+// The first and worst deviation, in words; empty if every element is within tolerance.
+std::optional<std::string> difference(const std::string& what, const Tensor& found, const Tensor& expected, const Tolerance& t) {
+  if (found.shape() != expected.shape())
+    return fmt::format("{} has shape {}, expected {}", what, to_string(found.shape()), to_string(expected.shape()));
+  double worst = 0.0;
+  std::int64_t at = -1;
+  for (std::int64_t i = 0; i < expected.size(); ++i) {
+    const double a = to_double(found.at(i)), b = to_double(expected.at(i));
+    if (std::isnan(a) && std::isnan(b)) continue;
+    const double d = a == b ? 0.0 : std::abs(a - b);
+    const bool good = d <= t.atol + t.rtol * std::abs(b);
+    if (!good && !(d <= worst)) {
+      worst = std::isnan(d) ? INFINITY : d;
+      at = i;
+    }
+  }
+  if (at < 0) return std::nullopt;
+  return fmt::format("{} differs at element {} of {}: {} instead of {} (by {:.3g}, allowed {:.3g})", what, at, expected.size(),
+                     to_double(found.at(at)), to_double(expected.at(at)), worst, t.atol + t.rtol * std::abs(to_double(expected.at(at))));
+}
+
+std::string key_of(const OutputRecord& r) { return to_string(r.path); }
+
+// The run that carries the sequence: arguments, targets, outputs.
+const ExpectedRun* reference_run(const Model& m) {
+  if (!m.expected || !m.expected->runs) return nullptr;
+  for (const ExpectedRun& r : *m.expected->runs)
+    if (r.args) return &r;
+  return nullptr;
+}
+
+// The model over a whole sequence, as one program.
+//   inputs: parameters (in input order), arguments (leading axis time), targets if the loss is wanted
+//   outputs: total loss if wanted, losses per step if wanted, the step's outputs stacked, final values of states
+struct SequenceProgram {
+  ClosedJaxpr program;
+  std::vector<std::size_t> params, args, states;  // indices into model.inputs
+  std::vector<std::size_t> state_outputs;         // index into model.outputs of each state's new value
+  bool with_loss;
+};
+
+std::vector<std::size_t> inputs_with(const Model& m, std::initializer_list<Role> roles) {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < m.inputs.size(); ++i)
+    if (std::find(roles.begin(), roles.end(), m.inputs[i].role) != roles.end()) out.push_back(i);
+  return out;
+}
+
+std::size_t output_of_state(const Model& m, const InputRecord& state) {
+  for (std::size_t i = 0; i < m.outputs.size(); ++i)
+    if (m.outputs[i].role == state.role && m.outputs[i].path == state.path && m.outputs[i].leaf == state.leaf) return i;
+  throw CompilationError("check", "state " + key_of(state) + " has no new value among the outputs");
+}
+
+std::vector<std::size_t> step_outputs(const Model& m) {
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < m.outputs.size(); ++i)
+    if (m.outputs[i].role == Role::Out) out.push_back(i);
+  return out;
+}
+
+SequenceProgram sequence_program(const Model& m, const ExpectedRun& run, bool with_loss) {
+  SequenceProgram s;
+  s.with_loss = with_loss;
+  s.params = inputs_with(m, {Role::Param});
+  s.args = inputs_with(m, {Role::Arg});
+  s.states = inputs_with(m, {Role::Hidden, Role::Other});
+  for (const std::size_t i : s.states) s.state_outputs.push_back(output_of_state(m, m.inputs[i]));
+  if (run.args->size() != s.args.size())
+    throw CompilationError("check", fmt::format("run {} has {} arguments, the model takes {}", run.id, run.args->size(), s.args.size()));
+  Avals types;
+  for (const std::size_t i : s.params) types.push_back(m.program.jaxpr.invars[i].aval);
+  for (const Tensor& a : *run.args) types.push_back(a.aval());
+  if (with_loss) types.push_back(run.targets.aval());
+
+  s.program = make_jaxpr(
+      [&](ArraySpan in) {
+        const ArraySpan params = in.first(s.params.size()), args = in.subspan(s.params.size(), s.args.size());
+        Arrays xs(args.begin(), args.end()), init;
+        if (with_loss) xs.push_back(in.back());
+        for (const std::size_t i : s.states) init.push_back(m.inputs[i].init);
+        const auto step = [&](ArraySpan carry, ArraySpan x) -> ScanResult {
+          Arrays operands(m.inputs.size());
+          for (std::size_t k = 0; k < s.params.size(); ++k) operands[s.params[k]] = params[k];
+          for (std::size_t k = 0; k < s.args.size(); ++k)
+            operands[s.args[static_cast<std::size_t>(m.inputs[s.args[k]].index)]] = x[static_cast<std::size_t>(m.inputs[s.args[k]].index)];
+          for (std::size_t k = 0; k < s.states.size(); ++k) operands[s.states[k]] = carry[k];
+          const Arrays out = eval_jaxpr(m.program, operands);
+          ScanResult r;
+          for (const std::size_t i : s.state_outputs) r.carry.push_back(out[i]);
+          const std::vector<std::size_t> ys = step_outputs(m);
+          if (with_loss) r.ys.push_back(mean(square(out[ys.at(0)] - x.back())));
+          for (const std::size_t i : ys) r.ys.push_back(out[i]);
+          return r;
+        };
+        const ScanResult r = scan(step, init, xs);
+        Arrays outs;
+        if (with_loss) outs.push_back(sum(r.ys[0]));
+        outs.insert(outs.end(), r.ys.begin(), r.ys.end());
+        outs.insert(outs.end(), r.carry.begin(), r.carry.end());
+        return outs;
+      },
+      types);
+  return s;
+}
+
+Tensors sequence_arguments(const Model& m, const SequenceProgram& s, const ExpectedRun& run) {
+  Tensors args;
+  for (const std::size_t i : s.params) args.push_back(m.inputs[i].init);
+  args.insert(args.end(), run.args->begin(), run.args->end());
+  if (s.with_loss) args.push_back(run.targets);
+  return args;
+}
+
+StageResult check_forward(const Model& m) {
+  const ExpectedRun* run = reference_run(m);
+  if (run == nullptr || (!run->outputs.defined() && !run->hidden)) return {{}, "the file carries no outputs"};
+  const SequenceProgram s = sequence_program(m, *run, /*with_loss=*/false);
+  const Tensors out = evaluate(s.program, sequence_arguments(m, s, *run));
+  const std::size_t num_ys = step_outputs(m).size();
+  if (run->outputs.defined())
+    if (auto d = difference("the output", out[0], run->outputs, tolerance(*run, 1e-10, out[0].dtype()))) return {d, {}};
+  if (!run->hidden) return {};
+  for (const auto& [key, expected] : *run->hidden) {
+    bool found = false;
+    for (std::size_t k = 0; k < s.states.size(); ++k) {
+      if (key_of(m.inputs[s.states[k]]) != key) continue;
+      found = true;
+      const Tensor& value = out[num_ys + k];
+      if (auto d = difference("final state " + key, value, expected, tolerance(*run, 1e-10, value.dtype()))) return {d, {}};
+    }
+    if (!found) return {"the file expects a state " + key + " that the model does not have", {}};
+  }
+  return {};
+}
+
+StageResult check_bptt(const Model& m) {
+  const ExpectedRun* run = reference_run(m);
+  if (run == nullptr || run->algorithm != "BPTT" || !run->grads) return {{}, "the file carries no BPTT run"};
+  if (run->loss != "mse") return {{}, "loss " + run->loss + " is not known"};
+  const SequenceProgram s = sequence_program(m, *run, /*with_loss=*/true);
+  Mask active(s.program.jaxpr.invars.size(), false);
+  for (std::size_t k = 0; k < s.params.size(); ++k) active[k] = true;
+  const ClosedJaxpr program = value_and_grad(s.program, active);
+  const Tensors out = evaluate(program, sequence_arguments(m, s, *run));
+  const std::size_t first_grad = s.program.jaxpr.outs.size();
+  if (run->losses.defined())
+    if (auto d = difference("the loss", out[1], run->losses, tolerance(*run, 1e-9, out[1].dtype()))) return {d, {}};
+  for (const auto& [key, leaves] : *run->grads)
+    for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
+      bool found = false;
+      for (std::size_t k = 0; k < s.params.size(); ++k) {
+        const InputRecord& p = m.inputs[s.params[k]];
+        if (key_of(p) != key || p.leaf != static_cast<std::int64_t>(leaf)) continue;
+        found = true;
+        const Tensor& grad = out[first_grad + k];
+        const std::string what = fmt::format("the gradient of {} (leaf {})", key, leaf);
+        if (auto d = difference(what, grad, leaves[leaf], tolerance(*run, 1e-9, grad.dtype()))) return {d, {}};
+      }
+      if (!found) return {fmt::format("the file expects a gradient of {} (leaf {}) that the model does not have", key, leaf), {}};
+    }
+  return {};
+}
+
+}  // namespace
+
+std::string_view name(Stage s) {
+  constexpr std::array<std::string_view, 4> names{"forward", "bptt", "graph", "learn"};
+  return names[static_cast<std::size_t>(s)];
+}
+
+StageResult run_stage(const Model& m, Stage stage, const CheckOptions&) {
+  switch (stage) {
+    case Stage::Forward: return check_forward(m);
+    case Stage::Bptt: return check_bptt(m);
+    case Stage::Graph:
+    case Stage::Learn: break;
+  }
+  return {{}, "this stage is not built yet"};
+}
+
+}  // namespace etrace::cli

@@ -1,0 +1,28 @@
+// Comparing a model file with what it expects, stage by stage.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "etrace/model_io.h"
+
+namespace etrace::cli {
+
+enum class Stage : std::uint8_t { Forward, Bptt, Graph, Learn };
+inline constexpr std::array<Stage, 4> kAllStages{Stage::Forward, Stage::Bptt, Stage::Graph, Stage::Learn};
+std::string_view name(Stage);
+
+struct CheckOptions {
+  std::string compat;  // "" or "braintrace"
+};
+
+// Neither set: passed.
+struct StageResult {
+  std::optional<std::string> failure;  // what, where, by how much
+  std::optional<std::string> skipped;  // why nothing, or not all, was compared
+};
+StageResult run_stage(const Model&, Stage, const CheckOptions&);
+
+}  // namespace etrace::cli

@@ -1,0 +1,17 @@
+// The verbs of the command line, one file each. A verb adds its options to the app and sets the exit status.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace etrace::cli {
+
+struct Status {
+  int code = 0;
+};
+
+void add_print(CLI::App&, Status&);
+void add_ops(CLI::App&, Status&);
+void add_check(CLI::App&, Status&);
+void add_demo(CLI::App&, Status&);
+
+}  // namespace etrace::cli

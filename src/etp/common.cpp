@@ -1,0 +1,173 @@
+// Checks, weight functions, bias and batching of the eligibility-trace operators; see the header.
+#include "etp/common.h"
+
+#include "etrace/ops/elementwise.h"
+#include "etrace/ops/linalg.h"
+#include "etrace/ops/shape.h"
+#include "etrace/transform.h"
+
+namespace etrace {
+
+const EtpRules* etp_rules(const Primitive& p) { return p.spec.etp; }
+
+namespace etp {
+
+bool has_bias(const Params& params) { return params.boolean_or("has_bias", false); }
+
+// Typing --------------------------------------------------------------------------------------------------------------
+Operands::Operands(std::string_view op, const Params& params, std::span<const Aval> in,
+                   std::initializer_list<std::string_view> names)
+    : op_(op), params_(params), in_(in), names_(names.begin(), names.end()) {
+  if (biased()) names_.emplace_back("bias");
+  if (in.size() == names_.size()) return;
+  std::string expected;
+  for (const std::string& n : names_) expected += (expected.empty() ? "" : ", ") + n;
+  throw CompilationError(op_, "takes the operands " + expected + (biased() ? " (has_bias is true)" : "") + ", but " +
+                                  std::to_string(in.size()) + " were given");
+}
+
+std::string Operands::list() const {
+  std::string text;
+  for (std::size_t i = 0; i < names_.size(); ++i)
+    text += (i == 0 ? "" : ", ") + names_[i] + " " + to_string(in_[i]);
+  return text;
+}
+
+void Operands::refuse(const std::string& message) const { throw ValueError(op_, message + " (" + list() + ")"); }
+
+void Operands::expect(std::size_t i, const Dims& sizes) const {
+  const Shape& shape = in_[i].shape;
+  bool fits = shape.rank() == sizes.size();
+  for (std::size_t a = 0; fits && a < sizes.size(); ++a) fits = sizes[a] == kAny || sizes[a] == shape[a];
+  if (fits) return;
+  std::string expected;
+  for (const std::int64_t n : sizes) expected += (expected.empty() ? "" : ",") + (n == kAny ? "any" : std::to_string(n));
+  refuse(names_[i] + " has shape " + to_string(shape) + ", expected [" + expected + "]");
+}
+
+void Operands::expect_bias(const Dims& sizes) const {
+  if (biased()) expect(in_.size() - 1, sizes);
+}
+
+void Operands::expect_fn(std::string_view key, std::size_t i) const {
+  const JaxprPtr fn = params_.jaxpr_or_null(key);
+  if (fn == nullptr) return;
+  const Avals from = fn->in_avals(), to = fn->out_avals();
+  const std::string who(key);
+  if (from.size() != 1 || to.size() != 1)
+    throw CompilationError(op_, who + " must be a function of one array, but takes " + std::to_string(from.size()) +
+                                    " and gives " + std::to_string(to.size()));
+  const std::string change = who + " maps " + to_string(from[0]) + " to " + to_string(to[0]) + ", but " + names_[i] +
+                             " is " + to_string(in_[i]) + " and must keep its type; do the rest outside the operator";
+  if (from[0].shape != in_[i].shape || to[0].shape != in_[i].shape) throw ValueError(op_, change);
+  if (from[0].dtype != in_[i].dtype || to[0].dtype != in_[i].dtype) throw TypeError(op_, change);
+}
+
+void Operands::expect_bias_fn() const {
+  if (biased()) expect_fn("bias_fn", in_.size() - 1);
+}
+
+Avals Operands::result(const Shape& shape) const {
+  Dtype dtype = in_[0].dtype;
+  for (const Aval& a : in_) {
+    structure::expect_number(op_, a.dtype, true);
+    dtype = promote(dtype, a.dtype);
+  }
+  structure::expect_number(op_, dtype);
+  return {{dtype, shape}};
+}
+
+// Values --------------------------------------------------------------------------------------------------------------
+Array apply_fn(const Params& params, std::string_view key, const Array& w) {
+  const JaxprPtr fn = params.jaxpr_or_null(key);
+  return fn == nullptr ? w : eval_jaxpr(*fn, {&w, 1})[0];
+}
+
+Array add_bias(const Params& params, const Array& y, ArraySpan operands) {
+  return has_bias(params) ? add(y, convert(apply_fn(params, "bias_fn", operands.back()), y.dtype())) : y;
+}
+
+Dtype common_dtype(ArraySpan operands) {
+  Dtype dtype = operands[0].dtype();
+  for (const Array& a : operands) dtype = promote(dtype, a.dtype());
+  return dtype;
+}
+
+Array dense(const Array& x, const Array& weight) {
+  return dot_general(x, weight, {{to_dim(x.rank()) - 1}, {0}, {}, {}});
+}
+
+Attr trace_fn(std::string_view op, std::string_view key, const WeightFn& fn, const Array& operand) {
+  if (!fn) return {};
+  Recording body = record({&operand.aval(), 1}, [&](ArraySpan w) { return Arrays{fn(w[0])}; });
+  for (const Array& a : body.captured)
+    if (a.is_tracer())
+      throw CompilationError(std::string(op),
+                             std::string(key) + " uses a traced value of type " + to_string(a.aval()) +
+                                 " from outside; it may hold constants only. Apply it to the weight before the "
+                                 "operator instead: the gradient is pulled back through that too");
+  return share(close(std::move(body)));
+}
+
+Array bind_with_bias(const Primitive& prim, Arrays operands, const Array& bias, const WeightFn& bias_fn,
+                     Params params) {
+  Attr fn;
+  if (bias.defined()) {
+    operands.push_back(bias);
+    fn = trace_fn(prim.name(), "bias_fn", bias_fn, bias);
+  }
+  return bind_primitive(prim, operands, params.with("has_bias", bias.defined()).with("bias_fn", std::move(fn)))[0];
+}
+
+// Rules ---------------------------------------------------------------------------------------------------------------
+std::vector<Trainable> weight_only(const Params&) { return {{"weight", 1}}; }
+
+std::vector<Trainable> weight_and_bias(const Params& params) {
+  std::vector<Trainable> out = weight_only(params);
+  if (has_bias(params)) out.push_back({"bias", 2});
+  return out;
+}
+
+std::vector<bool> all_to_all(const Params&, std::int64_t n) { return std::vector<bool>(to_index(n * n), true); }
+
+Shape sample_shape(const Aval& y, bool batched) { return batched ? y.shape.without(0) : y.shape; }
+
+AnchorMap anchored_at(const Shape& slots, std::vector<int> y_axes) { return {slots, std::move(y_axes), {}, {}}; }
+
+AnchorMap anchored_at_self(const Shape& y) {
+  std::vector<int> axes;
+  for (std::size_t i = 0; i < y.rank(); ++i) axes.push_back(static_cast<int>(i));
+  return anchored_at(y, std::move(axes));
+}
+
+std::vector<std::int64_t> anchor_positions(const AnchorMap& map, const Shape& y) {
+  if (!map.table.empty()) return map.table;
+  const Dims y_strides = strides_of(y), slot_strides = strides_of(map.slots);
+  Dims step(map.slots.rank(), 0);  // of the position, per slot axis
+  for (std::size_t a = 0; a < map.y_axes.size(); ++a) step[static_cast<std::size_t>(map.y_axes[a])] += y_strides[a];
+  std::vector<std::int64_t> out(to_index(map.slots.size()), 0);
+  for (std::size_t s = 0; s < out.size(); ++s)
+    for (std::size_t a = 0; a < step.size(); ++a)
+      out[s] += to_dim(s) / slot_strides[a] % map.slots[a] * step[a];
+  return out;
+}
+
+Arrays promoting_batch(const Primitive& prim, const Params& params, ArraySpan x, const std::vector<bool>& batched,
+                       std::int64_t n) {
+  const EtpRules& rules = *etp_rules(prim);
+  bool x_alone = rules.batched_form != nullptr && rules.x_operand.has_value();
+  for (std::size_t i = 0; x_alone && i < x.size(); ++i) x_alone = batched[i] == (i == *rules.x_operand);
+  if (x_alone) return bind_primitive(*rules.batched_form, x, params);
+
+  Avals in;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    in.push_back(batched[i] ? Aval{x[i].dtype(), x[i].shape().without(0)} : x[i].aval());
+  const Recording body = record(in, [&](ArraySpan args) { return prim.spec.lower(params, args); });
+  BatchedArrays out = batch_eval(body.jaxpr, body.captured, x, batched, n);
+  for (std::size_t i = 0; i < out.values.size(); ++i)
+    out.values[i] = structure::with_batch_axis(out.values[i], out.batched[i], n);
+  return out.values;
+}
+
+}  // namespace etp
+}  // namespace etrace

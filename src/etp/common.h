@@ -1,0 +1,93 @@
+// What the eligibility-trace operators share: checks of operands by name, functions on weights held as programs, bias,
+// and the batching rule that keeps an operator's identity. Private to etp/; a new operator starts from matmul.cpp.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "etrace/error.h"
+#include "etrace/etp.h"
+#include "ops/structure_common.h"
+
+namespace etrace::etp {
+
+using structure::Sample;
+using structure::Samples;
+using structure::Source;
+using structure::to_dim;
+using structure::to_index;
+
+bool has_bias(const Params&);
+
+// Typing --------------------------------------------------------------------------------------------------------------
+constexpr std::int64_t kAny = -1;  // an axis of any size
+
+// The operands of an equation under their names. A failed check names the operator, the operand and all types.
+class Operands {
+ public:
+  // `names` without the bias, which follows them iff the parameter has_bias is true.
+  Operands(std::string_view op, const Params& params, std::span<const Aval> in,
+           std::initializer_list<std::string_view> names);
+
+  const Aval& operator[](std::size_t i) const { return in_[i]; }
+  const Shape& shape(std::size_t i) const { return in_[i].shape; }
+  bool biased() const { return has_bias(params_); }
+  const Aval& bias() const { return in_.back(); }
+
+  void expect(std::size_t i, const Dims& sizes) const;  // ValueError: rank and sizes, kAny free
+  void expect_bias(const Dims& sizes) const;            // nothing without a bias
+  // The function held by a parameter takes and gives the type of operand i. ValueError (shape), TypeError (dtype).
+  void expect_fn(std::string_view key, std::size_t i) const;
+  void expect_bias_fn() const;
+  // An element type that holds all operands. TypeError unless the operator can compute on it.
+  Avals result(const Shape&) const;
+
+  [[noreturn]] void refuse(const std::string& message) const;  // ValueError, followed by all types
+
+ private:
+  std::string list() const;
+  std::string op_;
+  const Params& params_;
+  std::span<const Aval> in_;
+  std::vector<std::string> names_;
+};
+
+// Values --------------------------------------------------------------------------------------------------------------
+// f(w) for the function held by params[key] (none: w itself).
+Array apply_fn(const Params&, std::string_view key, const Array& w);
+// y + g(b) if there is a bias (the last operand); NumPy's broadcasting.
+Array add_bias(const Params&, const Array& y, ArraySpan operands);
+// The type of an operator's result: that of all operands together.
+Dtype common_dtype(ArraySpan);
+// x·W over the last axis of x and the first of W.
+Array dense(const Array& x, const Array& weight);
+
+// The program of a function on `operand`, as a parameter; null for an empty function. CompilationError if it uses a
+// value of the trace around the operator.
+Attr trace_fn(std::string_view op, std::string_view key, const WeightFn&, const Array& operand);
+// Appends the bias, if any, and the parameters has_bias and bias_fn; then binds.
+Array bind_with_bias(const Primitive&, Arrays operands, const Array& bias, const WeightFn& bias_fn, Params params);
+
+// Rules ---------------------------------------------------------------------------------------------------------------
+std::vector<Trainable> weight_only(const Params&);      // "weight" is operand 1
+std::vector<Trainable> weight_and_bias(const Params&);  // and "bias" operand 2, if there is one
+std::vector<bool> all_to_all(const Params&, std::int64_t n);
+Shape sample_shape(const Aval& y, bool batched);  // without the batch axis
+AnchorMap anchored_at(const Shape& slots, std::vector<int> y_axes);
+AnchorMap anchored_at_self(const Shape& y);  // one slot for each position of y
+// Position of y (flat, one sample) that each slot (flat) belongs to.
+std::vector<std::int64_t> anchor_positions(const AnchorMap&, const Shape& y);
+
+// Mapped over x alone, an operator becomes its batched form; otherwise its lowering is mapped.
+Arrays promoting_batch(const Primitive&, const Params&, ArraySpan x, const std::vector<bool>& batched,
+                       std::int64_t n);
+template <const Primitive& P>
+Arrays batch_rule(const Params& params, ArraySpan x, const std::vector<bool>& batched, std::int64_t n) {
+  return promoting_batch(P, params, x, batched, n);
+}
+
+}  // namespace etrace::etp

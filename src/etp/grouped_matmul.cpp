@@ -1,0 +1,92 @@
+// One dense product per group: y[…,g,n] = Σ_k x[…,g,k] f(W)[g,k,n] + h(b)[g,n]. x [B,G,K] (etp_gmm) or [G,K] (etp_gmv).
+// The trace slot (g, k, n) of the weight belongs to the output (g, n).
+#include "etp/common.h"
+#include "etrace/ops/elementwise.h"
+#include "etrace/ops/linalg.h"
+#include "etrace/ops/shape.h"
+
+namespace etrace {
+
+using namespace etp;
+
+namespace {
+
+template <bool kBatched>
+Avals abstract(const Params& params, std::span<const Aval> in) {
+  const Operands o(kBatched ? "etp_gmm" : "etp_gmv", params, in, {"x", "weight"});
+  o.expect(1, {kAny, kAny, kAny});
+  const Shape& w = o.shape(1);
+  o.expect(0, kBatched ? Dims{kAny, w[0], w[1]} : Dims{w[0], w[1]});
+  o.expect_bias({w[0], w[2]});
+  o.expect_fn("weight_fn", 1);
+  o.expect_bias_fn();
+  return o.result(kBatched ? Shape{o.shape(0)[0], w[0], w[2]} : Shape{w[0], w[2]});
+}
+
+Arrays lower(const Params& params, ArraySpan x) {
+  const Dtype dtype = common_dtype(x);
+  const Array input = convert(x[0], dtype), weight = convert(apply_fn(params, "weight_fn", x[1]), dtype);
+  const bool batched = input.rank() == 3;
+  const std::int64_t group = batched ? 1 : 0;
+  Array y = dot_general(input, weight, {{group + 1}, {1}, {group}, {0}});  // the group comes first
+  if (batched) y = transpose(y, {1, 0, 2});
+  return {add_bias(params, y, x)};
+}
+
+AnchorMap anchors(const Params&, std::string_view key, std::span<const Aval> in, const Aval&) {
+  if (key == "bias") return anchored_at_self(in[2].shape);
+  return anchored_at(in[1].shape, {0, 2});
+}
+
+template <bool kBatched>
+Samples samples(std::uint64_t seed) {
+  Source r(seed);
+  const std::int64_t g = r.integer(1, 3), k = r.integer(1, 4), n = r.integer(1, 4);
+  auto x = [&](std::int64_t groups, std::int64_t inputs, Dtype t = Dtype::F64) {
+    return r.floats(kBatched ? Shape{r.integer(1, 3), groups, inputs} : Shape{groups, inputs}, t);
+  };
+  const Array w = r.floats({g, k, n}), b = r.floats({g, n});
+  const Attr sine = trace_fn("etp_gmm", "weight_fn", [](const Array& a) { return sin(a); }, w);
+  const Attr bias_tanh = trace_fn("etp_gmm", "bias_fn", [](const Array& a) { return tanh(a); }, b);
+  return {{{x(g, k), w}, {{"has_bias", false}, {"weight_fn", nullptr}, {"bias_fn", nullptr}}},
+          {{x(g, k), w, b}, {{"has_bias", true}, {"weight_fn", sine}, {"bias_fn", bias_tanh}}},
+          {{x(2, 3, Dtype::F32), r.floats({2, 3, 3}, Dtype::F32)}, {{"has_bias", false}}},
+          {{x(2, 0), r.floats({2, 0, 3}), r.floats({2, 3})}, {{"has_bias", true}}}};
+}
+
+constexpr EtpRules kBatchedRules{.batched = true, .trainables = weight_and_bias, .anchors = anchors};
+constexpr EtpRules kVectorRules{
+    .batched_form = &etp_gmm_p, .trainables = weight_and_bias, .anchors = anchors};
+
+}  // namespace
+
+const Primitive etp_gmm_p{{
+    .name = "etp_gmm",
+    .doc = "y[b,g,n] = Σ_k x[b,g,k] f(W)[g,k,n] + h(b)[g,n]",
+    .abstract = abstract<true>,
+    .lower = lower,
+    .etp = &kBatchedRules,
+    .samples = samples<true>,
+}};
+
+const Primitive etp_gmv_p{{
+    .name = "etp_gmv",
+    .doc = "y[g,n] = Σ_k x[g,k] f(W)[g,k,n] + h(b)[g,n]",
+    .abstract = abstract<false>,
+    .lower = lower,
+    .batch = batch_rule<etp_gmv_p>,
+    .etp = &kVectorRules,
+    .samples = samples<false>,
+}};
+
+Array grouped_matmul(const Array& x, const Array& weight, const Array& bias, const MatmulOptions& options) {
+  if (x.rank() != 2 && x.rank() != 3)
+    throw ValueError("grouped_matmul",
+                     "x has type " + to_string(x.aval()) +
+                         ", expected [groups, features] or [batch, groups, features]; use einsum for other ranks");
+  const Primitive& prim = x.rank() == 3 ? etp_gmm_p : etp_gmv_p;
+  return bind_with_bias(prim, {x, weight}, bias, options.bias_fn,
+                        {{"weight_fn", trace_fn(prim.name(), "weight_fn", options.weight_fn, weight)}});
+}
+
+}  // namespace etrace

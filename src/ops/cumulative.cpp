@@ -1,0 +1,270 @@
+// cumsum, cumprod, cummax, cummin, cumlogsumexp: y_k joins x_0 … x_k along an axis (x_k … x_{n-1} if
+// reverse). Derivatives of the non-linear ones have no division and no overflow, so they also hold at zeros
+// and for large values.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "etrace/ops/elementwise.h"
+#include "etrace/ops/reduce.h"
+#include "etrace/ops/shape.h"
+#include "ops/index_common.h"
+#include "runtime/etp_math.h"
+
+namespace etrace {
+
+using namespace structure;
+
+namespace {
+
+struct Running {  // the walk of one operation: lines of n entries, `inner` of them side by side
+  std::int64_t outer, n, inner;
+  bool reverse;
+};
+Running running(const KernelRequest& q) {
+  const Shape& shape = q.x(0).shape;
+  const std::size_t axis = to_index(q.params.integer("axis"));
+  const std::int64_t inner = Shape(shape.dims().subspan(axis + 1)).size();
+  return {Shape(shape.dims().first(axis)).size(), shape[axis], inner, q.params.boolean_or("reverse", false)};
+}
+
+// State: default-constructed before the first entry; next(x) takes an entry in and gives the result so far.
+template <class T, class State>
+Kernel running_kernel(const KernelRequest& q) {
+  return {[w = running(q)](const KernelArgs& k) {
+    constexpr std::int64_t kColumns = 64;
+    const T* x = static_cast<const T*>(k.in[0]);
+    T* y = static_cast<T*>(k.out[0]);
+    for (std::int64_t o = 0; o < w.outer; ++o)
+      for (std::int64_t c0 = 0; c0 < w.inner; c0 += kColumns) {
+        const std::int64_t width = std::min(kColumns, w.inner - c0);
+        std::array<State, to_index(kColumns)> state{};
+        for (std::int64_t i = 0; i < w.n; ++i) {
+          const std::int64_t at = (o * w.n + (w.reverse ? w.n - 1 - i : i)) * w.inner + c0;
+          for (std::int64_t c = 0; c < width; ++c) y[at + c] = state[to_index(c)].next(x[at + c]);
+        }
+      }
+  }};
+}
+
+template <class T>
+struct SumState {
+  Accumulator<T> total = 0;
+  T next(T x) { return static_cast<T>(total += static_cast<Accumulator<T>>(x)); }
+};
+template <class T>
+struct ProdState {
+  Accumulator<T> total = 1;
+  T next(T x) { return static_cast<T>(total *= static_cast<Accumulator<T>>(x)); }
+};
+template <class T>
+struct MaxState {
+  T best = std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::min();
+  T next(T x) { return best = best > x || is_nan(best) ? best : x; }
+};
+template <class T>
+struct MinState {
+  T best = std::is_floating_point_v<T> ? std::numeric_limits<T>::infinity() : std::numeric_limits<T>::max();
+  T next(T x) { return best = best < x || is_nan(best) ? best : x; }
+};
+template <class T>
+struct LogSumExpState {  // log Σ e^x = top + log(scaled), scaled = Σ e^(x - top)
+  double top = -std::numeric_limits<double>::infinity(), scaled = 0.0;
+  T next(T x) {
+    const double v = static_cast<double>(x), old = top;
+    if (v > top || is_nan(v)) top = v;
+    if (!std::isfinite(top)) return static_cast<T>(top);
+    scaled = scaled * etp_exp_f64(old - top) + etp_exp_f64(v - top);
+    return static_cast<T>(top + etp_log_f64(scaled));
+  }
+};
+
+template <template <class> class State>
+Kernel number_kernel(const KernelRequest& q) {
+  return visit_number(q.x(0).dtype,
+                      [&]<class T>(std::type_identity<T>) { return running_kernel<T, State<T>>(q); });
+}
+
+template <const Primitive& P>
+Avals typing(const Params& params, std::span<const Aval> in) {
+  expect_operands(P.name(), in, 1);
+  check_axes(P.name(), "axis", Dims{params.integer("axis")}, in[0].shape.rank());
+  expect_number(P.name(), in[0].dtype);
+  return {in[0]};
+}
+
+template <const Primitive& P>
+Arrays batch(const Params& params, ArraySpan x, const std::vector<bool>&, std::int64_t) {
+  return {bind1(P, {x[0]}, params.with("axis", params.integer("axis") + 1))};
+}
+
+// The axis of a rule, with operands turned so that they always run forwards.
+struct Direction {
+  explicit Direction(const Params& params)
+      : axis(static_cast<int>(params.integer("axis"))), reverse(params.boolean_or("reverse", false)) {}
+  Array turn(const Array& a) const { return reverse ? rev(a, {axis}) : a; }
+  Array part(const Array& a, std::int64_t from, std::int64_t to) const {
+    return slice_axis(a, axis, from, to);
+  }
+  int axis;
+  bool reverse;
+};
+
+// Value and tangent of a running operation together. combine(earlier, later) joins two stretches; the
+// stretches double in length at each step (Hillis and Steele), so a line of n entries takes log2 n steps.
+struct Dual {
+  Array value, tangent;
+};
+template <class Combine>
+Arrays running_tangent(const Params& params, const Array& x, const Array& dx, Combine combine) {
+  const Direction d(params);
+  Dual all{d.turn(x), d.turn(dx)};
+  const std::int64_t n = x.dim(d.axis);
+  for (std::int64_t length = 1; length < n; length *= 2) {
+    auto part = [&](std::int64_t from, std::int64_t to) {
+      return Dual{d.part(all.value, from, to), d.part(all.tangent, from, to)};
+    };
+    const Dual first = part(0, length), rest = combine(part(0, n - length), part(length, n));
+    all = {concatenate(Arrays{first.value, rest.value}, d.axis),
+           concatenate(Arrays{first.tangent, rest.tangent}, d.axis)};
+  }
+  return {d.turn(all.tangent)};
+}
+
+// The tangent of the entry that holds the extreme so far; of equal entries the earliest. `beats(x, y)`: x is
+// a new one.
+template <class Beats>
+Arrays extreme_tangent(const Params& params, const Array& x, const Array& y, const Array& dx, Beats beats) {
+  const Direction d(params);
+  const std::int64_t n = x.dim(d.axis);
+  if (n == 0) return {Array()};
+  const Array values = d.turn(x), best = d.turn(y), positions = iota(Dtype::I32, x.shape(), d.axis);
+  const Array is_new = beats(d.part(values, 1, n), d.part(best, 0, n - 1));
+  const Array first = zeros_of({Dtype::I32, x.shape().with(to_index(d.axis), 1)});
+  const Array later = where(is_new, d.part(positions, 1, n), zeros_of({Dtype::I32, is_new.shape()}));
+  const Array holder = cummax(concatenate(Arrays{first, later}, d.axis), d.axis);
+  return {d.turn(gather_along_axis(d.turn(dx), holder, to_index(d.axis)))};
+}
+
+Samples cumulative_samples(std::uint64_t seed, bool integers) {
+  Source r(seed);
+  const std::int64_t n = r.integer(2, 6);
+  auto params = [](int axis, bool reverse) -> Params { return {{"axis", axis}, {"reverse", reverse}}; };
+  Samples out{{{r.distinct({n})}, params(0, false)},
+              {{r.distinct({n, 3})}, params(0, true)},
+              {{r.distinct({2, n, 3})}, params(1, false)},
+              {{r.distinct({2, n})}, params(1, true)},
+              {{r.distinct({1, 2})}, params(0, false)},
+              {{r.distinct({0, n})}, params(0, false)},
+              {{r.floats({n, 5}, Dtype::F32)}, params(0, false), false}};
+  if (integers) {
+    out.push_back({{r.ints({n}, -4, 4)}, params(0, true), false});
+    out.push_back({{r.ints({2, n}, 0, 4, Dtype::I64)}, params(1, false), false});
+  }
+  return out;
+}
+
+}  // namespace
+
+const Primitive cumsum_p{{
+    .name = "cumsum",
+    .doc = "y_k = Σ_{i≤k} x_i along `axis`",
+    .abstract = typing<cumsum_p>,
+    .kernel = number_kernel<SumState>,
+    .jvp = [](const Params& params, ArraySpan, ArraySpan, ArraySpan dx) -> Arrays {
+      return {bind1(cumsum_p, {dx[0]}, params)};
+    },
+    .transpose = [](const Params& params, ArraySpan ct, ArraySpan, std::span<const Aval>) -> Arrays {
+      return {bind1(cumsum_p, {ct[0]}, params.with("reverse", !params.boolean_or("reverse", false)))};
+    },
+    .batch = batch<cumsum_p>,
+    .samples = [](std::uint64_t seed) { return cumulative_samples(seed, true); },
+}};
+
+const Primitive cumprod_p{{
+    .name = "cumprod",
+    .doc = "y_k = Π_{i≤k} x_i along `axis`",
+    .abstract = typing<cumprod_p>,
+    .kernel = number_kernel<ProdState>,
+    .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
+      return running_tangent(params, x[0], dx[0], [](const Dual& a, const Dual& b) -> Dual {
+        return {a.value * b.value, a.tangent * b.value + a.value * b.tangent};
+      });
+    },
+    .batch = batch<cumprod_p>,
+    .samples = [](std::uint64_t seed) -> Samples {
+      Source r(seed);
+      Samples out = cumulative_samples(seed, true);
+      out.push_back({{r.ints({6, 2}, -1, 1, Dtype::F64)}, {{"axis", 0}, {"reverse", false}}});  // with zeros
+      return out;
+    },
+}};
+
+const Primitive cummax_p{{
+    .name = "cummax",
+    .doc = "y_k = max_{i≤k} x_i along `axis`",
+    .abstract = typing<cummax_p>,
+    .kernel = number_kernel<MaxState>,
+    .jvp = [](const Params& params, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
+      return extreme_tangent(params, x[0], y[0], dx[0], [](const Array& a, const Array& b) { return a > b; });
+    },
+    .batch = batch<cummax_p>,
+    .samples = [](std::uint64_t seed) { return cumulative_samples(seed, true); },
+}};
+
+const Primitive cummin_p{{
+    .name = "cummin",
+    .doc = "y_k = min_{i≤k} x_i along `axis`",
+    .abstract = typing<cummin_p>,
+    .kernel = number_kernel<MinState>,
+    .jvp = [](const Params& params, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
+      return extreme_tangent(params, x[0], y[0], dx[0], [](const Array& a, const Array& b) { return a < b; });
+    },
+    .batch = batch<cummin_p>,
+    .samples = [](std::uint64_t seed) { return cumulative_samples(seed, true); },
+}};
+
+const Primitive cumlogsumexp_p{{
+    .name = "cumlogsumexp",
+    .doc = "y_k = log Σ_{i≤k} exp(x_i) along `axis`",
+    .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
+      if (!in.empty() && !is_floating(in[0].dtype))
+        refuse_type("cumlogsumexp",
+                    "works on floats, but the operand is " + to_string(in[0]) + "; convert it first");
+      return typing<cumlogsumexp_p>(params, in);
+    },
+    .kernel = [](const KernelRequest& q) -> Kernel {
+      return q.x(0).dtype == Dtype::F32 ? running_kernel<float, LogSumExpState<float>>(q)
+                                        : running_kernel<double, LogSumExpState<double>>(q);
+    },
+    .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
+      // -inf (an empty sum) would meet itself in differences: a huge finite number weighs just as little.
+      const bool single = x[0].dtype() == Dtype::F32;
+      const double least = single ? -0.25 * static_cast<double>(std::numeric_limits<float>::max())
+                                  : -0.25 * std::numeric_limits<double>::max();
+      const Array finite = maximum(x[0], full({}, least, x[0].dtype()));
+      return running_tangent(params, finite, dx[0], [](const Dual& a, const Dual& b) -> Dual {
+        const Array gap = a.value - b.value, weight = logistic(gap);  // the share of the earlier stretch
+        const Array softplus = maximum(gap, zeros_of({gap.dtype(), {}})) + log1p(exp(neg(abs(gap))));
+        return {b.value + softplus, b.tangent + weight * (a.tangent - b.tangent)};
+      });
+    },
+    .batch = batch<cumlogsumexp_p>,
+    .samples = [](std::uint64_t seed) { return cumulative_samples(seed, false); },
+}};
+
+namespace {
+Array cumulate(const Primitive& prim, const Array& x, int axis, bool reverse) {
+  return bind1(prim, {x}, {{"axis", normalize_axis(prim.name(), axis, x.rank())}, {"reverse", reverse}});
+}
+}  // namespace
+
+Array cumsum(const Array& x, int axis, bool reverse) { return cumulate(cumsum_p, x, axis, reverse); }
+Array cumprod(const Array& x, int axis, bool reverse) { return cumulate(cumprod_p, x, axis, reverse); }
+Array cummax(const Array& x, int axis, bool reverse) { return cumulate(cummax_p, x, axis, reverse); }
+Array cummin(const Array& x, int axis, bool reverse) { return cumulate(cummin_p, x, axis, reverse); }
+Array cumlogsumexp(const Array& x, int axis, bool reverse) {
+  return cumulate(cumlogsumexp_p, x, axis, reverse);
+}
+
+}  // namespace etrace

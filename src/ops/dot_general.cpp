@@ -1,0 +1,292 @@
+// dot_general: products of two arrays, summed over the contracted axes, side by side over the batch axes.
+//   y[batch…, free of a…, free of b…] = Σ_contracted a·b
+// Bilinear; the cotangent of either operand is again a dot_general, of the other operand with ct.
+#include <algorithm>
+#include <optional>
+
+#include "etrace/ops/elementwise.h"
+#include "etrace/ops/linalg.h"
+#include "etrace/ops/shape.h"
+#include "ops/matrix_product.h"
+#include "ops/structure_common.h"
+
+namespace etrace {
+
+using namespace structure;
+
+namespace {
+
+constexpr std::string_view kOp = "dot_general";
+
+DotDims dims_of(const Params& params) {
+  auto pair = [](const Attr& attr) -> const Attr::List* {
+    const Attr::List* items = attr.list_items();
+    return items != nullptr && items->size() == 2 ? items : nullptr;
+  };
+  const Attr* attr = params.find("dimension_numbers");
+  const Attr::List* both = attr == nullptr ? nullptr : pair(*attr);
+  const Attr::List* contract = both == nullptr ? nullptr : pair((*both)[0]);
+  const Attr::List* batch = both == nullptr ? nullptr : pair((*both)[1]);
+  const bool fits = contract != nullptr && batch != nullptr && (*contract)[0].ints() != nullptr &&
+                    (*contract)[1].ints() != nullptr && (*batch)[0].ints() != nullptr &&
+                    (*batch)[1].ints() != nullptr;
+  if (!fits)
+    throw CompilationError(
+        std::string(kOp),
+        "parameter 'dimension_numbers' must be [[lhs_contract, rhs_contract], [lhs_batch, rhs_batch]]");
+  return {*(*contract)[0].ints(), *(*contract)[1].ints(), *(*batch)[0].ints(), *(*batch)[1].ints()};
+}
+
+Attr to_attr(const DotDims& d) {
+  return Attr::list({Attr::list({d.lhs_contract, d.rhs_contract}), Attr::list({d.lhs_batch, d.rhs_batch})});
+}
+
+Dims free_axes(std::size_t rank, const Dims& contract, const Dims& batch) {
+  return other_axes(rank, joined(contract, batch));
+}
+
+Dtype result_dtype(const Params& params, Dtype in) {
+  return params.has("preferred_element_type") ? params.dtype("preferred_element_type") : in;
+}
+
+void check_pairs(const char* what, const Aval& a, const Dims& a_axes, const Aval& b, const Dims& b_axes) {
+  if (a_axes.size() != b_axes.size())
+    refuse(kOp, std::string(what) + " axes " + show(a_axes) + " and " + show(b_axes) + " must come in pairs");
+  for (std::size_t i = 0; i < a_axes.size(); ++i)
+    if (a.shape[to_index(a_axes[i])] != b.shape[to_index(b_axes[i])])
+      refuse(kOp, "the operands " + to_string(a) + " and " + to_string(b) + " differ in size along their " +
+                      what + " axes " + std::to_string(a_axes[i]) + " and " + std::to_string(b_axes[i]));
+}
+
+// One axis in place of several, if their strides allow it; of several axes the last one's stride.
+std::optional<std::int64_t> merged_stride(const Dims& extents, const Dims& strides) {
+  const Box<1> box(extents, {strides});
+  if (box.rank() > 1) return std::nullopt;
+  return box.rank() == 0 ? 1 : box.axis(0).stride[0];
+}
+
+// How an operand is read as matrices: in place if its axes merge, else from a copy in the order batch, row,
+// depth.
+struct MatrixView {
+  std::int64_t row = 0, depth = 0;
+  Dims batch;                       // strides
+  std::optional<StridedCopy> copy;  // into scratch
+};
+MatrixView matrix_view(const Aval& x, const Dims& batch, const Dims& free, const Dims& contract) {
+  const Dims strides = strides_of(x.shape);
+  auto sizes = [&](const Dims& axes) { return pick(x.shape.dims(), axes); };
+  const auto row = merged_stride(sizes(free), pick(strides, free));
+  const auto depth = merged_stride(sizes(contract), pick(strides, contract));
+  if (row && depth) return {*row, *depth, pick(strides, batch), std::nullopt};
+  const std::int64_t k = Shape(sizes(contract)).size(), m = Shape(sizes(free)).size();
+  Dims packed = strides_of(Shape(sizes(batch)));
+  for (std::int64_t& s : packed) s *= m * k;
+  return {k, 1, packed, permuting_copy(x.shape, joined(batch, joined(free, contract)), size_of(x.dtype))};
+}
+
+// Conversions before and after a product in another type than the operands'.
+void convert_elements(Dtype from, const void* src, Dtype to, void* dst, std::int64_t n) {
+  visit_number(from, [&]<class From>(std::type_identity<From>) {
+    visit_number(to, [&]<class To>(std::type_identity<To>) {
+      for (std::int64_t i = 0; i < n; ++i)
+        static_cast<To*>(dst)[i] = static_cast<To>(static_cast<const From*>(src)[i]);
+    });
+  });
+}
+
+// Consecutive pieces of the scratch memory, each aligned.
+class Layout {
+ public:
+  std::size_t take(std::size_t bytes) {
+    const std::size_t at = size_;
+    size_ += (bytes + 63) / 64 * 64;
+    return at;
+  }
+  std::size_t size() const { return size_; }
+
+ private:
+  std::size_t size_ = 0;
+};
+
+Kernel make_dot(const KernelRequest& q) {
+  DotDims d = dims_of(q.params);
+  // The order of the contracted axes is free: that of the first operand merges more often.
+  std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
+  for (std::size_t i = 0; i < d.lhs_contract.size(); ++i)
+    pairs.emplace_back(d.lhs_contract[i], d.rhs_contract[i]);
+  std::sort(pairs.begin(), pairs.end());
+  for (std::size_t i = 0; i < pairs.size(); ++i) std::tie(d.lhs_contract[i], d.rhs_contract[i]) = pairs[i];
+
+  const Dtype in = q.x(0).dtype, out = q.y().dtype, compute = promote(in, out);
+  const Aval a{compute, q.x(0).shape}, b{compute, q.x(1).shape};
+  const Dims a_free = free_axes(a.shape.rank(), d.lhs_contract, d.lhs_batch);
+  const Dims b_free = free_axes(b.shape.rank(), d.rhs_contract, d.rhs_batch);
+  const MatrixView va = matrix_view(a, d.lhs_batch, a_free, d.lhs_contract);
+  const MatrixView vb = matrix_view(b, d.rhs_batch, b_free, d.rhs_contract);
+  const std::int64_t rows = Shape(pick(a.shape.dims(), a_free)).size();
+  const std::int64_t columns = Shape(pick(b.shape.dims(), b_free)).size();
+  const std::int64_t depth = Shape(pick(a.shape.dims(), d.lhs_contract)).size();
+  const Dims batch = pick(a.shape.dims(), d.lhs_batch);
+  Dims y_strides = strides_of(Shape(batch));
+  for (std::int64_t& s : y_strides) s *= rows * columns;
+  const Box<3> matrices(batch, {va.batch, vb.batch, y_strides});
+
+  // A single column is the same as a single row of the transposed product, and that reads memory along its
+  // rows.
+  const bool turned = columns == 1;
+  const MatrixProduct product =
+      turned ? MatrixProduct(compute, {1, rows, depth}, {0, vb.depth, va.depth, va.row, rows})
+             : MatrixProduct(compute, {rows, columns, depth}, {va.row, va.depth, vb.depth, vb.row, columns});
+
+  Layout layout;
+  struct Operand {
+    std::size_t converted, packed;
+    std::int64_t size;
+    std::optional<StridedCopy> copy;
+  };
+  auto operand = [&](const Aval& x, const MatrixView& v) -> Operand {
+    return {in == compute ? 0 : layout.take(x.bytes()), v.copy ? layout.take(x.bytes()) : 0, x.shape.size(),
+            v.copy};
+  };
+  const Operand left = operand(a, va), right = operand(b, vb);
+  const std::size_t product_at = layout.take(product.scratch_bytes());
+  const std::size_t y_at = out == compute ? 0 : layout.take(Aval{compute, q.y().shape}.bytes());
+
+  Kernel kernel;
+  kernel.scratch_bytes = layout.size();
+  kernel.run = [=, y_size = q.y().shape.size(), bytes = to_dim(size_of(compute))](const KernelArgs& k) {
+    auto* scratch = static_cast<std::byte*>(k.scratch);
+    auto prepare = [&](const Operand& o, const void* data) -> const std::byte* {
+      if (in != compute) {
+        convert_elements(in, data, compute, scratch + o.converted, o.size);
+        data = scratch + o.converted;
+      }
+      if (o.copy) {
+        (*o.copy)(data, scratch + o.packed);
+        data = scratch + o.packed;
+      }
+      return static_cast<const std::byte*>(data);
+    };
+    const std::byte *pa = prepare(left, k.in[0]), *pb = prepare(right, k.in[1]);
+    std::byte* py = out == compute ? static_cast<std::byte*>(k.out[0]) : scratch + y_at;
+    matrices.for_each([&](const std::array<std::int64_t, 3>& at) {
+      const std::byte *first = pa + at[0] * bytes, *second = pb + at[1] * bytes;
+      product(turned ? second : first, turned ? first : second, py + at[2] * bytes, scratch + product_at);
+    });
+    if (out != compute) convert_elements(compute, py, out, k.out[0], y_size);
+  };
+  return kernel;
+}
+
+// The cotangent of one operand, given the other. ct has the axes batch, free of a, free of b.
+Array cotangent(const Array& ct, const Array& other, const Aval& wanted, const DotDims& d, bool is_lhs) {
+  const Dims& contract = is_lhs ? d.lhs_contract : d.rhs_contract;
+  const Dims& batch = is_lhs ? d.lhs_batch : d.rhs_batch;
+  const Dims& other_contract = is_lhs ? d.rhs_contract : d.lhs_contract;
+  const Dims& other_batch = is_lhs ? d.rhs_batch : d.lhs_batch;
+  const Dims free = free_axes(wanted.shape.rank(), contract, batch);
+  const Dims other_free = free_axes(other.rank(), other_contract, other_batch);
+  const std::int64_t first = to_dim(batch.size() + (is_lhs ? free.size() : 0));
+  const Dims ct_other = axis_range(first, to_dim(other_free.size()));
+  // Its result has the axes batch, free of the wanted operand, contracted ones in the other operand's order.
+  const Array product =
+      dot_general(ct, other, {ct_other, other_free, axis_range(0, to_dim(batch.size())), other_batch});
+  std::vector<std::pair<std::int64_t, std::int64_t>> order;
+  for (std::size_t i = 0; i < contract.size(); ++i) order.emplace_back(other_contract[i], contract[i]);
+  std::sort(order.begin(), order.end());
+  Dims axes = joined(batch, free);
+  for (const auto& pair : order) axes.push_back(pair.second);
+  return convert(transpose(product, inverse_permutation(axes)), wanted.dtype);
+}
+
+}  // namespace
+
+const Primitive dot_general_p{{
+    .name = "dot_general",
+    .doc = "y[batch, i, j] = Σ_k a[batch, i, k]·b[batch, j, k], axes as in dimension_numbers",
+    .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
+      expect_operands(kOp, in, 2);
+      const Aval &a = in[0], &b = in[1];
+      if (a.dtype != b.dtype)
+        refuse_type(kOp, "the operands " + to_string(a) + " and " + to_string(b) +
+                             " differ in element type; convert them to one type first");
+      const Dtype out = result_dtype(params, a.dtype);
+      expect_number(kOp, a.dtype);
+      expect_number(kOp, out);
+      if (is_floating(a.dtype) && !is_floating(out))
+        refuse_type(kOp, "preferred_element_type " + std::string(name(out)) + " cannot hold a product of " +
+                             std::string(name(a.dtype)));
+      const DotDims d = dims_of(params);
+      check_axes(kOp, "contracted and batch axes", joined(d.lhs_contract, d.lhs_batch), a.shape.rank());
+      check_axes(kOp, "contracted and batch axes", joined(d.rhs_contract, d.rhs_batch), b.shape.rank());
+      check_pairs("contracted", a, d.lhs_contract, b, d.rhs_contract);
+      check_pairs("batch", a, d.lhs_batch, b, d.rhs_batch);
+      const Dims a_free = free_axes(a.shape.rank(), d.lhs_contract, d.lhs_batch);
+      const Dims b_free = free_axes(b.shape.rank(), d.rhs_contract, d.rhs_batch);
+      return {{out, joined(pick(a.shape.dims(), joined(d.lhs_batch, a_free)), pick(b.shape.dims(), b_free))}};
+    },
+    .kernel = make_dot,
+    .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
+      Array dy;
+      if (dx[0].defined()) dy = bind1(dot_general_p, {dx[0], x[1]}, params);
+      if (dx[1].defined()) dy = add_cotangents(dy, bind1(dot_general_p, {x[0], dx[1]}, params));
+      return {dy};
+    },
+    .transpose = [](const Params& params, ArraySpan ct, ArraySpan x, std::span<const Aval> in) -> Arrays {
+      const DotDims d = dims_of(params);
+      Arrays out(2);
+      if (!x[0].defined()) out[0] = cotangent(ct[0], x[1], in[0], d, true);
+      if (!x[1].defined()) out[1] = cotangent(ct[0], x[0], in[1], d, false);
+      return out;
+    },
+    .batch = [](const Params& params, ArraySpan x, const std::vector<bool>& batched, std::int64_t) -> Arrays {
+      DotDims d = dims_of(params);
+      const std::int64_t num_batch = to_dim(d.lhs_batch.size());
+      const std::int64_t a_free = to_dim(x[0].rank() - d.lhs_contract.size() - d.lhs_batch.size());
+      if (batched[0]) d.lhs_contract = shifted(d.lhs_contract), d.lhs_batch = shifted(d.lhs_batch);
+      if (batched[1]) d.rhs_contract = shifted(d.rhs_contract), d.rhs_batch = shifted(d.rhs_batch);
+      if (batched[0] && batched[1]) {
+        d.lhs_batch = with_front(0, d.lhs_batch);
+        d.rhs_batch = with_front(0, d.rhs_batch);
+      }
+      const Array y = bind1(dot_general_p, {x[0], x[1]}, params.with("dimension_numbers", to_attr(d)));
+      if (batched[0] && batched[1]) return {y};
+      // The batch axis is the first free axis of its operand.
+      return {moveaxis(y, static_cast<int>(batched[0] ? num_batch : num_batch + a_free), 0)};
+    },
+    .samples = [](std::uint64_t seed) -> Samples {
+      Source r(seed);
+      const std::int64_t n = r.integer(2, 5), k = r.integer(2, 7);
+      auto params = [](const DotDims& d, const Attr& type = {}) -> Params {
+        return {{"dimension_numbers", to_attr(d)}, {"preferred_element_type", type}};
+      };
+      return {{{r.floats({n, k}), r.floats({k, 3})}, params({{1}, {0}, {}, {}})},
+              {{r.floats({k, n}), r.floats({3, k})}, params({{0}, {1}, {}, {}})},
+              {{r.floats({k}), r.floats({k})}, params({{0}, {0}, {}, {}})},
+              {{r.floats({n, k}), r.floats({k})}, params({{1}, {0}, {}, {}})},
+              {{r.floats({n}), r.floats({k})}, params({{}, {}, {}, {}})},
+              {{r.floats({}), r.floats({k})}, params({{}, {}, {}, {}})},
+              {{r.floats({2, n, k}), r.floats({2, k, 3})}, params({{2}, {1}, {0}, {0}})},
+              {{r.floats({n, 2, k}), r.floats({k, 3, 2})}, params({{2}, {0}, {1}, {2}})},
+              {{r.floats({k, 2, n, 3}), r.floats({3, 2, k})}, params({{0, 3}, {2, 0}, {}, {}})},
+              {{r.floats({2, k, 3, n}), r.floats({n, 2, 2, k})}, params({{3, 1}, {0, 3}, {0}, {2}})},
+              {{r.floats({n, 0}), r.floats({0, 2})}, params({{1}, {0}, {}, {}})},
+              {{r.floats({0, k}), r.floats({k, 2})}, params({{1}, {0}, {}, {}})},
+              {{r.floats({n, 33}, Dtype::F32), r.floats({33, 70}, Dtype::F32)},
+               params({{1}, {0}, {}, {}}, Dtype::F32),
+               false},
+              {{r.floats({n, k}, Dtype::F32), r.floats({k, 3}, Dtype::F32)},
+               params({{1}, {0}, {}, {}}, Dtype::F64),
+               false},
+              {{r.ints({n, k}, -9, 9), r.ints({k, 3}, -9, 9)}, params({{1}, {0}, {}, {}}), false},
+              {{r.ints({n, k}, -9, 9), r.ints({k}, -9, 9)}, params({{1}, {0}, {}, {}}, Dtype::I64), false}};
+    },
+}};
+
+Array dot_general(const Array& a, const Array& b, const DotDims& dims) {
+  const Dtype dtype = promote(a.dtype(), b.dtype());
+  return bind1(dot_general_p, {convert(a, dtype), convert(b, dtype)},
+               {{"dimension_numbers", to_attr(dims)}, {"preferred_element_type", dtype}});
+}
+
+}  // namespace etrace

@@ -1,0 +1,318 @@
+// reduce_sum, reduce_prod, reduce_max, reduce_min, reduce_and, reduce_or: one operation joined over the given
+// axes. The order of the operations depends on the shape only, never on threads: same bits on every run. Sums
+// and products of floats are formed in double precision and rounded once; sums of doubles run in lanes and
+// blocks, which keeps the error far below that of one running sum.
+#include <algorithm>
+#include <limits>
+
+#include "etrace/ops/elementwise.h"
+#include "etrace/ops/reduce.h"
+#include "etrace/ops/shape.h"
+#include "ops/structure_common.h"
+
+namespace etrace {
+
+using namespace structure;
+
+namespace {
+
+// The operations: the type they are formed in, the neutral element, and the join. uint8_t stands for Bool.
+struct Sum {
+  template <class T>
+  using Acc = Accumulator<T>;
+  template <class T>
+  static constexpr Acc<T> neutral = Acc<T>(0);
+  template <class A>
+  static A join(A a, A b) {
+    return static_cast<A>(a + b);
+  }
+};
+struct Prod {
+  template <class T>
+  using Acc = Accumulator<T>;
+  template <class T>
+  static constexpr Acc<T> neutral = Acc<T>(1);
+  template <class A>
+  static A join(A a, A b) {
+    return static_cast<A>(a * b);
+  }
+};
+struct Max {
+  template <class T>
+  using Acc = T;
+  template <class T>
+  static constexpr T neutral = std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity()
+                                                           : std::numeric_limits<T>::min();
+  template <class A>
+  static A join(A a, A b) {
+    return a > b || is_nan(a) ? a : b;
+  }
+};
+struct Min {
+  template <class T>
+  using Acc = T;
+  template <class T>
+  static constexpr T neutral = std::is_floating_point_v<T>       ? std::numeric_limits<T>::infinity()
+                               : std::is_same_v<T, std::uint8_t> ? T(1)
+                                                                 : std::numeric_limits<T>::max();
+  template <class A>
+  static A join(A a, A b) {
+    return a < b || is_nan(a) ? a : b;
+  }
+};
+struct And {
+  template <class T>
+  using Acc = T;
+  template <class T>
+  static constexpr T neutral = std::is_same_v<T, std::uint8_t> ? T(1) : static_cast<T>(~T(0));
+  template <class A>
+  static A join(A a, A b) {
+    return static_cast<A>(a & b);
+  }
+};
+struct Or {
+  template <class T>
+  using Acc = T;
+  template <class T>
+  static constexpr T neutral = T(0);
+  template <class A>
+  static A join(A a, A b) {
+    return static_cast<A>(a | b);
+  }
+};
+
+constexpr std::int64_t kLanes = 16, kBlock = 4096, kColumns = 128;
+
+// One contiguous block, in lanes that the compiler keeps in vector registers.
+template <class Op, class T>
+auto reduce_block(const T* __restrict x, std::int64_t n) {
+  using A = typename Op::template Acc<T>;
+  std::array<A, kLanes> lane;
+  lane.fill(Op::template neutral<T>);
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes)
+    for (std::int64_t l = 0; l < kLanes; ++l)
+      lane[to_index(l)] = Op::join(lane[to_index(l)], static_cast<A>(x[i + l]));
+  for (std::int64_t l = 0; i < n; ++i, ++l)
+    lane[to_index(l)] = Op::join(lane[to_index(l)], static_cast<A>(x[i]));
+  for (std::size_t w = kLanes / 2; w > 0; w /= 2)
+    for (std::size_t l = 0; l < w; ++l) lane[l] = Op::join(lane[l], lane[l + w]);
+  return lane[0];
+}
+
+template <class Op, class T>
+Kernel reduce_kernel(const Shape& from, const Shape& to, const Dims& axes) {
+  using A = typename Op::template Acc<T>;
+  const Dims kept_axes = other_axes(from.rank(), axes), strides = strides_of(from);
+  Dims reduced_axes = axes;
+  std::sort(reduced_axes.begin(), reduced_axes.end());
+  Box<2> kept(pick(from.dims(), kept_axes), {pick(strides, kept_axes), strides_of(to)});
+  Box<1> reduced(pick(from.dims(), reduced_axes), {pick(strides, reduced_axes)});
+  std::size_t last = from.rank();  // the innermost axis that matters
+  while (last > 0 && from[last - 1] == 1) --last;
+
+  if (last > 0 && contains(kept_axes, to_dim(last - 1))) {  // columns side by side, rows joined one by one
+    const auto columns = kept.pop_back();
+    const auto rows = reduced.pop_back();
+    return {[=](const KernelArgs& k) {
+      const T* x = static_cast<const T*>(k.in[0]);
+      T* y = static_cast<T*>(k.out[0]);
+      kept.for_each([&](const std::array<std::int64_t, 2>& at) {
+        for (std::int64_t c0 = 0; c0 < columns.extent; c0 += kColumns) {
+          const std::int64_t width = std::min(kColumns, columns.extent - c0);
+          std::array<A, to_index(kColumns)> acc;
+          acc.fill(Op::template neutral<T>);
+          reduced.for_each([&](const std::array<std::int64_t, 1>& outer) {
+            for (std::int64_t r = 0; r < rows.extent; ++r) {
+              const T* __restrict p = x + at[0] + outer[0] + r * rows.stride[0] + c0;
+              A* __restrict a = acc.data();
+              for (std::int64_t c = 0; c < width; ++c) a[c] = Op::join(a[c], static_cast<A>(p[c]));
+            }
+          });
+          for (std::int64_t c = 0; c < width; ++c) y[at[1] + c0 + c] = static_cast<T>(acc[to_index(c)]);
+        }
+      });
+    }};
+  }
+  const auto line = reduced.pop_back();  // contiguous lines, one result each
+  return {[=](const KernelArgs& k) {
+    const T* x = static_cast<const T*>(k.in[0]);
+    T* y = static_cast<T*>(k.out[0]);
+    kept.for_each([&](const std::array<std::int64_t, 2>& at) {
+      A total = Op::template neutral<T>;
+      reduced.for_each([&](const std::array<std::int64_t, 1>& outer) {
+        const T* p = x + at[0] + outer[0];
+        for (std::int64_t i = 0; i < line.extent; i += kBlock)
+          total = Op::join(total, static_cast<A>(reduce_block<Op>(p + i, std::min(kBlock, line.extent - i))));
+      });
+      y[at[1]] = static_cast<T>(total);
+    });
+  }};
+}
+
+enum class Domain : std::uint8_t { Numbers, Ordered, Bits };
+
+template <const Primitive& P, Domain D>
+Avals typing(const Params& params, std::span<const Aval> in) {
+  expect_operands(P.name(), in, 1);
+  const Dims axes = params.dims("axes");
+  check_axes(P.name(), "axes", axes, in[0].shape.rank());
+  if (D == Domain::Bits && is_floating(in[0].dtype))
+    refuse_type(P.name(), "works on bool and integers, but the operand is " + to_string(in[0]) +
+                              "; compare with a threshold first");
+  expect_number(P.name(), in[0].dtype, D != Domain::Numbers);
+  return {{in[0].dtype, pick(in[0].shape.dims(), other_axes(in[0].shape.rank(), axes))}};
+}
+
+template <class Op>
+Kernel kernel(const KernelRequest& q) {
+  return visit_number(q.x(0).dtype, [&]<class T>(std::type_identity<T>) -> Kernel {
+    if constexpr ((std::is_same_v<Op, And> || std::is_same_v<Op, Or>)&&std::is_floating_point_v<T>)
+      ETRACE_CHECK(!"the typing rule admits bits only");
+    else
+      return reduce_kernel<Op, T>(q.x(0).shape, q.y().shape, q.params.dims("axes"));
+    return {};
+  });
+}
+
+template <const Primitive& P>
+Arrays batch(const Params& params, ArraySpan x, const std::vector<bool>&, std::int64_t) {
+  return {bind1(P, {x[0]}, {{"axes", shifted(params.dims("axes"))}})};
+}
+
+// Back to the operand's shape, constant along the reduced axes.
+Array spread(const Array& y, const Shape& shape, const Dims& axes) {
+  return broadcast_in_dim(y, shape, other_axes(shape.rank(), axes));
+}
+
+// Of max and min: the tangent of the extreme element; equal ones share.
+Arrays extreme_jvp(const Params& params, ArraySpan x, ArraySpan y, ArraySpan dx) {
+  const Dims axes = params.dims("axes");
+  const Array at = convert(equal_to(x[0], spread(y[0], x[0].shape(), axes)), x[0].dtype());
+  return {reduce_sum(dx[0] * at, axes) / reduce_sum(at, axes)};
+}
+
+// d Π x = Σ_i dx_i Π_{j≠i} x_j, by a tree of pairs (p, dp): no division, so zeros do no harm.
+Arrays prod_jvp(const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) {
+  const Dims axes = params.dims("axes"), kept = other_axes(x[0].rank(), axes);
+  const Dims rest = pick(x[0].shape().dims(), kept);
+  const std::int64_t count = Shape(pick(x[0].shape().dims(), axes)).size();
+  auto lines = [&](const Array& a) {
+    return reshape(transpose(a, joined(axes, kept)), with_front(count, rest));
+  };
+  if (count == 0) return {Array()};
+  Array p = lines(x[0]), dp = lines(dx[0]);
+  for (std::int64_t n = count; n > 1; n = (n + 1) / 2) {
+    const std::int64_t half = n / 2;
+    auto part = [](const Array& a, std::int64_t from, std::int64_t to) { return slice_axis(a, 0, from, to); };
+    const Array pa = part(p, 0, half), pb = part(p, half, 2 * half);
+    const Array d = part(dp, 0, half) * pb + pa * part(dp, half, 2 * half), product = pa * pb;
+    const bool odd = n % 2 == 1;
+    dp = odd ? concatenate(Arrays{d, part(dp, n - 1, n)}) : d;
+    p = odd ? concatenate(Arrays{product, part(p, n - 1, n)}) : product;
+  }
+  return {squeeze(dp, {0})};
+}
+
+Samples reduce_samples(std::uint64_t seed, bool numbers, bool bools) {
+  Source r(seed);
+  const std::int64_t n = r.integer(2, 6);
+  auto params = [](const Dims& axes) -> Params { return {{"axes", axes}}; };
+  Samples out;
+  if (numbers)
+    out = {{{r.distinct({n})}, params({0})},
+           {{r.distinct({n, 3})}, params({0})},
+           {{r.distinct({n, 3})}, params({1})},
+           {{r.distinct({2, n, 3})}, params({0, 2})},
+           {{r.distinct({2, n, 3, 2})}, params({1, 2})},
+           {{r.distinct({n, 2})}, params({})},
+           {{r.distinct({})}, params({})},
+           {{r.distinct({n, 0})}, params({0})},
+           {{r.floats({0, n})}, params({0}), false},
+           {{r.floats({n, 37}, Dtype::F32)}, params({1}), false},
+           {{r.floats({37, n}, Dtype::F32)}, params({0}), false}};
+  out.push_back({{r.ints({3, n}, -9, 9)}, params({0}), false});
+  out.push_back({{r.ints({n, 35}, 0, 9, Dtype::I64)}, params({1}), false});
+  if (bools) {
+    out.push_back({{r.bools({n, 3})}, params({1}), false});
+    out.push_back({{r.bools({0, n})}, params({0}), false});
+  }
+  return out;
+}
+
+}  // namespace
+
+const Primitive reduce_sum_p{{
+    .name = "reduce_sum",
+    .doc = "y = Σ x over `axes`",
+    .abstract = typing<reduce_sum_p, Domain::Numbers>,
+    .kernel = kernel<Sum>,
+    .jvp = [](const Params& params, ArraySpan, ArraySpan, ArraySpan dx) -> Arrays {
+      return {reduce_sum(dx[0], params.dims("axes"))};
+    },
+    .transpose = [](const Params& params, ArraySpan ct, ArraySpan, std::span<const Aval> in) -> Arrays {
+      return {spread(ct[0], in[0].shape, params.dims("axes"))};
+    },
+    .batch = batch<reduce_sum_p>,
+    .samples = [](std::uint64_t seed) { return reduce_samples(seed, true, false); },
+}};
+
+const Primitive reduce_prod_p{{
+    .name = "reduce_prod",
+    .doc = "y = Π x over `axes`",
+    .abstract = typing<reduce_prod_p, Domain::Numbers>,
+    .kernel = kernel<Prod>,
+    .jvp = prod_jvp,
+    .batch = batch<reduce_prod_p>,
+    .samples = [](std::uint64_t seed) -> Samples {
+      Source r(seed);
+      const std::int64_t n = r.integer(2, 6);
+      Samples out = reduce_samples(seed, false, false);
+      out.push_back({{r.floats({n, 3})}, {{"axes", Dims{0}}}});
+      out.push_back({{r.floats({2, n, 2})}, {{"axes", Dims{2, 0}}}});
+      out.push_back({{r.ints({n, 4}, -1, 1, Dtype::F64)}, {{"axes", Dims{0}}}});  // with zeros
+      out.push_back({{r.floats({0, n})}, {{"axes", Dims{0}}}});
+      out.push_back({{r.floats({})}, {{"axes", Dims{}}}});
+      return out;
+    },
+}};
+
+const Primitive reduce_max_p{{
+    .name = "reduce_max",
+    .doc = "y = max x over `axes`; NaN wins, -inf if there is nothing",
+    .abstract = typing<reduce_max_p, Domain::Ordered>,
+    .kernel = kernel<Max>,
+    .jvp = extreme_jvp,
+    .batch = batch<reduce_max_p>,
+    .samples = [](std::uint64_t seed) { return reduce_samples(seed, true, true); },
+}};
+
+const Primitive reduce_min_p{{
+    .name = "reduce_min",
+    .doc = "y = min x over `axes`; NaN wins, +inf if there is nothing",
+    .abstract = typing<reduce_min_p, Domain::Ordered>,
+    .kernel = kernel<Min>,
+    .jvp = extreme_jvp,
+    .batch = batch<reduce_min_p>,
+    .samples = [](std::uint64_t seed) { return reduce_samples(seed, true, true); },
+}};
+
+const Primitive reduce_and_p{{
+    .name = "reduce_and",
+    .doc = "y = x & x & … over `axes`",
+    .abstract = typing<reduce_and_p, Domain::Bits>,
+    .kernel = kernel<And>,
+    .batch = batch<reduce_and_p>,
+    .samples = [](std::uint64_t seed) { return reduce_samples(seed, false, true); },
+}};
+
+const Primitive reduce_or_p{{
+    .name = "reduce_or",
+    .doc = "y = x | x | … over `axes`",
+    .abstract = typing<reduce_or_p, Domain::Bits>,
+    .kernel = kernel<Or>,
+    .batch = batch<reduce_or_p>,
+    .samples = [](std::uint64_t seed) { return reduce_samples(seed, false, true); },
+}};
+
+}  // namespace etrace
