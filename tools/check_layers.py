@@ -48,6 +48,7 @@ PUBLIC = {
     "module.h": "module",
     "nn.h": "nn",
     "nn/": "nn",
+    "models.h": "nn",
     "diagnostics.h": "compiler",
     "diagnostics.def": "compiler",
     "graph.h": "compiler",

@@ -50,7 +50,14 @@ struct ModuleInfo {
   std::size_t num_var_out = 0;       // results of the step
   std::size_t num_var_state = 0;     // state leaves among the outputs
   ControlFlowPolicy control_flow;
+  std::vector<std::uint64_t> descended_scans;  // ids of equations that are traced inside
 
+  // Var id -> index into hidden (by entry and exit Var) and weights (by leaf); of aliased states the last one counts.
+  std::unordered_map<std::uint64_t, std::size_t> invar_to_hidden, outvar_to_hidden, invar_to_weight;
+  void add_hidden(HiddenInfo);
+  void add_weight_leaf(const StatePath&, const Var&, const StatePath& leaf_key);
+
+  bool is_descended(const Eqn&) const;
   const Jaxpr& jaxpr() const { return closed_jaxpr.jaxpr; }
   const HiddenInfo* hidden_of_invar(const Var&) const;
   const HiddenInfo* hidden_of_outvar(const Var&) const;

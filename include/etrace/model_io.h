@@ -33,10 +33,10 @@ std::string_view name(Role);  // "arg", "param", "hidden", "other", "out"
 struct OutputRecord {
   Role role = Role::Out;
   std::int64_t index = 0;  // Arg, Out: which argument or result
-  StatePath path;          // states: the module path of the owner
+  StatePath path{};        // states: the module path of the owner
   std::int64_t leaf = 0;   // states: position among the owner's leaves
-  StatePath leaf_key;      // states: the leaf's own key; empty for a bare array
-  std::string type;        // states: the class its author named, "ParamState", "HiddenState" …
+  StatePath leaf_key{};    // states: the leaf's own key; empty for a bare array
+  std::string type{};      // states: the class its author named, "ParamState", "HiddenState" …
 };
 // What an input of the program is: an argument of the step, or the old value of a state.
 struct InputRecord : OutputRecord {

@@ -1,8 +1,7 @@
-// Inlining of nested calls. Bodies are cloned with fresh Vars at every call site: one body object may serve many calls.
-#include <unordered_map>
-
-#include "control/body.h"
+// Inlining of nested calls. Bodies are copied with fresh Vars at every call site: one body object may serve many calls.
+#include "control/splice.h"
 #include "etrace/control.h"
+#include "etrace/transform.h"
 
 namespace etrace {
 
@@ -17,6 +16,12 @@ bool has_call(const Jaxpr& jaxpr) {
   return false;
 }
 
+bool has_nested_call(const Eqn& eqn) {
+  for (const JaxprPtr& nested : nested_jaxprs(eqn))
+    if (has_call(nested->jaxpr)) return true;
+  return false;
+}
+
 Attr inline_attr(const Attr& attr) {
   if (const JaxprPtr* program = attr.jaxpr())
     return *program != nullptr && has_call((*program)->jaxpr) ? Attr(share(inline_calls(**program))) : attr;
@@ -28,77 +33,37 @@ Attr inline_attr(const Attr& attr) {
   return attr;
 }
 
-class Inliner {
- public:
-  ClosedJaxpr run(const ClosedJaxpr& closed) {
-    result_.jaxpr.constvars = closed.jaxpr.constvars;
-    result_.consts = closed.consts;
-    result_.jaxpr.invars = closed.jaxpr.invars;
-    std::unordered_map<std::uint64_t, Atom> names;
-    splice(closed.jaxpr, names, /*fresh=*/false);
-    for (const Atom& a : closed.jaxpr.outs) result_.jaxpr.outs.push_back(lookup(names, a));
-    return std::move(result_);
-  }
-
- private:
-  using Names = std::unordered_map<std::uint64_t, Atom>;
-
-  static Atom lookup(const Names& names, const Atom& a) {
-    const Var* v = as_var(a);
-    if (v == nullptr) return a;
-    const auto it = names.find(v->id);
-    return it == names.end() ? a : it->second;
-  }
-
-  // Appends the equations of a body; `fresh` renames what it defines.
-  void splice(const Jaxpr& body, Names& names, bool fresh) {
-    for (const Eqn& eqn : body.eqns) {
-      std::vector<Atom> in;
-      for (const Atom& a : eqn.in) in.push_back(lookup(names, a));
-      if (eqn.prim == &jit_p) {
-        splice_call(*eqn.params.jaxpr("jaxpr"), in, eqn.out, names);
-        continue;
-      }
-      Eqn copy = eqn;
-      copy.in = std::move(in);
-      bool nested = false;
-      for (const JaxprPtr& p : nested_jaxprs(eqn)) nested = nested || has_call(p->jaxpr);
-      if (nested) {
-        Attr::Dict items;
-        for (const auto& [key, value] : eqn.params.items()) items.emplace_back(key, inline_attr(value));
-        copy.params = Params(std::move(items));
-      }
-      if (fresh) {
-        copy.id = make_eqn(*eqn.prim, {}, {}).id;
-        for (Var& v : copy.out) {
-          const Var renamed = fresh_var(v.aval);
-          names.insert_or_assign(v.id, renamed);
-          v = renamed;
-        }
-      }
-      result_.jaxpr.eqns.push_back(std::move(copy));
+// Appends the equations, calls replaced by their bodies; `names` says what the results of calls stand for.
+void inline_into(ClosedJaxpr& result, const std::vector<Eqn>& eqns, Renaming& names) {
+  for (const Eqn& eqn : eqns) {
+    if (eqn.prim == &jit_p) {
+      std::vector<Eqn> body;
+      const std::vector<Atom> outs = splice(*eqn.params.jaxpr("jaxpr"), names(eqn.in), result, body);
+      inline_into(result, body, names);
+      for (std::size_t i = 0; i < outs.size(); ++i) names.set(eqn.out[i], names(outs[i]));
+      continue;
     }
-  }
-
-  void splice_call(const ClosedJaxpr& body, const std::vector<Atom>& args, const std::vector<Var>& outs, Names& names) {
-    Names inner;
-    for (std::size_t i = 0; i < body.consts.size(); ++i) {
-      const Var c = fresh_var(body.jaxpr.constvars[i].aval);
-      result_.jaxpr.constvars.push_back(c);
-      result_.consts.push_back(body.consts[i]);
-      inner.emplace(body.jaxpr.constvars[i].id, c);
+    Eqn copy = eqn;
+    copy.in = names(eqn.in);
+    if (has_nested_call(eqn)) {
+      Attr::Dict items;
+      for (const auto& [key, value] : eqn.params.items()) items.emplace_back(key, inline_attr(value));
+      copy.params = Params(std::move(items));
     }
-    for (std::size_t i = 0; i < args.size(); ++i) inner.emplace(body.jaxpr.invars[i].id, args[i]);
-    splice(body.jaxpr, inner, /*fresh=*/true);
-    for (std::size_t i = 0; i < outs.size(); ++i) names.insert_or_assign(outs[i].id, lookup(inner, body.jaxpr.outs[i]));
+    result.jaxpr.eqns.push_back(std::move(copy));
   }
-
-  ClosedJaxpr result_;
-};
+}
 
 }  // namespace
 
-ClosedJaxpr inline_calls(const ClosedJaxpr& closed) { return has_call(closed.jaxpr) ? Inliner().run(closed) : closed; }
+ClosedJaxpr inline_calls(const ClosedJaxpr& closed) {
+  if (!has_call(closed.jaxpr)) return closed;
+  ClosedJaxpr result{{closed.jaxpr.constvars, closed.jaxpr.invars, {}, {}}, closed.consts};
+  Renaming names;
+  inline_into(result, closed.jaxpr.eqns, names);
+  result.jaxpr.outs = names(closed.jaxpr.outs);
+  return result;
+}
 
 ClosedJaxpr simplify(const ClosedJaxpr& closed) {
   return eliminate_dead_code(eliminate_common_subexpressions(fold_constants(inline_calls(closed))));

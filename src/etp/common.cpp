@@ -14,7 +14,8 @@ namespace etp {
 
 bool has_bias(const Params& params) { return params.boolean_or("has_bias", false); }
 
-// Typing --------------------------------------------------------------------------------------------------------------
+// Typing
+// --------------------------------------------------------------------------------------------------------------
 Operands::Operands(std::string_view op, const Params& params, std::span<const Aval> in,
                    std::initializer_list<std::string_view> names)
     : op_(op), params_(params), in_(in), names_(names.begin(), names.end()) {
@@ -22,8 +23,8 @@ Operands::Operands(std::string_view op, const Params& params, std::span<const Av
   if (in.size() == names_.size()) return;
   std::string expected;
   for (const std::string& n : names_) expected += (expected.empty() ? "" : ", ") + n;
-  throw CompilationError(op_, "takes the operands " + expected + (biased() ? " (has_bias is true)" : "") + ", but " +
-                                  std::to_string(in.size()) + " were given");
+  throw CompilationError(op_, "takes the operands " + expected + (biased() ? " (has_bias is true)" : "") +
+                                  ", but " + std::to_string(in.size()) + " were given");
 }
 
 std::string Operands::list() const {
@@ -33,7 +34,9 @@ std::string Operands::list() const {
   return text;
 }
 
-void Operands::refuse(const std::string& message) const { throw ValueError(op_, message + " (" + list() + ")"); }
+void Operands::refuse(const std::string& message) const {
+  throw ValueError(op_, message + " (" + list() + ")");
+}
 
 void Operands::expect(std::size_t i, const Dims& sizes) const {
   const Shape& shape = in_[i].shape;
@@ -41,7 +44,8 @@ void Operands::expect(std::size_t i, const Dims& sizes) const {
   for (std::size_t a = 0; fits && a < sizes.size(); ++a) fits = sizes[a] == kAny || sizes[a] == shape[a];
   if (fits) return;
   std::string expected;
-  for (const std::int64_t n : sizes) expected += (expected.empty() ? "" : ",") + (n == kAny ? "any" : std::to_string(n));
+  for (const std::int64_t n : sizes)
+    expected += (expected.empty() ? "" : ",") + (n == kAny ? "any" : std::to_string(n));
   refuse(names_[i] + " has shape " + to_string(shape) + ", expected [" + expected + "]");
 }
 
@@ -55,10 +59,11 @@ void Operands::expect_fn(std::string_view key, std::size_t i) const {
   const Avals from = fn->in_avals(), to = fn->out_avals();
   const std::string who(key);
   if (from.size() != 1 || to.size() != 1)
-    throw CompilationError(op_, who + " must be a function of one array, but takes " + std::to_string(from.size()) +
-                                    " and gives " + std::to_string(to.size()));
-  const std::string change = who + " maps " + to_string(from[0]) + " to " + to_string(to[0]) + ", but " + names_[i] +
-                             " is " + to_string(in_[i]) + " and must keep its type; do the rest outside the operator";
+    throw CompilationError(op_, who + " must be a function of one array, but takes " +
+                                    std::to_string(from.size()) + " and gives " + std::to_string(to.size()));
+  const std::string change = who + " maps " + to_string(from[0]) + " to " + to_string(to[0]) + ", but " +
+                             names_[i] + " is " + to_string(in_[i]) +
+                             " and must keep its type; do the rest outside the operator";
   if (from[0].shape != in_[i].shape || to[0].shape != in_[i].shape) throw ValueError(op_, change);
   if (from[0].dtype != in_[i].dtype || to[0].dtype != in_[i].dtype) throw TypeError(op_, change);
 }
@@ -77,7 +82,8 @@ Avals Operands::result(const Shape& shape) const {
   return {{dtype, shape}};
 }
 
-// Values --------------------------------------------------------------------------------------------------------------
+// Values
+// --------------------------------------------------------------------------------------------------------------
 Array apply_fn(const Params& params, std::string_view key, const Array& w) {
   const JaxprPtr fn = params.jaxpr_or_null(key);
   return fn == nullptr ? w : eval_jaxpr(*fn, {&w, 1})[0];
@@ -102,10 +108,10 @@ Attr trace_fn(std::string_view op, std::string_view key, const WeightFn& fn, con
   Recording body = record({&operand.aval(), 1}, [&](ArraySpan w) { return Arrays{fn(w[0])}; });
   for (const Array& a : body.captured)
     if (a.is_tracer())
-      throw CompilationError(std::string(op),
-                             std::string(key) + " uses a traced value of type " + to_string(a.aval()) +
-                                 " from outside; it may hold constants only. Apply it to the weight before the "
-                                 "operator instead: the gradient is pulled back through that too");
+      throw CompilationError(
+          std::string(op), std::string(key) + " uses a traced value of type " + to_string(a.aval()) +
+                               " from outside; it may hold constants only. Apply it to the weight before the "
+                               "operator instead: the gradient is pulled back through that too");
   return share(close(std::move(body)));
 }
 
@@ -116,10 +122,12 @@ Array bind_with_bias(const Primitive& prim, Arrays operands, const Array& bias, 
     operands.push_back(bias);
     fn = trace_fn(prim.name(), "bias_fn", bias_fn, bias);
   }
-  return bind_primitive(prim, operands, params.with("has_bias", bias.defined()).with("bias_fn", std::move(fn)))[0];
+  return bind_primitive(prim, operands,
+                        params.with("has_bias", bias.defined()).with("bias_fn", std::move(fn)))[0];
 }
 
-// Rules ---------------------------------------------------------------------------------------------------------------
+// Rules
+// ---------------------------------------------------------------------------------------------------------------
 std::vector<Trainable> weight_only(const Params&) { return {{"weight", 1}}; }
 
 std::vector<Trainable> weight_and_bias(const Params& params) {
@@ -128,11 +136,15 @@ std::vector<Trainable> weight_and_bias(const Params& params) {
   return out;
 }
 
-std::vector<bool> all_to_all(const Params&, std::int64_t n) { return std::vector<bool>(to_index(n * n), true); }
+std::vector<bool> all_to_all(const Params&, std::int64_t n) {
+  return std::vector<bool>(to_index(n * n), true);
+}
 
 Shape sample_shape(const Aval& y, bool batched) { return batched ? y.shape.without(0) : y.shape; }
 
-AnchorMap anchored_at(const Shape& slots, std::vector<int> y_axes) { return {slots, std::move(y_axes), {}, {}}; }
+AnchorMap anchored_at(const Shape& slots, std::vector<int> y_axes) {
+  return {slots, std::move(y_axes), {}, {}};
+}
 
 AnchorMap anchored_at_self(const Shape& y) {
   std::vector<int> axes;
@@ -144,7 +156,8 @@ std::vector<std::int64_t> anchor_positions(const AnchorMap& map, const Shape& y)
   if (!map.table.empty()) return map.table;
   const Dims y_strides = strides_of(y), slot_strides = strides_of(map.slots);
   Dims step(map.slots.rank(), 0);  // of the position, per slot axis
-  for (std::size_t a = 0; a < map.y_axes.size(); ++a) step[static_cast<std::size_t>(map.y_axes[a])] += y_strides[a];
+  for (std::size_t a = 0; a < map.y_axes.size(); ++a)
+    step[static_cast<std::size_t>(map.y_axes[a])] += y_strides[a];
   std::vector<std::int64_t> out(to_index(map.slots.size()), 0);
   for (std::size_t s = 0; s < out.size(); ++s)
     for (std::size_t a = 0; a < step.size(); ++a)
@@ -152,8 +165,8 @@ std::vector<std::int64_t> anchor_positions(const AnchorMap& map, const Shape& y)
   return out;
 }
 
-Arrays promoting_batch(const Primitive& prim, const Params& params, ArraySpan x, const std::vector<bool>& batched,
-                       std::int64_t n) {
+Arrays promoting_batch(const Primitive& prim, const Params& params, ArraySpan x,
+                       const std::vector<bool>& batched, std::int64_t n) {
   const EtpRules& rules = *etp_rules(prim);
   bool x_alone = rules.batched_form != nullptr && rules.x_operand.has_value();
   for (std::size_t i = 0; x_alone && i < x.size(); ++i) x_alone = batched[i] == (i == *rules.x_operand);

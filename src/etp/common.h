@@ -1,5 +1,6 @@
-// What the eligibility-trace operators share: checks of operands by name, functions on weights held as programs, bias,
-// and the batching rule that keeps an operator's identity. Private to etp/; a new operator starts from matmul.cpp.
+// What the eligibility-trace operators share: checks of operands by name, functions on weights held as
+// programs, bias, and the batching rule that keeps an operator's identity. Private to etp/; a new operator
+// starts from matmul.cpp.
 #pragma once
 
 #include <initializer_list>
@@ -23,10 +24,12 @@ using structure::to_index;
 
 bool has_bias(const Params&);
 
-// Typing --------------------------------------------------------------------------------------------------------------
+// Typing
+// --------------------------------------------------------------------------------------------------------------
 constexpr std::int64_t kAny = -1;  // an axis of any size
 
-// The operands of an equation under their names. A failed check names the operator, the operand and all types.
+// The operands of an equation under their names. A failed check names the operator, the operand and all
+// types.
 class Operands {
  public:
   // `names` without the bias, which follows them iff the parameter has_bias is true.
@@ -40,7 +43,8 @@ class Operands {
 
   void expect(std::size_t i, const Dims& sizes) const;  // ValueError: rank and sizes, kAny free
   void expect_bias(const Dims& sizes) const;            // nothing without a bias
-  // The function held by a parameter takes and gives the type of operand i. ValueError (shape), TypeError (dtype).
+  // The function held by a parameter takes and gives the type of operand i. ValueError (shape), TypeError
+  // (dtype).
   void expect_fn(std::string_view key, std::size_t i) const;
   void expect_bias_fn() const;
   // An element type that holds all operands. TypeError unless the operator can compute on it.
@@ -56,7 +60,8 @@ class Operands {
   std::vector<std::string> names_;
 };
 
-// Values --------------------------------------------------------------------------------------------------------------
+// Values
+// --------------------------------------------------------------------------------------------------------------
 // f(w) for the function held by params[key] (none: w itself).
 Array apply_fn(const Params&, std::string_view key, const Array& w);
 // y + g(b) if there is a bias (the last operand); NumPy's broadcasting.
@@ -66,13 +71,15 @@ Dtype common_dtype(ArraySpan);
 // x·W over the last axis of x and the first of W.
 Array dense(const Array& x, const Array& weight);
 
-// The program of a function on `operand`, as a parameter; null for an empty function. CompilationError if it uses a
-// value of the trace around the operator.
+// The program of a function on `operand`, as a parameter; null for an empty function. CompilationError if it
+// uses a value of the trace around the operator.
 Attr trace_fn(std::string_view op, std::string_view key, const WeightFn&, const Array& operand);
 // Appends the bias, if any, and the parameters has_bias and bias_fn; then binds.
-Array bind_with_bias(const Primitive&, Arrays operands, const Array& bias, const WeightFn& bias_fn, Params params);
+Array bind_with_bias(const Primitive&, Arrays operands, const Array& bias, const WeightFn& bias_fn,
+                     Params params);
 
-// Rules ---------------------------------------------------------------------------------------------------------------
+// Rules
+// ---------------------------------------------------------------------------------------------------------------
 std::vector<Trainable> weight_only(const Params&);      // "weight" is operand 1
 std::vector<Trainable> weight_and_bias(const Params&);  // and "bias" operand 2, if there is one
 std::vector<bool> all_to_all(const Params&, std::int64_t n);

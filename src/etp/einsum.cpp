@@ -1,7 +1,8 @@
 // Any product of data and a weight: "bhd,hde->bhe". The first letter of x and y is the batch.
 //
-// Letters of y that the weight does not have (other than the batch) are positions that share it, as space does in a
-// convolution: the trace keeps them, its slots are (shared…, weight…), and they are summed when the gradient is formed.
+// Letters of y that the weight does not have (other than the batch) are positions that share it, as space
+// does in a convolution: the trace keeps them, its slots are (shared…, weight…), and they are summed when the
+// gradient is formed.
 #include <algorithm>
 
 #include "etp/common.h"
@@ -28,7 +29,8 @@ bool has(const std::string& spec, char letter) { return spec.find(letter) != std
 void check_spec(std::string_view equation, const std::string& spec) {
   if (spec.empty()) refuse(equation, "has an empty operand");
   for (std::size_t i = 0; i < spec.size(); ++i) {
-    if (spec[i] < 'a' || spec[i] > 'z') refuse(equation, "may have lowercase letters only, not '" + spec.substr(i, 1) + "'");
+    if (spec[i] < 'a' || spec[i] > 'z')
+      refuse(equation, "may have lowercase letters only, not '" + spec.substr(i, 1) + "'");
     if (spec.find(spec[i], i + 1) != std::string::npos)
       refuse(equation, "repeats the letter '" + spec.substr(i, 1) + "' within one operand");
   }
@@ -46,7 +48,8 @@ Equation parse_equation(std::string_view text) {
   if (e.x[0] != e.y[0]) refuse(text, "must have the batch as first letter of x and of y");
   if (has(e.w, e.x[0])) refuse(text, "has the batch letter in the weight");
   for (const char c : e.y)
-    if (!has(e.x, c) && !has(e.w, c)) refuse(text, std::string("has the letter '") + c + "' of y in no operand");
+    if (!has(e.x, c) && !has(e.w, c))
+      refuse(text, std::string("has the letter '") + c + "' of y in no operand");
   for (const char c : e.w)
     if (!has(e.x, c) && !has(e.y, c))
       refuse(text, std::string("has the letter '") + c + "' of the weight neither in x nor in y");
@@ -111,7 +114,8 @@ const Primitive etp_einsum_p{{
       Source r(seed);
       const std::int64_t b = r.integer(1, 3), t = r.integer(1, 3), k = r.integer(1, 4), n = r.integer(1, 4);
       const Array w = r.floats({k, n});
-      const Attr sine = trace_fn("etp_einsum", "weight_fn", [](const Array& a) { return sin(a); }, w);
+      const Attr sine = trace_fn(
+          "etp_einsum", "weight_fn", [](const Array& a) { return sin(a); }, w);
       return {{{r.floats({b, k}), w}, {{"equation", "bk,kn->bn"}, {"weight_fn", nullptr}}},
               {{r.floats({b, t, k}), w}, {{"equation", "btk,kn->btn"}, {"weight_fn", sine}}},
               {{r.floats({b, t, k}), r.floats({t, k, n})}, {{"equation", "bhd,hde->bhe"}}},

@@ -1,5 +1,6 @@
-// A parameter that acts by itself: y = f(w), any shape, no data input. The slots of its trace are the positions of y.
-// The only operator through which the way from another operator's output to a hidden state may lead.
+// A parameter that acts by itself: y = f(w), any shape, no data input. The slots of its trace are the
+// positions of y. The only operator through which the way from another operator's output to a hidden state
+// may lead.
 #include "etp/common.h"
 #include "etrace/ops/elementwise.h"
 
@@ -12,10 +13,11 @@ namespace {
 constexpr EtpRules kRules{
     .gradient_enabled = true,
     .x_operand = std::nullopt,
-    .trainables = [](const Params&) -> std::vector<Trainable> { return {{"weight", 0}}; },
-    .anchors = [](const Params&, std::string_view, std::span<const Aval>, const Aval& y) {
-      return anchored_at_self(y.shape);
+    .trainables = [](const Params&) -> std::vector<Trainable> {
+      return {{"weight", 0}};
     },
+    .anchors = [](const Params&, std::string_view, std::span<const Aval>,
+                  const Aval& y) { return anchored_at_self(y.shape); },
 };
 
 }  // namespace
@@ -28,16 +30,21 @@ const Primitive etp_elemwise_p{{
       o.expect_fn("weight_fn", 0);
       return o.result(o.shape(0));
     },
-    .lower = [](const Params& params, ArraySpan x) -> Arrays { return {apply_fn(params, "weight_fn", x[0])}; },
+    .lower = [](const Params& params, ArraySpan x) -> Arrays {
+      return {apply_fn(params, "weight_fn", x[0])};
+    },
     .etp = &kRules,
     .samples = [](std::uint64_t seed) -> Samples {
       Source r(seed);
       Samples out;
-      for (const Shape& shape : {Shape{}, Shape{r.integer(1, 5)}, Shape{2, r.integer(1, 3), 3}, Shape{0, 2}}) {
+      for (const Shape& shape :
+           {Shape{}, Shape{r.integer(1, 5)}, Shape{2, r.integer(1, 3), 3}, Shape{0, 2}}) {
         const Array w = r.floats(shape);
         out.push_back({{w}, {{"weight_fn", nullptr}}});
         out.push_back(
-            {{w}, {{"weight_fn", trace_fn("etp_elemwise", "weight_fn", [](const Array& a) { return tanh(a); }, w)}}});
+            {{w},
+             {{"weight_fn", trace_fn(
+                                "etp_elemwise", "weight_fn", [](const Array& a) { return tanh(a); }, w)}}});
       }
       out.push_back({{r.floats({3}, Dtype::F32)}, {}});
       return out;
@@ -45,7 +52,8 @@ const Primitive etp_elemwise_p{{
 }};
 
 Array element_wise(const Array& weight, const WeightFn& weight_fn) {
-  return bind1(etp_elemwise_p, {weight}, {{"weight_fn", trace_fn("etp_elemwise", "weight_fn", weight_fn, weight)}});
+  return bind1(etp_elemwise_p, {weight},
+               {{"weight_fn", trace_fn("etp_elemwise", "weight_fn", weight_fn, weight)}});
 }
 
 }  // namespace etrace

@@ -1,6 +1,6 @@
 // Table look-up: y = f(T)[index]. indices [B] (etp_emb) or scalar (etp_emb_v), T [V,D].
-// The trace slot (v, d) belongs to the output d. Negative indices count from the end, once; beyond the table y is NaN,
-// and no row gets a gradient.
+// The trace slot (v, d) belongs to the output d. Negative indices count from the end, once; beyond the table
+// y is NaN, and no row gets a gradient.
 #include "etp/common.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/index.h"
@@ -17,7 +17,8 @@ Avals abstract(const Params& params, std::span<const Aval> in) {
   const char* op = kBatched ? "etp_emb" : "etp_emb_v";
   const Operands o(op, params, in, {"indices", "weight"});
   if (!is_integer(o[0].dtype))
-    throw TypeError(op, "indices have type " + to_string(o[0]) + ", expected integers; use matmul for one-hot rows");
+    throw TypeError(
+        op, "indices have type " + to_string(o[0]) + ", expected integers; use matmul for one-hot rows");
   o.expect(0, kBatched ? Dims{kAny} : Dims{});
   o.expect(1, {kAny, kAny});
   o.expect_fn("weight_fn", 1);
@@ -62,7 +63,8 @@ Samples samples(std::uint64_t seed) {
     return r.ints(kBatched ? Shape{r.integer(1, 5)} : Shape{}, low, high, t);
   };
   const Array w = r.floats({v, d});
-  const Attr sine = trace_fn("etp_emb", "weight_fn", [](const Array& a) { return sin(a); }, w);
+  const Attr sine = trace_fn(
+      "etp_emb", "weight_fn", [](const Array& a) { return sin(a); }, w);
   return {{{indices(0, v - 1), w}, {{"weight_fn", nullptr}}},
           {{indices(-v, v - 1, Dtype::I64), w}, {{"weight_fn", sine}}},
           {{indices(0, 2, Dtype::U32), r.floats({3, 2}, Dtype::F32)}, {}},
@@ -99,10 +101,12 @@ const Primitive etp_emb_v_p{{
 
 Array embedding(const Array& indices, const Array& weight, const WeightFn& weight_fn) {
   if (indices.rank() > 1 && is_integer(indices.dtype()))
-    throw NotSupportedError("embedding", "indices have type " + to_string(indices.aval()) +
-                                             ", expected a scalar or [batch]; reshape them to one axis and the result back");
+    throw NotSupportedError(
+        "embedding", "indices have type " + to_string(indices.aval()) +
+                         ", expected a scalar or [batch]; reshape them to one axis and the result back");
   const Primitive& prim = indices.rank() == 0 ? etp_emb_v_p : etp_emb_p;
-  return bind1(prim, {indices, weight}, {{"weight_fn", trace_fn(prim.name(), "weight_fn", weight_fn, weight)}});
+  return bind1(prim, {indices, weight},
+               {{"weight_fn", trace_fn(prim.name(), "weight_fn", weight_fn, weight)}});
 }
 
 }  // namespace etrace

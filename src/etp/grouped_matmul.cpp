@@ -1,5 +1,5 @@
-// One dense product per group: y[…,g,n] = Σ_k x[…,g,k] f(W)[g,k,n] + h(b)[g,n]. x [B,G,K] (etp_gmm) or [G,K] (etp_gmv).
-// The trace slot (g, k, n) of the weight belongs to the output (g, n).
+// One dense product per group: y[…,g,n] = Σ_k x[…,g,k] f(W)[g,k,n] + h(b)[g,n]. x [B,G,K] (etp_gmm) or [G,K]
+// (etp_gmv). The trace slot (g, k, n) of the weight belongs to the output (g, n).
 #include "etp/common.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/linalg.h"
@@ -46,8 +46,10 @@ Samples samples(std::uint64_t seed) {
     return r.floats(kBatched ? Shape{r.integer(1, 3), groups, inputs} : Shape{groups, inputs}, t);
   };
   const Array w = r.floats({g, k, n}), b = r.floats({g, n});
-  const Attr sine = trace_fn("etp_gmm", "weight_fn", [](const Array& a) { return sin(a); }, w);
-  const Attr bias_tanh = trace_fn("etp_gmm", "bias_fn", [](const Array& a) { return tanh(a); }, b);
+  const Attr sine = trace_fn(
+      "etp_gmm", "weight_fn", [](const Array& a) { return sin(a); }, w);
+  const Attr bias_tanh = trace_fn(
+      "etp_gmm", "bias_fn", [](const Array& a) { return tanh(a); }, b);
   return {{{x(g, k), w}, {{"has_bias", false}, {"weight_fn", nullptr}, {"bias_fn", nullptr}}},
           {{x(g, k), w, b}, {{"has_bias", true}, {"weight_fn", sine}, {"bias_fn", bias_tanh}}},
           {{x(2, 3, Dtype::F32), r.floats({2, 3, 3}, Dtype::F32)}, {{"has_bias", false}}},
@@ -81,9 +83,10 @@ const Primitive etp_gmv_p{{
 
 Array grouped_matmul(const Array& x, const Array& weight, const Array& bias, const MatmulOptions& options) {
   if (x.rank() != 2 && x.rank() != 3)
-    throw ValueError("grouped_matmul",
-                     "x has type " + to_string(x.aval()) +
-                         ", expected [groups, features] or [batch, groups, features]; use einsum for other ranks");
+    throw ValueError(
+        "grouped_matmul",
+        "x has type " + to_string(x.aval()) +
+            ", expected [groups, features] or [batch, groups, features]; use einsum for other ranks");
   const Primitive& prim = x.rank() == 3 ? etp_gmm_p : etp_gmv_p;
   return bind_with_bias(prim, {x, weight}, bias, options.bias_fn,
                         {{"weight_fn", trace_fn(prim.name(), "weight_fn", options.weight_fn, weight)}});

@@ -1,8 +1,9 @@
-// Low-rank product: y = alpha·x·f(B)·g(A) + h(b). x [B,I] (etp_lora_mm) or [I] (etp_lora_mv), B [I,R], A [R,O], b [O].
+// Low-rank product: y = alpha·x·f(B)·g(A) + h(b). x [B,I] (etp_lora_mm) or [I] (etp_lora_mv), B [I,R], A
+// [R,O], b [O].
 //
-// A slot of B touches all outputs, so B has no trace of its own. In its place stands the trace of the effective weight
-// W = alpha·f(B)·g(A) [I,O], whose slot (i, o) belongs to the output o; what it accumulates is pulled back to B when
-// the gradient is formed. A slot (r, o) of A belongs to the output o.
+// A slot of B touches all outputs, so B has no trace of its own. In its place stands the trace of the
+// effective weight W = alpha·f(B)·g(A) [I,O], whose slot (i, o) belongs to the output o; what it accumulates
+// is pulled back to B when the gradient is formed. A slot (r, o) of A belongs to the output o.
 #include "etp/common.h"
 #include "etrace/ops/elementwise.h"
 
@@ -79,10 +80,15 @@ Samples samples(std::uint64_t seed) {
     return r.floats(kBatched ? Shape{r.integer(1, 3), n} : Shape{n}, t);
   };
   const Array b = r.floats({i, rank}), a = r.floats({rank, o}), bias = r.floats({o});
-  auto fn = [](const char* key, const WeightFn& f, const Array& w) { return trace_fn("etp_lora_mm", key, f, w); };
-  const Attr b_fn = fn("b_fn", [](const Array& w) { return tanh(w); }, b);
-  const Attr a_fn = fn("a_fn", [](const Array& w) { return sin(w); }, a);
-  const Attr bias_fn = fn("bias_fn", [](const Array& w) { return square(w); }, bias);
+  auto fn = [](const char* key, const WeightFn& f, const Array& w) {
+    return trace_fn("etp_lora_mm", key, f, w);
+  };
+  const Attr b_fn = fn(
+      "b_fn", [](const Array& w) { return tanh(w); }, b);
+  const Attr a_fn = fn(
+      "a_fn", [](const Array& w) { return sin(w); }, a);
+  const Attr bias_fn = fn(
+      "bias_fn", [](const Array& w) { return square(w); }, bias);
   return {{{x(i), b, a}, {{"alpha", 1.0}, {"has_bias", false}, {"b_fn", nullptr}, {"a_fn", nullptr}}},
           {{x(i), b, a, bias},
            {{"alpha", 0.5}, {"has_bias", true}, {"b_fn", b_fn}, {"a_fn", a_fn}, {"bias_fn", bias_fn}}},
@@ -116,10 +122,12 @@ const Primitive etp_lora_mv_p{{
     .samples = samples<false>,
 }};
 
-Array lora_matmul(const Array& x, const Array& b, const Array& a, const Array& bias, const LoraOptions& options) {
+Array lora_matmul(const Array& x, const Array& b, const Array& a, const Array& bias,
+                  const LoraOptions& options) {
   if (x.rank() != 1 && x.rank() != 2)
-    throw ValueError("lora_matmul", "x has type " + to_string(x.aval()) +
-                                        ", expected [features] or [batch, features]; fold the leading axes into one");
+    throw ValueError("lora_matmul",
+                     "x has type " + to_string(x.aval()) +
+                         ", expected [features] or [batch, features]; fold the leading axes into one");
   const Primitive& prim = x.rank() == 2 ? etp_lora_mm_p : etp_lora_mv_p;
   return bind_with_bias(prim, {x, b, a}, bias, options.bias_fn,
                         {{"alpha", options.alpha},

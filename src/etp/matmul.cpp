@@ -23,7 +23,8 @@ Avals abstract(const Params& params, std::span<const Aval> in) {
 
 Arrays lower(const Params& params, ArraySpan x) {
   const Dtype dtype = common_dtype(x);
-  return {add_bias(params, dense(convert(x[0], dtype), convert(apply_fn(params, "weight_fn", x[1]), dtype)), x)};
+  return {
+      add_bias(params, dense(convert(x[0], dtype), convert(apply_fn(params, "weight_fn", x[1]), dtype)), x)};
 }
 
 AnchorMap anchors(const Params&, std::string_view key, std::span<const Aval> in, const Aval&) {
@@ -39,8 +40,10 @@ Samples samples(std::uint64_t seed) {
     return r.floats(kBatched ? Shape{r.integer(1, 3), n} : Shape{n}, t);
   };
   const Array w = r.floats({i, o}), b = r.floats({o});
-  const Attr sine = trace_fn("etp_mm", "weight_fn", [](const Array& a) { return sin(a); }, w);
-  const Attr bias_tanh = trace_fn("etp_mm", "bias_fn", [](const Array& a) { return tanh(a); }, b);
+  const Attr sine = trace_fn(
+      "etp_mm", "weight_fn", [](const Array& a) { return sin(a); }, w);
+  const Attr bias_tanh = trace_fn(
+      "etp_mm", "bias_fn", [](const Array& a) { return tanh(a); }, b);
   return {{{x(i), w}, {{"has_bias", false}, {"weight_fn", nullptr}, {"bias_fn", nullptr}}},
           {{x(i), w, b}, {{"has_bias", true}, {"weight_fn", sine}, {"bias_fn", bias_tanh}}},
           {{x(3, Dtype::F32), r.floats({3, 3}, Dtype::F32), r.floats({3}, Dtype::F32)}, {{"has_bias", true}}},

@@ -82,14 +82,17 @@ Samples samples(std::uint64_t seed) {
   const Attr coo = SparsePattern::coo(i, o, row, col).to_attr();
   const Attr csr = SparsePattern::csr(3, 4, {0, 2, 2, 5}, {0, 3, 1, 2, 3}).to_attr();
   const Attr csc = SparsePattern::csc(2, 3, {0, 1, 1, 3}, {1, 0, 1}).to_attr();
-  const Attr sine = trace_fn("etp_sp_mm", "weight_fn", [](const Array& a) { return sin(a); }, w);
-  const Attr bias_tanh = trace_fn("etp_sp_mm", "bias_fn", [](const Array& a) { return tanh(a); }, b);
-  return {{{x(i), w}, {{"sparse_mat", coo}, {"has_bias", false}, {"weight_fn", nullptr}, {"bias_fn", nullptr}}},
-          {{x(i), w, b}, {{"sparse_mat", coo}, {"has_bias", true}, {"weight_fn", sine}, {"bias_fn", bias_tanh}}},
-          {{x(3), r.floats({5}), r.floats({4})}, {{"sparse_mat", csr}, {"has_bias", true}}},
-          {{x(2), r.floats({3})}, {{"sparse_mat", csc}}},
-          {{x(3, Dtype::F32), r.floats({5}, Dtype::F32)}, {{"sparse_mat", csr}}},
-          {{x(2), r.floats({0})}, {{"sparse_mat", SparsePattern::coo(2, 2, {}, {}).to_attr()}}}};
+  const Attr sine = trace_fn(
+      "etp_sp_mm", "weight_fn", [](const Array& a) { return sin(a); }, w);
+  const Attr bias_tanh = trace_fn(
+      "etp_sp_mm", "bias_fn", [](const Array& a) { return tanh(a); }, b);
+  return {
+      {{x(i), w}, {{"sparse_mat", coo}, {"has_bias", false}, {"weight_fn", nullptr}, {"bias_fn", nullptr}}},
+      {{x(i), w, b}, {{"sparse_mat", coo}, {"has_bias", true}, {"weight_fn", sine}, {"bias_fn", bias_tanh}}},
+      {{x(3), r.floats({5}), r.floats({4})}, {{"sparse_mat", csr}, {"has_bias", true}}},
+      {{x(2), r.floats({3})}, {{"sparse_mat", csc}}},
+      {{x(3, Dtype::F32), r.floats({5}, Dtype::F32)}, {{"sparse_mat", csr}}},
+      {{x(2), r.floats({0})}, {{"sparse_mat", SparsePattern::coo(2, 2, {}, {}).to_attr()}}}};
 }
 
 constexpr EtpRules kBatchedRules{
@@ -121,8 +124,9 @@ const Primitive etp_sp_mv_p{{
 Array sparse_matmul(const Array& x, const Array& weight, const SparsePattern& pattern, const Array& bias,
                     const MatmulOptions& options) {
   if (x.rank() != 1 && x.rank() != 2)
-    throw ValueError("sparse_matmul", "x has type " + to_string(x.aval()) +
-                                          ", expected [features] or [batch, features]; fold the leading axes into one");
+    throw ValueError("sparse_matmul",
+                     "x has type " + to_string(x.aval()) +
+                         ", expected [features] or [batch, features]; fold the leading axes into one");
   const Primitive& prim = x.rank() == 2 ? etp_sp_mm_p : etp_sp_mv_p;
   return bind_with_bias(prim, {x, weight}, bias, options.bias_fn,
                         {{"sparse_mat", pattern.to_attr()},

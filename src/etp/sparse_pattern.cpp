@@ -13,8 +13,8 @@ namespace {
 // One line (row or column) number per entry, from the offsets at which the lines begin.
 Dims expand(const Dims& indptr, std::int64_t lines, std::size_t entries, const char* line) {
   if (indptr.size() != static_cast<std::size_t>(lines) + 1)
-    refuse("indptr has " + std::to_string(indptr.size()) + " entries, expected one per " + line + " and one more: " +
-           std::to_string(lines + 1));
+    refuse("indptr has " + std::to_string(indptr.size()) + " entries, expected one per " + line +
+           " and one more: " + std::to_string(lines + 1));
   if (indptr.front() != 0) refuse("indptr begins with " + std::to_string(indptr.front()) + ", expected 0");
   if (indptr.back() != static_cast<std::int64_t>(entries))
     refuse("indptr ends with " + std::to_string(indptr.back()) + ", expected the number of indices, " +
@@ -23,9 +23,10 @@ Dims expand(const Dims& indptr, std::int64_t lines, std::size_t entries, const c
   out.reserve(entries);
   for (std::size_t i = 0; i + 1 < indptr.size(); ++i) {
     if (indptr[i + 1] < indptr[i])
-      refuse("indptr falls from " + std::to_string(indptr[i]) + " to " + std::to_string(indptr[i + 1]) + " at " + line +
-             " " + std::to_string(i));
-    if (indptr[i + 1] > indptr.back()) refuse("indptr exceeds its last entry at " + std::string(line) + " " + std::to_string(i));
+      refuse("indptr falls from " + std::to_string(indptr[i]) + " to " + std::to_string(indptr[i + 1]) +
+             " at " + line + " " + std::to_string(i));
+    if (indptr[i + 1] > indptr.back())
+      refuse("indptr exceeds its last entry at " + std::string(line) + " " + std::to_string(i));
     out.resize(static_cast<std::size_t>(indptr[i + 1]), static_cast<std::int64_t>(i));
   }
   return out;
@@ -34,8 +35,8 @@ Dims expand(const Dims& indptr, std::int64_t lines, std::size_t entries, const c
 void check_indices(const Dims& indices, std::int64_t limit, const char* what) {
   for (std::size_t p = 0; p < indices.size(); ++p)
     if (indices[p] < 0 || indices[p] >= limit)
-      refuse("entry " + std::to_string(p) + " has " + what + " " + std::to_string(indices[p]) + ", expected 0 … " +
-             std::to_string(limit - 1));
+      refuse("entry " + std::to_string(p) + " has " + what + " " + std::to_string(indices[p]) +
+             ", expected 0 … " + std::to_string(limit - 1));
 }
 
 void check_size(std::int64_t n, const char* what) {
@@ -93,13 +94,15 @@ void SparsePattern::validate() const {
 SparsePattern SparsePattern::from_attr(const Attr& attr) {
   const Attr::Dict* dict = attr.dict_items();
   if (dict == nullptr)
-    throw CompilationError("sparse_pattern",
-                           "sparse_mat must be a record with kind, shape and indptr, indices (csr, csc) or row, col (coo)");
+    throw CompilationError(
+        "sparse_pattern",
+        "sparse_mat must be a record with kind, shape and indptr, indices (csr, csc) or row, col (coo)");
   const Params p(*dict);
   const std::string kind = p.text("kind");
   const Dims shape = p.dims("shape");
   if (shape.size() != 2)
-    throw CompilationError("sparse_pattern", "the shape of a sparse matrix has " + std::to_string(shape.size()) +
+    throw CompilationError("sparse_pattern", "the shape of a sparse matrix has " +
+                                                 std::to_string(shape.size()) +
                                                  " entries, expected [rows, columns]");
   try {
     if (kind == "csr") return csr(shape[0], shape[1], p.dims("indptr"), p.dims("indices"));

@@ -37,7 +37,7 @@ Array into_axis(const Array& x, std::int64_t axis, std::int64_t outer = 1) {
 // The inverse: axis = (outer, n, rest) gives up n, which leads the result.
 Array out_of_axis(const Array& x, std::int64_t axis, std::int64_t n, std::int64_t outer = 1) {
   const auto at = static_cast<std::ptrdiff_t>(axis);
-  const std::int64_t rest = n == 0 ? 0 : x.shape()[to_index(axis)] / (outer * n);
+  const std::int64_t rest = x.shape()[to_index(axis)] / (outer * n);
   Dims split = x.shape().to_dims();
   split[to_index(axis)] = rest;
   split.insert(split.begin() + at, {outer, n});
@@ -143,12 +143,14 @@ Avals typing(const Params& params, std::span<const Aval> in) {
 Arrays batch(const Params& params, ArraySpan x, const std::vector<bool>& batched, std::int64_t n) {
   ConvOptions o = conv_options(params, x[0].rank() - (batched[0] ? 1 : 0));
   const std::int64_t groups = o.feature_group_count * o.batch_group_count;
+  if (n == 0) {  // nothing to compute, and sizes that were multiplied by 0 could not be told apart again
+    Avals single = avals_of(x);
+    for (std::size_t i = 0; i < 2; ++i)
+      if (batched[i]) single[i].shape = single[i].shape.without(0);
+    const Aval out = typing(params, single)[0];
+    return {zeros_of({out.dtype, out.shape.with_front(0)})};
+  }
   if (batched[0] && batched[1]) {  // every entry of the batch is a group of its own
-    if (n == 0) {
-      const Avals single{{x[0].dtype(), x[0].shape().without(0)}, {x[1].dtype(), x[1].shape().without(0)}};
-      const Aval out = typing(params, single)[0];
-      return {zeros_of({out.dtype, out.shape.with_front(0)})};
-    }
     const bool by_batch = o.batch_group_count > 1;
     (by_batch ? o.batch_group_count : o.feature_group_count) *= n;
     const Array y =

@@ -9,8 +9,7 @@
 
 namespace etrace::elementwise {
 
-// Typing
-// -------------------------------------------------------------------------------------------------------------
+// Typing ----------------------------------------------------------------------------------------------------
 namespace {
 
 unsigned kind_of(Dtype dtype) {
@@ -75,8 +74,7 @@ Aval common_aval(std::string_view op, unsigned kinds, std::size_t arity, std::sp
   return {in[0].dtype, common_shape(op, in)};
 }
 
-// Loops
-// --------------------------------------------------------------------------------------------------------------
+// Loops -----------------------------------------------------------------------------------------------------
 Loops::Loops(const Aval& y, std::span<const Aval> x, std::span<const Row> rows) : operands_(x.size()) {
   ETRACE_CHECK(x.size() <= kMaxOperands);
   empty_ = y.shape.size() == 0;
@@ -154,8 +152,7 @@ Kernel loop_kernel(const KernelRequest& r, std::span<const Row> rows) {
 
 Kernel row_kernel(const KernelRequest& r, Row row) { return loop_kernel(r, std::array<Row, 2>{row, row}); }
 
-// Batching
-// -----------------------------------------------------------------------------------------------------------
+// Batching --------------------------------------------------------------------------------------------------
 Arrays align_batched(ArraySpan x, const std::vector<bool>& batched) {
   std::size_t rank = 0;  // of the result, with the mapped axis
   for (std::size_t i = 0; i < x.size(); ++i) rank = std::max(rank, x[i].rank() + (batched[i] ? 0 : 1));
@@ -174,8 +171,7 @@ Arrays align_batched(ArraySpan x, const std::vector<bool>& batched) {
   return aligned;
 }
 
-// Derivatives
-// --------------------------------------------------------------------------------------------------------
+// Derivatives -----------------------------------------------------------------------------------------------
 Arrays jvp_zero(const Params&, ArraySpan, ArraySpan y, ArraySpan) { return Arrays(y.size()); }
 
 Arrays tangent(const Array& y, std::initializer_list<Array> partials) {
@@ -185,8 +181,7 @@ Arrays tangent(const Array& y, std::initializer_list<Array> partials) {
   return {!sum.defined() || sum.shape() == y.shape() ? sum : broadcast_to(sum, y.shape())};
 }
 
-// Samples
-// ------------------------------------------------------------------------------------------------------------
+// Samples ---------------------------------------------------------------------------------------------------
 std::uint64_t SampleSource::next() {  // SplitMix64
   std::uint64_t z = state_ += 0x9e3779b97f4a7c15U;
   z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;

@@ -20,8 +20,7 @@
 
 namespace etrace::elementwise {
 
-// Typing
-// -------------------------------------------------------------------------------------------------------------
+// Typing ----------------------------------------------------------------------------------------------------
 // Sets of element types that an operation computes on.
 constexpr unsigned kBool = 1, kInteger = 2, kFloating = 4;
 constexpr unsigned kNumber = kInteger | kFloating, kBits = kBool | kInteger,
@@ -43,8 +42,7 @@ Avals to_bool(const Params&, std::span<const Aval> in) {
   return {{Dtype::Bool, common_aval(P.name(), K, N, in).shape}};
 }
 
-// Kernels
-// ------------------------------------------------------------------------------------------------------------
+// Kernels ---------------------------------------------------------------------------------------------------
 // y[i] = f(x0[i], x1[i], …) for i < n. y may be one of the operands.
 using Row = void (*)(std::int64_t n, void* y, const void* const* x);
 
@@ -91,13 +89,14 @@ struct MapRow {
   using Result = std::remove_cv_t<decltype(F(T{}...))>;
 
   static void run(std::int64_t n, void* y, const void* const* x) {
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      loop(n, static_cast<Result*>(y), Stream<T, ((Mask >> I) & 1U) != 0>(x[I])...);
-    }
-    (std::index_sequence_for<T...>());
+    run(n, static_cast<Result*>(y), x, std::index_sequence_for<T...>());
   }
 
  private:
+  template <std::size_t... I>
+  static void run(std::int64_t n, Result* y, const void* const* x, std::index_sequence<I...>) {
+    loop(n, y, Stream<T, ((Mask >> I) & 1U) != 0>(x[I])...);
+  }
   template <class... S>
   static void loop(std::int64_t n, Result* y, const S... x) {
     // An operand in the result's place is read before it is written: no dependence between iterations.
@@ -106,15 +105,15 @@ struct MapRow {
   }
 };
 
-// The rows of F for every way in which operands advance. None advancing only happens for a single element.
+template <auto F, class... T, unsigned... Mask>
+std::span<const Row> map_rows(std::integer_sequence<unsigned, Mask...>) {
+  static constexpr std::array<Row, sizeof...(Mask)> kRows{&MapRow<F, Mask, T...>::run...};
+  return kRows;
+}
+// The rows of F for every way in which operands advance.
 template <auto F, class... T>
 std::span<const Row> map_rows() {
-  constexpr unsigned kCount = 1U << sizeof...(T);
-  static constexpr auto kRows = []<unsigned... Mask>(std::integer_sequence<unsigned, Mask...>) {
-    return std::array<Row, kCount>{&MapRow<F, (Mask == 0 ? kCount - 1 : Mask), T...>::run...};
-  }
-  (std::make_integer_sequence<unsigned, kCount>());
-  return kRows;
+  return map_rows<F, T...>(std::make_integer_sequence<unsigned, 1U << sizeof...(T)>());
 }
 
 // Calls visit.operator()<T>() with the C++ type of an element type among K.
@@ -134,19 +133,21 @@ Kernel for_dtype(Dtype dtype, Visitor visit) {
   internal_error("the typing rule admits this element type", __FILE__, __LINE__);
 }
 
+template <class T, std::size_t>
+using Repeated = T;
+
+template <unsigned K, auto F, std::size_t... I>
+Kernel map_kernel(const KernelRequest& r, std::index_sequence<I...>) {
+  return for_dtype<K>(r.x(0).dtype,
+                      [&]<class T>() { return loop_kernel(r, map_rows<F, Repeated<T, I>...>()); });
+}
 // The kernel of y = F(x0, …), N operands of one element type among K.
 template <unsigned K, auto F, std::size_t N>
 Kernel map_kernel(const KernelRequest& r) {
-  return for_dtype<K>(r.x(0).dtype, [&]<class T>() {
-    return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return loop_kernel(r, map_rows<F, std::conditional_t<(I < N), T, void>...>());
-    }
-    (std::make_index_sequence<N>());
-  });
+  return map_kernel<K, F>(r, std::make_index_sequence<N>());
 }
 
-// Batching
-// -----------------------------------------------------------------------------------------------------------
+// Batching --------------------------------------------------------------------------------------------------
 // Unmapped operands and mapped scalars get axes of size 1 where the others have more.
 Arrays align_batched(ArraySpan x, const std::vector<bool>& batched);
 
@@ -155,9 +156,8 @@ Arrays batch(const Params& params, ArraySpan x, const std::vector<bool>& batched
   return bind_primitive(P, align_batched(x, batched), params);
 }
 
-// Derivatives
-// -------------------------------------------------------------------------------------------------------- dy
-// = F(x, y)·dx
+// Derivatives ----------------------------------------------------------------------------------------------
+// dy = F(x, y)·dx
 template <auto F>
 Arrays jvp_by(const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) {
   return {dx[0] * F(x[0], y[0])};
@@ -172,8 +172,7 @@ Array partial(const Array& dx, F f) {
 // The sum of partial tangents that are defined, brought to the result's shape.
 Arrays tangent(const Array& y, std::initializer_list<Array> partials);
 
-// Rows
-// ---------------------------------------------------------------------------------------------------------------
+// Rows ------------------------------------------------------------------------------------------------------
 template <const Primitive& P, unsigned K, auto F>
 PrimitiveSpec unary(PrimitiveSpec row) {
   row.abstract = same_type<P, K, 1>;
@@ -199,8 +198,7 @@ PrimitiveSpec binary(PrimitiveSpec row) {
   return row;
 }
 
-// Samples
-// ------------------------------------------------------------------------------------------------------------
+// Samples ---------------------------------------------------------------------------------------------------
 using Sample = PrimitiveSpec::Sample;
 
 struct Range {

@@ -122,6 +122,7 @@ Array take(const Array& x, const Array& indices, int axis) {
 }
 
 Array structure::gather_along_axis(const Array& x, const Array& indices, std::size_t axis) {
+  if (indices.size() == 0) return zeros_of({x.dtype(), indices.shape()});  // also where the axis is empty
   return bind1(gather_p, {x, expand_dims(indices, {-1})}, take_along_params(x.shape(), axis, "clip"));
 }
 

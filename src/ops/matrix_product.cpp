@@ -6,10 +6,14 @@
 
 #include "etrace/error.h"
 #include "runtime/etp_gemm.h"
+#include "runtime/thread_pool.h"
 
 namespace etrace {
 
 namespace {
+
+constexpr double kPartWork = 1e6;  // multiplications that outweigh the hand-over to another thread many times
+constexpr std::int64_t kRowUnit = 6, kColumnUnit = 64;  // whole tiles of the product beneath
 
 template <class T>
 void plain_product(const MatrixProduct::Sizes& s, const MatrixProduct::Strides& at, const T* a, const T* b,
@@ -37,26 +41,54 @@ const T* as(const void* p) {
 
 MatrixProduct::MatrixProduct(Dtype dtype, Sizes sizes, Strides strides, bool accumulate)
     : dtype_(dtype), sizes_(sizes), strides_(strides), accumulate_(accumulate) {
+  const auto& [m, n, k] = sizes;
+  const double work = static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  by_rows_ = m > n;
+  std::int64_t& length = by_rows_ ? sizes.rows : sizes.columns;
+  part_length_ = length;
+  if (is_floating(dtype) && work >= 2 * kPartWork) {
+    const auto threads = static_cast<double>(default_pool().size());
+    const auto wanted = static_cast<std::int64_t>(std::min(threads, work / kPartWork));
+    const std::int64_t unit = by_rows_ ? kRowUnit : kColumnUnit;
+    part_length_ = ((length + wanted - 1) / wanted + unit - 1) / unit * unit;
+    parts_ = (length + part_length_ - 1) / part_length_;
+  }
+  length = std::min(length, part_length_);
   const int flags = (strides.a_depth != 1 ? ETP_GEMM_TA : 0) | (strides.b_column != 1 ? ETP_GEMM_TB : 0);
-  if (dtype == Dtype::F32)
-    scratch_bytes_ = etp_gemm_scratch_f32(sizes.rows, sizes.columns, sizes.depth, flags);
-  if (dtype == Dtype::F64)
-    scratch_bytes_ = etp_gemm_scratch_f64(sizes.rows, sizes.columns, sizes.depth, flags);
+  if (dtype == Dtype::F32) part_scratch_ = etp_gemm_scratch_f32(m, n, k, flags);
+  if (dtype == Dtype::F64) part_scratch_ = etp_gemm_scratch_f64(m, n, k, flags);
+  part_scratch_ = (part_scratch_ + 63) / 64 * 64;
 }
 
 void MatrixProduct::operator()(const void* a, const void* b, void* c, void* scratch) const {
+  const std::int64_t length = by_rows_ ? sizes_.rows : sizes_.columns;
+  auto run = [&](int part) {
+    const std::int64_t first = part * part_length_;
+    run_part(first, std::min(length, first + part_length_), a, b, c,
+             static_cast<std::byte*>(scratch) + static_cast<std::size_t>(part) * part_scratch_);
+  };
+  if (parts_ == 1)
+    run(0);
+  else
+    default_pool().parallel(static_cast<int>(parts_), run);
+}
+
+void MatrixProduct::run_part(std::int64_t first, std::int64_t last, const void* a, const void* b, void* c,
+                             void* scratch) const {
   const auto& [m, n, k] = sizes_;
   const auto& [a_row, a_depth, b_depth, b_column, c_row] = strides_;
+  const std::int64_t m0 = by_rows_ ? first : 0, m1 = by_rows_ ? last : m;
+  const std::int64_t n0 = by_rows_ ? 0 : first, n1 = by_rows_ ? n : last;
   auto plain = [&]<class T>(T) {
     plain_product(sizes_, strides_, as<T>(a), as<T>(b), static_cast<T*>(c), accumulate_);
   };
   switch (dtype_) {
     case Dtype::F32:
-      return etp_gemm_f32(m, n, k, as<float>(a), a_row, a_depth, as<float>(b), b_depth, b_column,
-                          static_cast<float*>(c), c_row, accumulate_, scratch);
+      return etp_gemm_part_f32(m0, m1, n0, n1, k, as<float>(a), a_row, a_depth, as<float>(b), b_depth,
+                               b_column, static_cast<float*>(c), c_row, accumulate_, scratch);
     case Dtype::F64:
-      return etp_gemm_f64(m, n, k, as<double>(a), a_row, a_depth, as<double>(b), b_depth, b_column,
-                          static_cast<double*>(c), c_row, accumulate_, scratch);
+      return etp_gemm_part_f64(m0, m1, n0, n1, k, as<double>(a), a_row, a_depth, as<double>(b), b_depth,
+                               b_column, static_cast<double*>(c), c_row, accumulate_, scratch);
     case Dtype::I64:
       return plain(std::uint64_t{});
     default:

@@ -21,17 +21,21 @@ class MatrixProduct {
   // I32, I64, U32, F32 or F64; integers wrap around.
   MatrixProduct(Dtype, Sizes, Strides, bool accumulate = false);
 
-  std::size_t scratch_bytes() const { return scratch_bytes_; }
+  std::size_t scratch_bytes() const { return part_scratch_ * static_cast<std::size_t>(parts_); }
   void operator()(const void* a, const void* b, void* c, void* scratch) const;
 
  private:
+  void run_part(std::int64_t first, std::int64_t last, const void* a, const void* b, void* c,
+                void* scratch) const;
+
   Dtype dtype_;
   Sizes sizes_;
   Strides strides_;
   bool accumulate_;
-  std::int64_t parts_ = 1;  // pieces that threads may take, of rows or of columns
+  // Threads take parts: stretches of rows, or of columns, of this length (the last one may be shorter).
   bool by_rows_ = true;
-  std::size_t part_scratch_ = 0, scratch_bytes_ = 0;
+  std::int64_t parts_ = 1, part_length_ = 0;
+  std::size_t part_scratch_ = 0;
 };
 
 }  // namespace etrace

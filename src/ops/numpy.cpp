@@ -40,8 +40,7 @@ Array masked(std::string_view op, const Array& x, Keep keep) {
 
 }  // namespace
 
-// Creation
-// -----------------------------------------------------------------------------------------------------------
+// Creation --------------------------------------------------------------------------------------------------
 Array zeros(const Shape& shape, Dtype dtype) { return full(shape, 0.0, dtype); }
 Array ones(const Shape& shape, Dtype dtype) { return full(shape, 1.0, dtype); }
 Array zeros_like(const Array& x) { return full_like(x, 0.0); }
@@ -80,8 +79,7 @@ Array array(const std::vector<std::vector<double>>& rows, Dtype dtype) {
   return array(values, Shape{to_dim(rows.size()), columns}, dtype);
 }
 
-// Activations
-// --------------------------------------------------------------------------------------------------------
+// Activations -----------------------------------------------------------------------------------------------
 // Written as a choice and not as a maximum: the derivative at 0 is 0, and NaN is passed on.
 Array relu(const Array& x) { return where(less_equal(x, 0), zero_of(x), x); }
 Array leaky_relu(const Array& x, double slope) { return where(greater_equal(x, 0), x, slope * x); }
@@ -104,8 +102,7 @@ Array gelu(const Array& x) {  // the usual approximation by tanh
 Array hard_sigmoid(const Array& x) { return clamp(0, x + 3, 6) / 6.0; }
 Array l2_norm(const Array& x) { return sqrt(sum(x * x)); }
 
-// Matrices
-// -----------------------------------------------------------------------------------------------------------
+// Matrices --------------------------------------------------------------------------------------------------
 Array diag(const Array& x) {
   if (x.rank() == 1) {
     const MatrixIndex at = matrix_index(x.dim(0), x.dim(0));
@@ -131,8 +128,7 @@ Array triu(const Array& x) {
   return masked("triu", x, [](const Array& i, const Array& j) { return less_equal(i, j); });
 }
 
-// Rearrangement
-// ------------------------------------------------------------------------------------------------------
+// Rearrangement ---------------------------------------------------------------------------------------------
 Array roll(const Array& x, std::int64_t shift, int axis) {
   const int at = static_cast<int>(normalize_axis("roll", axis, x.rank()));
   const std::int64_t n = x.dim(at);

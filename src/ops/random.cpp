@@ -4,39 +4,20 @@
 #include "etrace/random.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
 
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
+#include "ops/structure_common.h"
+#include "runtime/etp_rng.h"
 
 namespace etrace {
 
 namespace {
 
 constexpr std::int64_t kKeyWords = 2;
-
-struct Words {
-  std::uint32_t high, low;
-};
-
-Words threefry(Words key, Words counter) {
-  constexpr std::array<std::array<int, 4>, 2> kRotations{{{13, 15, 26, 6}, {17, 29, 16, 24}}};
-  const std::array<std::uint32_t, 3> schedule{key.high, key.low, key.high ^ key.low ^ 0x1bd11bdaU};
-  Words x{counter.high + schedule[0], counter.low + schedule[1]};
-  for (std::uint32_t block = 0; block < 5; ++block) {
-    for (const int rotation : kRotations[block % 2]) {
-      x.high += x.low;
-      x.low = std::rotl(x.low, rotation) ^ x.high;
-    }
-    x.high += schedule[(block + 1) % 3];
-    x.low += schedule[(block + 2) % 3] + block + 1;
-  }
-  return x;
-}
 
 // The shape of an array of keys, without the axis of their two words.
 Shape key_shape(std::string_view op, const Aval& key) {
@@ -47,35 +28,44 @@ Shape key_shape(std::string_view op, const Aval& key) {
   return key.shape.without(key.shape.rank() - 1);
 }
 
-Shape joined(const Shape& a, const Shape& b) {
-  Dims dims = a.to_dims();
-  dims.insert(dims.end(), b.begin(), b.end());
-  return dims;
-}
-
 Shape drawn_shape(const Params& params) { return Shape(params.dims("shape")); }
 
-// Write(y, i, words) stores element i of a draw; every key draws for itself.
+// Encrypts the counter (high, low) under a key and writes both words.
+void write_key(const std::uint32_t* key, std::uint32_t high, std::uint32_t low, std::uint32_t* y) {
+  etp_threefry2x32(key[0], key[1], &high, &low);
+  y[0] = high;
+  y[1] = low;
+}
+
+void write_bits(const std::uint32_t* key, std::int64_t n, std::uint32_t* y) {
+  etp_random_bits_u32(key[0], key[1], 0, n, y);
+}
+
+void write_keys(const std::uint32_t* key, std::int64_t n, std::uint32_t* y) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto counter = static_cast<std::uint64_t>(i);
+    write_key(key, static_cast<std::uint32_t>(counter >> 32U), static_cast<std::uint32_t>(counter),
+              y + 2 * i);
+  }
+}
+
+// Write(key, n, y) writes n elements of one key; every key draws for itself.
 template <std::int64_t WordsPerElement, auto Write>
 Kernel draw_kernel(const KernelRequest& r) {
   const std::int64_t keys = r.x(0).shape.size() / kKeyWords, n = drawn_shape(r.params).size();
   return {.run = [keys, n](const KernelArgs& a) {
     const auto* key = static_cast<const std::uint32_t*>(a.in[0]);
     auto* y = static_cast<std::uint32_t*>(a.out[0]);
-    for (std::int64_t k = 0; k < keys; ++k, key += kKeyWords, y += n * WordsPerElement)
-      for (std::int64_t i = 0; i < n; ++i) {
-        const auto counter = static_cast<std::uint64_t>(i);
-        Write(y, i,
-              threefry({key[0], key[1]},
-                       {static_cast<std::uint32_t>(counter >> 32U), static_cast<std::uint32_t>(counter)}));
-      }
+    for (std::int64_t k = 0; k < keys; ++k) Write(key + k * kKeyWords, n, y + k * n * WordsPerElement);
   }};
 }
 
-void require_one_key(std::string_view op, std::span<const Aval> in) {
-  if (in.size() != 1)
-    throw CompilationError(std::string(op),
-                           "takes 1 operand, the key, but " + std::to_string(in.size()) + " were given");
+// For each key the drawn shape, with the axes of one element behind it.
+Aval drawn_aval(std::string_view op, const Params& params, std::span<const Aval> in,
+                const Dims& element = {}) {
+  structure::expect_operands(op, in, 1);
+  const Dims keys = key_shape(op, in[0]).to_dims();
+  return {Dtype::U32, structure::joined(structure::joined(keys, params.dims("shape")), element)};
 }
 
 // An array of keys draws once for each of them: the mapped axis is one more axis of keys.
@@ -99,13 +89,12 @@ const Primitive random_bits_p{{
     .name = "random_bits",
     .doc = "independent random bits u32[shape] for each key",
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
-      require_one_key("random_bits", in);
       if (params.integer_or("bit_width", 32) != 32)
         throw NotSupportedError("random_bits", "bit_width is " + std::to_string(params.integer("bit_width")) +
                                                    "; only 32 is available: combine two draws for more bits");
-      return {{Dtype::U32, joined(key_shape("random_bits", in[0]), drawn_shape(params))}};
+      return {drawn_aval("random_bits", params, in)};
     },
-    .kernel = draw_kernel<1, [](std::uint32_t* y, std::int64_t i, Words w) { y[i] = w.high ^ w.low; }>,
+    .kernel = draw_kernel<1, write_bits>,
     .batch = batch_keys<random_bits_p>,
     .samples = draw_samples,
 }};
@@ -114,15 +103,9 @@ const Primitive random_split_p{{
     .name = "random_split",
     .doc = "independent keys u32[shape, 2] from each key",
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
-      require_one_key("random_split", in);
-      const Shape keys = joined(key_shape("random_split", in[0]), drawn_shape(params));
-      return {{Dtype::U32, joined(keys, {kKeyWords})}};
+      return {drawn_aval("random_split", params, in, {kKeyWords})};
     },
-    .kernel = draw_kernel<2,
-                          [](std::uint32_t* y, std::int64_t i, Words w) {
-                            y[2 * i] = w.high;
-                            y[2 * i + 1] = w.low;
-                          }>,
+    .kernel = draw_kernel<kKeyWords, write_keys>,
     .batch = batch_keys<random_split_p>,
     .samples = draw_samples,
 }};
@@ -131,9 +114,7 @@ const Primitive random_fold_in_p{{
     .name = "random_fold_in",
     .doc = "a new key from a key and a number, operands u32[…, 2] and u32[…]",
     .abstract = [](const Params&, std::span<const Aval> in) -> Avals {
-      if (in.size() != 2)
-        throw CompilationError("random_fold_in", "takes a key and a number but " + std::to_string(in.size()) +
-                                                     " operands were given");
+      structure::expect_operands("random_fold_in", in, 2);
       if (in[1].dtype != Dtype::U32)
         throw TypeError("random_fold_in", "the number is " + to_string(in[1]) + "; it must be u32");
       if (const Shape keys = key_shape("random_fold_in", in[0]); keys != in[1].shape)
@@ -146,11 +127,7 @@ const Primitive random_fold_in_p{{
         const auto* key = static_cast<const std::uint32_t*>(a.in[0]);
         const auto* number = static_cast<const std::uint32_t*>(a.in[1]);
         auto* y = static_cast<std::uint32_t*>(a.out[0]);
-        for (std::int64_t i = 0; i < n; ++i) {
-          const Words w = threefry({key[2 * i], key[2 * i + 1]}, {0, number[i]});
-          y[2 * i] = w.high;
-          y[2 * i + 1] = w.low;
-        }
+        for (std::int64_t i = 0; i < n; ++i) write_key(key + 2 * i, 0, number[i], y + 2 * i);
       }};
     },
     .batch = [](const Params& params, ArraySpan x, const std::vector<bool>& batched,

@@ -35,8 +35,7 @@ constexpr double kLn2 = 0.693147180559945309417;
 
 }  // namespace
 
-// Sign and rounding
-// ---------------------------------------------------------------------------------------------------
+// Sign and rounding -----------------------------------------------------------------------------------------
 const Primitive neg_p{unary<neg_p, kNumber, [](auto x) { return negated(x); }>({
     .name = "neg",
     .doc = "y = -x",
@@ -127,8 +126,7 @@ const Primitive round_p{{
         },
 }};
 
-// Exponentials and logarithms
-// ----------------------------------------------------------------------------------------
+// Exponentials and logarithms -------------------------------------------------------------------------------
 const Primitive exp_p{vector_unary<exp_p, etp_vexp_f32, etp_vexp_f64>({
     .name = "exp",
     .doc = "y = e^x",
@@ -180,8 +178,7 @@ const Primitive logistic_p{vector_unary<logistic_p, etp_vlogistic_f32, etp_vlogi
     .samples = samples<kFloating, Range{-3, 3}>,
 })};
 
-// Trigonometry
-// -------------------------------------------------------------------------------------------------------
+// Trigonometry ----------------------------------------------------------------------------------------------
 const Primitive sin_p{float_unary<sin_p, etp_sin_f32, etp_sin_f64>({
     .name = "sin",
     .doc = "y = sin x",
@@ -263,8 +260,7 @@ const Primitive atanh_p{float_unary<atanh_p, etp_atanh_f32, etp_atanh_f64>({
     .samples = samples<kFloating, Range{-0.8, 0.8}>,
 })};
 
-// Powers and roots
-// ---------------------------------------------------------------------------------------------------
+// Powers and roots ------------------------------------------------------------------------------------------
 const Primitive sqrt_p{float_unary<sqrt_p, etp_sqrt_f32, etp_sqrt_f64>({
     .name = "sqrt",
     .doc = "y = √x",

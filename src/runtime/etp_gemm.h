@@ -18,7 +18,12 @@
 #if defined(__AVX512F__)
 #define ETP_VBYTES 64
 #define ETP_TILE_V 4
-#define ETP_VFMA_f32(a, b, c) __builtin_ia32_vfmaddps512_mask(a, b, c, (unsigned short)-1, 4)
+#if defined(__clang__) /* gcc declares this one mask signed */
+#define ETP_MASK16 unsigned short
+#else
+#define ETP_MASK16 short
+#endif
+#define ETP_VFMA_f32(a, b, c) __builtin_ia32_vfmaddps512_mask(a, b, c, (ETP_MASK16)-1, 4)
 #define ETP_VFMA_f64(a, b, c) __builtin_ia32_vfmaddpd512_mask(a, b, c, (unsigned char)-1, 4)
 #elif defined(__AVX__) && defined(__FMA__)
 #define ETP_VBYTES 32
@@ -43,9 +48,6 @@
 #else
 #define ETP_UNROLL _Pragma("GCC unroll 16")
 #endif
-#define ETP_PACK_ROWS 48
-#define ETP_PACK_BYTES 2048
-#define ETP_PACK_K 64
 /* Hides where a pointer came from: otherwise gcc computes the addresses of all rows of a tile beforehand and
  * spills them, which costs more than a short tile's arithmetic. */
 #define ETP_OPAQUE(p) __asm__("" : "+r"(p))
@@ -56,6 +58,10 @@ typedef float etp_v_f32 __attribute__((vector_size(ETP_VBYTES)));
 typedef float etp_vu_f32 __attribute__((vector_size(ETP_VBYTES), aligned(4), may_alias));
 typedef double etp_v_f64 __attribute__((vector_size(ETP_VBYTES)));
 typedef double etp_vu_f64 __attribute__((vector_size(ETP_VBYTES), aligned(8), may_alias));
+
+#define ETP_WIDTH(T) ((ptrdiff_t)(ETP_VBYTES / sizeof(T))) /* lanes of a vector */
+ETP_GEMM_FN etp_v_f32 etp_load_f32(const float* p) { return *(const etp_vu_f32*)p; }
+ETP_GEMM_FN etp_v_f64 etp_load_f64(const double* p) { return *(const etp_vu_f64*)p; }
 
 #if defined(__aarch64__)
 ETP_GEMM_FN etp_v_f32 etp_vfma_f32(etp_v_f32 a, etp_v_f32 b, etp_v_f32 c) {
@@ -86,14 +92,14 @@ ETP_GEMM_FN void etp_store_some_f64(double* p, etp_v_f64 v, ptrdiff_t n) {
 }
 #else
 #define ETP_MASKS 0
-#define ETP_SOME(T, S)                                                       \
-  ETP_GEMM_FN etp_v_##S etp_load_some_##S(const T* p, ptrdiff_t n) {         \
-    etp_v_##S v = {0};                                                       \
-    __builtin_memcpy(&v, p, (size_t)n * sizeof(T));                          \
-    return v;                                                                \
-  }                                                                          \
-  ETP_GEMM_FN void etp_store_some_##S(T* p, etp_v_##S v, ptrdiff_t n) {      \
-    __builtin_memcpy(p, &v, (size_t)n * sizeof(T));                          \
+#define ETP_SOME(T, S)                                                  \
+  ETP_GEMM_FN etp_v_##S etp_load_some_##S(const T* p, ptrdiff_t n) {    \
+    etp_v_##S v = {0};                                                  \
+    __builtin_memcpy(&v, p, (size_t)n * sizeof(T));                     \
+    return v;                                                           \
+  }                                                                     \
+  ETP_GEMM_FN void etp_store_some_##S(T* p, etp_v_##S v, ptrdiff_t n) { \
+    __builtin_memcpy(p, &v, (size_t)n * sizeof(T));                     \
   }
 ETP_SOME(float, f32)
 ETP_SOME(double, f64)
@@ -109,20 +115,21 @@ ETP_SOME(double, f64)
 #define ETP_LANES4(F, d, n, o) ETP_LANES2(F, d, n, o), ETP_LANES2(F, d, n, (o) + 2)
 #define ETP_LANES8(F, d, n, o) ETP_LANES4(F, d, n, o), ETP_LANES4(F, d, n, (o) + 4)
 #define ETP_LANES16(F, d, n, o) ETP_LANES8(F, d, n, o), ETP_LANES8(F, d, n, (o) + 8)
-#define ETP_BUTTERFLY(V, n, LANES, d)                                       \
-  ETP_UNROLL for (int i = 0; i < n; i++) {                                  \
-    if (!(i & d)) {                                                         \
-      V lo = v[i], hi = v[i + d];                                           \
-      v[i] = __builtin_shufflevector(lo, hi, LANES(ETP_LO, d, n, 0));       \
-      v[i + d] = __builtin_shufflevector(lo, hi, LANES(ETP_HI, d, n, 0));   \
-    }                                                                       \
+#define ETP_BUTTERFLY(V, n, LANES, d)                                     \
+  ETP_UNROLL for (int i = 0; i < n; i++) {                                \
+    if (!(i & d)) {                                                       \
+      V lo = v[i], hi = v[i + d];                                         \
+      v[i] = __builtin_shufflevector(lo, hi, LANES(ETP_LO, d, n, 0));     \
+      v[i + d] = __builtin_shufflevector(lo, hi, LANES(ETP_HI, d, n, 0)); \
+    }                                                                     \
   }
 #define ETP_TRANSPOSE2(V, v) ETP_BUTTERFLY(V, 2, ETP_LANES2, 1)
 #define ETP_TRANSPOSE4(V, v) ETP_BUTTERFLY(V, 4, ETP_LANES4, 1) ETP_BUTTERFLY(V, 4, ETP_LANES4, 2)
 #define ETP_TRANSPOSE8(V, v) \
   ETP_BUTTERFLY(V, 8, ETP_LANES8, 1) ETP_BUTTERFLY(V, 8, ETP_LANES8, 2) ETP_BUTTERFLY(V, 8, ETP_LANES8, 4)
-#define ETP_TRANSPOSE16(V, v)                                               \
-  ETP_BUTTERFLY(V, 16, ETP_LANES16, 1) ETP_BUTTERFLY(V, 16, ETP_LANES16, 2) \
+#define ETP_TRANSPOSE16(V, v)          \
+  ETP_BUTTERFLY(V, 16, ETP_LANES16, 1) \
+  ETP_BUTTERFLY(V, 16, ETP_LANES16, 2) \
   ETP_BUTTERFLY(V, 16, ETP_LANES16, 4) ETP_BUTTERFLY(V, 16, ETP_LANES16, 8)
 
 #if ETP_VBYTES == 64
@@ -139,8 +146,8 @@ ETP_SOME(double, f64)
 /* ---- blocking ----
  * A panel of B, K_BLOCK rows of one tile width, streams from L2 while each of its rows serves ETP_TILE_R rows
  * of C; a block of A, M_BLOCK x K_BLOCK, lies beside it. Copying ("packing") costs a pass: it pays for B when
- * PACK_ROWS rows of C or more read it in unaligned rows or PACK_BYTES apart, for a transposed A when K exceeds
- * PACK_K. None of these numbers can change a result. */
+ * PACK_ROWS rows of C or more read it in unaligned rows or PACK_BYTES apart, for a transposed A when K
+ * exceeds PACK_K. None of these numbers can change a result. */
 #define ETP_K_BLOCK 512
 #define ETP_M_BLOCK 192
 #define ETP_PACK_ROWS 24
@@ -158,224 +165,258 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
   return (n + pieces - 1) / pieces;
 }
 
-#define ETP_GEMM_TILE_ROWS(S, R, V)                                                                        \
+#define ETP_GEMM_TILE_ROWS(S, R, V)                                                                         \
   static __attribute__((noinline, unused)) void etp_gemm_tile_##R##x##V##_##S(const etp_gemm_tile_##S* t) { \
     etp_gemm_kernel_##S(R, V, t);                                                                           \
   }
-#define ETP_GEMM_TILE_COLUMN(S, V)                                                                 \
-  ETP_GEMM_TILE_ROWS(S, 1, V) ETP_GEMM_TILE_ROWS(S, 2, V) ETP_GEMM_TILE_ROWS(S, 3, V)              \
+#define ETP_GEMM_TILE_COLUMN(S, V) \
+  ETP_GEMM_TILE_ROWS(S, 1, V)      \
+  ETP_GEMM_TILE_ROWS(S, 2, V)      \
+  ETP_GEMM_TILE_ROWS(S, 3, V)      \
   ETP_GEMM_TILE_ROWS(S, 4, V) ETP_GEMM_TILE_ROWS(S, 5, V) ETP_GEMM_TILE_ROWS(S, 6, V)
-#define ETP_GEMM_TILE_NAMES(S, V)                                                                  \
-  { etp_gemm_tile_1x##V##_##S, etp_gemm_tile_2x##V##_##S, etp_gemm_tile_3x##V##_##S,               \
-    etp_gemm_tile_4x##V##_##S, etp_gemm_tile_5x##V##_##S, etp_gemm_tile_6x##V##_##S }
+#define ETP_GEMM_TILE_NAMES(S, V)                                                       \
+  {                                                                                     \
+    etp_gemm_tile_1x##V##_##S, etp_gemm_tile_2x##V##_##S, etp_gemm_tile_3x##V##_##S,    \
+        etp_gemm_tile_4x##V##_##S, etp_gemm_tile_5x##V##_##S, etp_gemm_tile_6x##V##_##S \
+  }
 #if ETP_TILE_V == 4
 #define ETP_GEMM_TILES(S) \
   ETP_GEMM_TILE_COLUMN(S, 1) ETP_GEMM_TILE_COLUMN(S, 2) ETP_GEMM_TILE_COLUMN(S, 3) ETP_GEMM_TILE_COLUMN(S, 4)
-#define ETP_GEMM_TILE_TABLE(S) \
-  { ETP_GEMM_TILE_NAMES(S, 1), ETP_GEMM_TILE_NAMES(S, 2), ETP_GEMM_TILE_NAMES(S, 3), ETP_GEMM_TILE_NAMES(S, 4) }
+#define ETP_GEMM_TILE_TABLE(S)                                                       \
+  {                                                                                  \
+    ETP_GEMM_TILE_NAMES(S, 1), ETP_GEMM_TILE_NAMES(S, 2), ETP_GEMM_TILE_NAMES(S, 3), \
+        ETP_GEMM_TILE_NAMES(S, 4)                                                    \
+  }
 #else
 #define ETP_GEMM_TILES(S) ETP_GEMM_TILE_COLUMN(S, 1) ETP_GEMM_TILE_COLUMN(S, 2)
-#define ETP_GEMM_TILE_TABLE(S) { ETP_GEMM_TILE_NAMES(S, 1), ETP_GEMM_TILE_NAMES(S, 2) }
+#define ETP_GEMM_TILE_TABLE(S) \
+  { ETP_GEMM_TILE_NAMES(S, 1), ETP_GEMM_TILE_NAMES(S, 2) }
 #endif
 
-#define ETP_GEMM_KERNEL(T, S)                                                                            \
-  /* One tile of C and what it needs. lanes: how many of its last vector are inside C. */                     \
-  typedef struct {                                                                                            \
-    ptrdiff_t K, lanes;                                                                                       \
-    const T* A;                                                                                               \
-    ptrdiff_t ars, acs;                                                                                       \
-    const T* B;                                                                                               \
-    ptrdiff_t ldb;                                                                                            \
-    T* C;                                                                                                     \
-    ptrdiff_t ldc;                                                                                            \
-    int accumulate;                                                                                           \
-  } etp_gemm_tile_##S;                                                                                        \
-                                                                                                              \
-  /* R rows by V vectors: after inlining both are constants, everything unrolls and c lives in registers. */  \
-  ETP_GEMM_FN void etp_gemm_kernel_##S(const int R, const int V, const etp_gemm_tile_##S* t) {                \
-    enum { L = ETP_VBYTES / sizeof(T) };                                                                      \
-    const ptrdiff_t K = t->K, lanes = t->lanes, ars = t->ars, acs = t->acs, ldb = t->ldb, ldc = t->ldc;       \
-    const T *A = t->A, *B = t->B;                                                                             \
-    T* C = t->C;                                                                                              \
-    etp_v_##S c[ETP_TILE_R][8], b[8];                                                                         \
-    if (t->accumulate) {                                                                                      \
-      ETP_UNROLL for (int r = 0; r < R; r++) {                                                                \
-        ETP_UNROLL for (int j = 0; j < V; j++) {                                                              \
-          c[r][j] = j < V - 1 ? *(const etp_vu_##S*)(C + j * L) : etp_load_some_##S(C + j * L, lanes);        \
-        }                                                                                                     \
-        C += ldc;                                                                                             \
-        ETP_OPAQUE(C);                                                                                        \
-      }                                                                                                       \
-    } else {                                                                                                  \
-      ETP_UNROLL for (int r = 0; r < R; r++) {                                                                \
-        ETP_UNROLL for (int j = 0; j < V; j++) c[r][j] = (etp_v_##S){0};                                      \
-      }                                                                                                       \
-      C += R * ldc;                                                                                           \
-    }                                                                                                         \
-    if (R > 1) { /* the tile below this one */                                                                \
-      ETP_UNROLL for (int r = 0; r < R; r++) {                                                                \
-        ETP_UNROLL for (int j = 0; j < V; j++) __builtin_prefetch(C + j * L, 1);                              \
-        C += ldc;                                                                                             \
-        ETP_OPAQUE(C);                                                                                        \
-      }                                                                                                       \
-    }                                                                                                         \
-    for (ptrdiff_t k = 0; k < K; k++) {                                                                       \
-      ETP_UNROLL for (int j = 0; j < V; j++) {                                                                \
-        b[j] = j < V - 1 || !ETP_MASKS ? *(const etp_vu_##S*)(B + j * L) : etp_load_some_##S(B + j * L, lanes);\
-      }                                                                                                       \
-      ETP_UNROLL for (int r = 0; r < R; r++) {                                                                \
-        etp_v_##S a = A[r * ars] - (etp_v_##S){0}; /* broadcast; exact, also for -0 */                        \
-        ETP_UNROLL for (int j = 0; j < V; j++) c[r][j] = ETP_VFMA_##S(a, b[j], c[r][j]);                      \
-      }                                                                                                       \
-      A += acs;                                                                                               \
-      B += ldb;                                                                                               \
-    }                                                                                                         \
-    C = t->C;                                                                                                 \
-    ETP_UNROLL for (int r = 0; r < R; r++) {                                                                  \
-      ETP_UNROLL for (int j = 0; j < V - 1; j++) *(etp_vu_##S*)(C + j * L) = c[r][j];                         \
-      etp_store_some_##S(C + (V - 1) * L, c[r][V - 1], lanes);                                                \
-      C += ldc;                                                                                               \
-      ETP_OPAQUE(C);                                                                                          \
-    }                                                                                                         \
-  }                                                                                                           \
-                                                                                                              \
-  /* Each size of tile is a function of its own: inlined side by side they lose registers to whatever the     \
-   * compiler keeps alive around them. */                                                                     \
-  ETP_GEMM_TILES(S)                                                                                           \
+#define ETP_GEMM_KERNEL(T, S)                                                                                \
+  /* One tile of C and what it needs. lanes: how many of its last vector are inside C. */                    \
+  typedef struct {                                                                                           \
+    ptrdiff_t K, lanes;                                                                                      \
+    const T* A;                                                                                              \
+    ptrdiff_t ars, acs;                                                                                      \
+    const T* B;                                                                                              \
+    ptrdiff_t ldb;                                                                                           \
+    T* C;                                                                                                    \
+    ptrdiff_t ldc;                                                                                           \
+    int accumulate;                                                                                          \
+  } etp_gemm_tile_##S;                                                                                       \
+                                                                                                             \
+  /* R rows by V vectors: after inlining both are constants, everything unrolls and c lives in registers. */ \
+  ETP_GEMM_FN void etp_gemm_kernel_##S(const int R, const int V, const etp_gemm_tile_##S* t) {               \
+    const ptrdiff_t L = ETP_WIDTH(T);                                                                        \
+    const ptrdiff_t K = t->K, lanes = t->lanes, ars = t->ars, acs = t->acs, ldb = t->ldb, ldc = t->ldc;      \
+    const T *A = t->A, *B = t->B;                                                                            \
+    T* C = t->C;                                                                                             \
+    etp_v_##S c[ETP_TILE_R][8], b[8];                                                                        \
+    if (t->accumulate) {                                                                                     \
+      ETP_UNROLL for (int r = 0; r < R; r++) {                                                               \
+        ETP_UNROLL for (int j = 0; j < V; j++) {                                                             \
+          c[r][j] = j < V - 1 ? etp_load_##S(C + j * L) : etp_load_some_##S(C + j * L, lanes);               \
+        }                                                                                                    \
+        C += ldc;                                                                                            \
+        ETP_OPAQUE(C);                                                                                       \
+      }                                                                                                      \
+    } else {                                                                                                 \
+      ETP_UNROLL for (int r = 0; r < R; r++) {                                                               \
+        ETP_UNROLL for (int j = 0; j < V; j++) c[r][j] = (etp_v_##S){0};                                     \
+      }                                                                                                      \
+      C += R * ldc;                                                                                          \
+    }                                                                                                        \
+    if (R > 1) { /* the tile below this one */                                                               \
+      ETP_UNROLL for (int r = 0; r < R; r++) {                                                               \
+        ETP_UNROLL for (int j = 0; j < V; j++) __builtin_prefetch(C + j * L, 1);                             \
+        C += ldc;                                                                                            \
+        ETP_OPAQUE(C);                                                                                       \
+      }                                                                                                      \
+    }                                                                                                        \
+    for (ptrdiff_t k = 0; k < K; k++) {                                                                      \
+      ETP_UNROLL for (int j = 0; j < V; j++) {                                                               \
+        b[j] = j < V - 1 || !ETP_MASKS ? etp_load_##S(B + j * L) : etp_load_some_##S(B + j * L, lanes);      \
+      }                                                                                                      \
+      ETP_UNROLL for (int r = 0; r < R; r++) {                                                               \
+        etp_v_##S a = A[r * ars] - (etp_v_##S){0}; /* broadcast; exact, also for -0 */                       \
+        ETP_UNROLL for (int j = 0; j < V; j++) c[r][j] = ETP_VFMA_##S(a, b[j], c[r][j]);                     \
+      }                                                                                                      \
+      A += acs;                                                                                              \
+      B += ldb;                                                                                              \
+    }                                                                                                        \
+    C = t->C;                                                                                                \
+    ETP_UNROLL for (int r = 0; r < R; r++) {                                                                 \
+      ETP_UNROLL for (int j = 0; j < V - 1; j++) * (etp_vu_##S*)(C + j * L) = c[r][j];                       \
+      etp_store_some_##S(C + (V - 1) * L, c[r][V - 1], lanes);                                               \
+      C += ldc;                                                                                              \
+      ETP_OPAQUE(C);                                                                                         \
+    }                                                                                                        \
+  }                                                                                                          \
+                                                                                                             \
+  /* Each size of tile is a function of its own: inlined side by side they lose registers to whatever the    \
+   * compiler keeps alive around them. */                                                                    \
+  ETP_GEMM_TILES(S)                                                                                          \
   ETP_GEMM_TILE_ROWS(S, 1, 8)
 
-#define ETP_GEMM_PACK(T, S)                                                                                   \
-  /* dst[tile][k][row in tile] from A: a transposed A is then read along its rows, and once. */               \
-  static inline void etp_gemm_pack_a_##S(ptrdiff_t M, ptrdiff_t K, const T* A, ptrdiff_t ars, ptrdiff_t acs,  \
-                                         T* dst) {                                                            \
-    for (ptrdiff_t m = 0, r; m < M; m += r) {                                                                 \
-      const T* a = A + m * ars;                                                                               \
-      r = etp_share(M - m, ETP_TILE_R);                                                                       \
-      if (ars == 1 && r == 6) {                                                                               \
-        for (ptrdiff_t k = 0; k < K; k++, dst += 6) __builtin_memcpy(dst, a + k * acs, 6 * sizeof(T));        \
-      } else if (ars == 1 && r == 5) {                                                                        \
-        for (ptrdiff_t k = 0; k < K; k++, dst += 5) __builtin_memcpy(dst, a + k * acs, 5 * sizeof(T));        \
-      } else {                                                                                                \
-        for (ptrdiff_t k = 0; k < K; k++, dst += r)                                                           \
-          for (ptrdiff_t i = 0; i < r; i++) dst[i] = a[i * ars + k * acs];                                    \
-      }                                                                                                       \
-    }                                                                                                         \
-  }                                                                                                           \
-                                                                                                              \
-  /* dst[k][n], rows of ld, from N columns of B; the last vector of a row is filled up with zeros. */         \
-  static inline void etp_gemm_pack_b_##S(ptrdiff_t N, ptrdiff_t K, const T* B, ptrdiff_t brs, ptrdiff_t bcs,  \
-                                         T* dst, ptrdiff_t ld) {                                              \
-    enum { L = ETP_VBYTES / sizeof(T) };                                                                      \
-    for (ptrdiff_t n = 0; n < N; n += L) {                                                                    \
-      ptrdiff_t nn = N - n < L ? N - n : L, k = 0;                                                            \
-      const T* b = B + n * bcs;                                                                               \
-      T* d = dst + n;                                                                                         \
-      if (bcs == 1 && nn == L) {                                                                              \
-        for (; k < K; k++) *(etp_vu_##S*)(d + k * ld) = *(const etp_vu_##S*)(b + k * brs);                    \
-      } else if (bcs == 1) {                                                                                  \
-        for (; k < K; k++) *(etp_vu_##S*)(d + k * ld) = etp_load_some_##S(b + k * brs, nn);                   \
-      } else if (brs == 1) {                                                                                  \
-        etp_v_##S v[L];                                                                                       \
-        if (nn == L) {                                                                                        \
-          for (; k + L <= K; k += L) {                                                                        \
-            ETP_UNROLL for (int i = 0; i < L; i++) v[i] = *(const etp_vu_##S*)(b + i * bcs + k);              \
-            ETP_TRANSPOSE_##S(etp_v_##S, v);                                                                  \
-            ETP_UNROLL for (int i = 0; i < L; i++) *(etp_vu_##S*)(d + (k + i) * ld) = v[i];                   \
-          }                                                                                                   \
-        }                                                                                                     \
-        for (; k < K; k += L) {                                                                               \
-          ptrdiff_t rows = K - k < L ? K - k : L;                                                             \
-          for (int i = 0; i < L; i++) v[i] = (etp_v_##S){0};                                                  \
-          for (int i = 0; i < nn; i++) v[i] = etp_load_some_##S(b + i * bcs + k, rows);                       \
-          ETP_TRANSPOSE_##S(etp_v_##S, v);                                                                    \
-          for (int i = 0; i < rows; i++) *(etp_vu_##S*)(d + (k + i) * ld) = v[i];                             \
-        }                                                                                                     \
-      } else {                                                                                                \
-        for (; k < K; k++)                                                                                    \
-          for (ptrdiff_t i = 0; i < L; i++) d[k * ld + i] = i < nn ? b[k * brs + i * bcs] : 0;                \
-      }                                                                                                       \
-    }                                                                                                         \
+#define ETP_GEMM_PACK(T, S)                                                                                  \
+  /* dst[tile][k][row in tile] from A: a transposed A is then read along its rows, and once. */              \
+  static inline void etp_gemm_pack_a_##S(ptrdiff_t M, ptrdiff_t K, const T* A, ptrdiff_t ars, ptrdiff_t acs, \
+                                         T* dst) {                                                           \
+    for (ptrdiff_t m = 0, r; m < M; m += r) {                                                                \
+      const T* a = A + m * ars;                                                                              \
+      r = etp_share(M - m, ETP_TILE_R);                                                                      \
+      if (ars == 1 && r == 6) {                                                                              \
+        for (ptrdiff_t k = 0; k < K; k++, dst += 6) __builtin_memcpy(dst, a + k * acs, 6 * sizeof(T));       \
+      } else if (ars == 1 && r == 5) {                                                                       \
+        for (ptrdiff_t k = 0; k < K; k++, dst += 5) __builtin_memcpy(dst, a + k * acs, 5 * sizeof(T));       \
+      } else {                                                                                               \
+        for (ptrdiff_t k = 0; k < K; k++, dst += r)                                                          \
+          for (ptrdiff_t i = 0; i < r; i++) dst[i] = a[i * ars + k * acs];                                   \
+      }                                                                                                      \
+    }                                                                                                        \
+  }                                                                                                          \
+                                                                                                             \
+  /* dst[k][n], rows of ld, from N columns of B; the last vector of a row is filled up with zeros. */        \
+  static inline void etp_gemm_pack_b_##S(ptrdiff_t N, ptrdiff_t K, const T* B, ptrdiff_t brs, ptrdiff_t bcs, \
+                                         T* dst, ptrdiff_t ld) {                                             \
+    const ptrdiff_t L = ETP_WIDTH(T);                                                                        \
+    for (ptrdiff_t n = 0; n < N; n += L) {                                                                   \
+      ptrdiff_t nn = N - n < L ? N - n : L, k = 0;                                                           \
+      const T* b = B + n * bcs;                                                                              \
+      T* d = dst + n;                                                                                        \
+      if (bcs == 1 && nn == L) {                                                                             \
+        for (; k < K; k++) *(etp_vu_##S*)(d + k * ld) = etp_load_##S(b + k * brs);                           \
+      } else if (bcs == 1) {                                                                                 \
+        for (; k < K; k++) *(etp_vu_##S*)(d + k * ld) = etp_load_some_##S(b + k * brs, nn);                  \
+      } else if (brs == 1) {                                                                                 \
+        etp_v_##S v[ETP_WIDTH(T)];                                                                           \
+        if (nn == L) {                                                                                       \
+          for (; k + L <= K; k += L) {                                                                       \
+            ETP_UNROLL for (int i = 0; i < L; i++) v[i] = etp_load_##S(b + i * bcs + k);                     \
+            ETP_TRANSPOSE_##S(etp_v_##S, v);                                                                 \
+            ETP_UNROLL for (int i = 0; i < L; i++) * (etp_vu_##S*)(d + (k + i) * ld) = v[i];                 \
+          }                                                                                                  \
+        }                                                                                                    \
+        for (; k < K; k += L) {                                                                              \
+          ptrdiff_t rows = K - k < L ? K - k : L;                                                            \
+          for (int i = 0; i < L; i++) v[i] = (etp_v_##S){0};                                                 \
+          for (int i = 0; i < nn; i++) v[i] = etp_load_some_##S(b + i * bcs + k, rows);                      \
+          ETP_TRANSPOSE_##S(etp_v_##S, v);                                                                   \
+          for (int i = 0; i < rows; i++) *(etp_vu_##S*)(d + (k + i) * ld) = v[i];                            \
+        }                                                                                                    \
+      } else {                                                                                               \
+        for (; k < K; k++)                                                                                   \
+          for (ptrdiff_t i = 0; i < L; i++) d[k * ld + i] = i < nn ? b[k * brs + i * bcs] : 0;               \
+      }                                                                                                      \
+    }                                                                                                        \
   }
 
-#define ETP_GEMM_DRIVER(T, S)                                                                                 \
-  /* All M rows of a panel of V vectors, tile by tile. packed: A is in the layout of pack_a. */               \
-  static inline void etp_gemm_rows_##S(ptrdiff_t V, ptrdiff_t M, etp_gemm_tile_##S t, int packed) {           \
-    static void (*const tile[ETP_TILE_V][ETP_TILE_R])(const etp_gemm_tile_##S*) = ETP_GEMM_TILE_TABLE(S);     \
-    const T* A = t.A;                                                                                         \
-    T* C = t.C;                                                                                               \
-    ptrdiff_t step = packed ? t.K : t.ars;                                                                    \
-    for (ptrdiff_t m = 0, r; m < M; m += r) {                                                                 \
-      r = etp_share(M - m, ETP_TILE_R);                                                                       \
-      t.A = A + m * step;                                                                                     \
-      if (packed) t.ars = 1, t.acs = r;                                                                       \
-      t.C = C + m * t.ldc;                                                                                    \
-      tile[V - 1][r - 1](&t);                                                                                 \
-    }                                                                                                         \
-  }                                                                                                           \
-                                                                                                              \
-  /* Bytes of scratch that etp_gemm, or etp_gemm_part, of a product of this size may use. */                  \
-  static inline size_t etp_gemm_scratch_##S(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, int flags) {               \
-    ptrdiff_t k = K < ETP_K_BLOCK ? K : ETP_K_BLOCK, m = M < ETP_M_BLOCK ? M : ETP_M_BLOCK;                   \
-    ptrdiff_t size = k * ETP_TILE_V * ETP_VBYTES;                                                             \
-    if (flags & ETP_GEMM_TA) size += m * k * (ptrdiff_t)sizeof(T);                                            \
-    return M > 0 && N > 0 && K > 0 ? (size_t)size : 0;                                                        \
-  }                                                                                                           \
-                                                                                                              \
-  /* C[M,N] = A B, or += if accumulate. A[m,k] is at A[m * ars + k * acs], B[k,n] at B[k * brs + n * bcs],    \
-   * C[m,n] at C[m * ldc + n]; C overlaps neither A nor B. scratch: etp_gemm_scratch bytes, best at a multiple\
-   * of 64, used by one call at a time. */                                                                    \
-  static __attribute__((noinline, unused)) void etp_gemm_##S(                                                 \
-      ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, const T* A, ptrdiff_t ars, ptrdiff_t acs, const T* B,            \
-      ptrdiff_t brs, ptrdiff_t bcs, T* C, ptrdiff_t ldc, int accumulate, void* scratch) {                     \
-    enum { L = ETP_VBYTES / sizeof(T), W = ETP_TILE_V * L };                                                  \
-    int across = ((uintptr_t)B | (uintptr_t)(brs * (ptrdiff_t)sizeof(T))) % ETP_VBYTES != 0; /* cache lines */\
-    int pack_b = bcs != 1 || (M >= ETP_PACK_ROWS && (across || brs * (ptrdiff_t)sizeof(T) >= ETP_PACK_BYTES));\
-    int pack_a = acs != 1 && N > W && K > ETP_PACK_K;                                                         \
-    ptrdiff_t mblock = pack_a ? ETP_M_BLOCK : M;                                                              \
-    /* few rows: B is read once, so no block is to be kept; what must be turned, is so in pieces that fit L1 */\
-    ptrdiff_t kblock = M > ETP_TILE_R ? ETP_K_BLOCK : pack_b || !ETP_MASKS ? 64 : K;                          \
-    T* bp = (T*)scratch;                                                                                      \
-    T* ap = pack_a ? bp + (K < ETP_K_BLOCK ? K : ETP_K_BLOCK) * W : bp;                                       \
-    if (K <= 0 && !accumulate)                                                                                \
-      for (ptrdiff_t m = 0; m < M; m++)                                                                       \
-        for (ptrdiff_t n = 0; n < N; n++) C[m * ldc + n] = 0;                                                 \
-    for (ptrdiff_t m = 0, mm; m < M; m += mm) {                                                               \
-      mm = etp_share(M - m, mblock);                                                                          \
-      for (ptrdiff_t k = 0, kk; k < K; k += kk) {                                                             \
-        const T* a = A + m * ars + k * acs;                                                                   \
-        kk = (etp_share(K - k, kblock) + L - 1) & ~(ptrdiff_t)(L - 1); /* whole vectors to turn */            \
-        if (kk > K - k) kk = K - k;                                                                           \
-        if (pack_a) etp_gemm_pack_a_##S(mm, kk, a, ars, acs, ap);                                             \
-        if (pack_a) a = ap;                                                                                   \
-        for (ptrdiff_t n = 0, w; n < N; n += w) {                                                             \
-          ptrdiff_t left = (N - n + L - 1) / L; /* vectors */                                                 \
-          ptrdiff_t v = mm == 1 && left >= 8 && !pack_b ? 8 : etp_share(left, ETP_TILE_V);                    \
-          const T* b = B + k * brs + n * bcs;                                                                 \
-          w = N - n < v * L ? N - n : v * L;                                                                  \
-          int pack = pack_b || (!ETP_MASKS && w < v * L);                                                     \
-          etp_gemm_tile_##S t = {kk, w - (v - 1) * L, a, ars, acs, b, brs, C + m * ldc + n, ldc,              \
-                                 accumulate || k > 0};                                                        \
-          if (pack) {                                                                                         \
-            etp_gemm_pack_b_##S(w, kk, b, brs, bcs, bp, v * L);                                               \
-            t.B = bp, t.ldb = v * L;                                                                          \
-          }                                                                                                   \
-          if (v == 8)                                                                                         \
-            etp_gemm_tile_1x8_##S(&t);                                                                        \
-          else                                                                                                \
-            etp_gemm_rows_##S(v, mm, t, pack_a);                                                              \
-        }                                                                                                     \
-      }                                                                                                       \
-    }                                                                                                         \
-  }                                                                                                           \
-                                                                                                              \
-  /* The part [m0, m1) x [n0, n1) of the same C: by the invariant, the product of these rows and columns. */  \
-  static __attribute__((unused)) void etp_gemm_part_##S(                                                      \
-      ptrdiff_t m0, ptrdiff_t m1, ptrdiff_t n0, ptrdiff_t n1, ptrdiff_t K, const T* A, ptrdiff_t ars,         \
-      ptrdiff_t acs, const T* B, ptrdiff_t brs, ptrdiff_t bcs, T* C, ptrdiff_t ldc, int accumulate,           \
-      void* scratch) {                                                                                        \
-    etp_gemm_##S(m1 - m0, n1 - n0, K, A + m0 * ars, ars, acs, B + n0 * bcs, brs, bcs, C + m0 * ldc + n0, ldc, \
-                 accumulate, scratch);                                                                        \
+#define ETP_GEMM_DRIVER(T, S)                                                                                \
+  /* All M rows of a panel of V vectors, tile by tile. packed: A is in the layout of pack_a. */              \
+  static inline void etp_gemm_rows_##S(ptrdiff_t V, ptrdiff_t M, etp_gemm_tile_##S t, int packed) {          \
+    static void (*const tile[ETP_TILE_V][ETP_TILE_R])(const etp_gemm_tile_##S*) = ETP_GEMM_TILE_TABLE(S);    \
+    const T* A = t.A;                                                                                        \
+    T* C = t.C;                                                                                              \
+    ptrdiff_t step = packed ? t.K : t.ars;                                                                   \
+    for (ptrdiff_t m = 0, r; m < M; m += r) {                                                                \
+      r = etp_share(M - m, ETP_TILE_R);                                                                      \
+      t.A = A + m * step;                                                                                    \
+      if (packed) t.ars = 1, t.acs = r;                                                                      \
+      t.C = C + m * t.ldc;                                                                                   \
+      tile[V - 1][r - 1](&t);                                                                                \
+    }                                                                                                        \
+  }                                                                                                          \
+                                                                                                             \
+  /* Bytes of scratch that etp_gemm, or etp_gemm_part, of a product of this size may use. */                 \
+  static inline size_t etp_gemm_scratch_##S(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, int flags) {              \
+    ptrdiff_t k = K < ETP_K_BLOCK ? K : ETP_K_BLOCK, m = M < ETP_M_BLOCK ? M : ETP_M_BLOCK;                  \
+    ptrdiff_t size = k * ETP_TILE_V * ETP_VBYTES;                                                            \
+    if (flags & ETP_GEMM_TA) size += m * k * (ptrdiff_t)sizeof(T);                                           \
+    return M > 0 && N > 0 && K > 0 ? (size_t)size : 0;                                                       \
+  }                                                                                                          \
+                                                                                                             \
+  /* C[M,N] = A B, or += if accumulate. A[m,k] is at A[m * ars + k * acs], B[k,n] at B[k * brs + n * bcs],   \
+   * C[m,n] at C[m * ldc + n]; C overlaps neither A nor B. scratch: etp_gemm_scratch bytes, best at a        \
+   * multiple of 64, used by one call at a time. */                                                          \
+  static __attribute__((noinline, unused)) void etp_gemm_##S(                                                \
+      ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, const T* A, ptrdiff_t ars, ptrdiff_t acs, const T* B,           \
+      ptrdiff_t brs, ptrdiff_t bcs, T* C, ptrdiff_t ldc, int accumulate, void* scratch) {                    \
+    const ptrdiff_t L = ETP_WIDTH(T), W = ETP_TILE_V * L;                                                    \
+    int across =                                                                                             \
+        ((uintptr_t)B | (uintptr_t)(brs * (ptrdiff_t)sizeof(T))) % ETP_VBYTES != 0; /* cache lines */        \
+    int pack_b =                                                                                             \
+        bcs != 1 || (M >= ETP_PACK_ROWS && (across || brs * (ptrdiff_t)sizeof(T) >= ETP_PACK_BYTES));        \
+    int pack_a = acs != 1 && M > 1 && N > W && K > ETP_PACK_K;                                               \
+    ptrdiff_t mblock = pack_a ? ETP_M_BLOCK : M;                                                             \
+    /* few rows: B is read once, so no block is to be kept; what must be turned, is so in pieces that fit L1 \
+     */                                                                                                      \
+    ptrdiff_t kblock = M > ETP_TILE_R ? ETP_K_BLOCK : pack_b || !ETP_MASKS ? 64 : K;                         \
+    T* bp = (T*)scratch;                                                                                     \
+    T* ap = pack_a ? bp + (K < ETP_K_BLOCK ? K : ETP_K_BLOCK) * W : bp;                                      \
+    if (K <= 0 && !accumulate)                                                                               \
+      for (ptrdiff_t m = 0; m < M; m++)                                                                      \
+        for (ptrdiff_t n = 0; n < N; n++) C[m * ldc + n] = 0;                                                \
+    for (ptrdiff_t m = 0, mm; m < M; m += mm) {                                                              \
+      mm = etp_share(M - m, mblock);                                                                         \
+      for (ptrdiff_t k = 0, kk; k < K; k += kk) {                                                            \
+        const T* a = A + m * ars + k * acs;                                                                  \
+        kk = (etp_share(K - k, kblock) + L - 1) & ~(ptrdiff_t)(L - 1); /* whole vectors to turn */           \
+        if (kk > K - k) kk = K - k;                                                                          \
+        if (pack_a) etp_gemm_pack_a_##S(mm, kk, a, ars, acs, ap);                                            \
+        if (pack_a) a = ap;                                                                                  \
+        for (ptrdiff_t n = 0, w; n < N; n += w) {                                                            \
+          ptrdiff_t left = (N - n + L - 1) / L; /* vectors */                                                \
+          ptrdiff_t v = M == 1 && N - n >= 8 * L && !pack_b ? 8 : etp_share(left, ETP_TILE_V);               \
+          const T* b = B + k * brs + n * bcs;                                                                \
+          w = N - n < v * L ? N - n : v * L;                                                                 \
+          int pack = pack_b || (!ETP_MASKS && w < v * L);                                                    \
+          etp_gemm_tile_##S t = {kk,  w - (v - 1) * L,    a, ars, acs, b, brs, C + m * ldc + n,              \
+                                 ldc, accumulate || k > 0};                                                  \
+          if (pack) {                                                                                        \
+            etp_gemm_pack_b_##S(w, kk, b, brs, bcs, bp, v* L);                                               \
+            t.B = bp, t.ldb = v * L;                                                                         \
+          }                                                                                                  \
+          if (v == 8)                                                                                        \
+            etp_gemm_tile_1x8_##S(&t);                                                                       \
+          else                                                                                               \
+            etp_gemm_rows_##S(v, mm, t, pack_a);                                                             \
+        }                                                                                                    \
+      }                                                                                                      \
+    }                                                                                                        \
+  }                                                                                                          \
+                                                                                                             \
+  /* The part [m0, m1) x [n0, n1) of the same C: by the invariant, the product of these rows and columns. */ \
+  static __attribute__((unused)) void etp_gemm_part_##S(                                                     \
+      ptrdiff_t m0, ptrdiff_t m1, ptrdiff_t n0, ptrdiff_t n1, ptrdiff_t K, const T* A, ptrdiff_t ars,        \
+      ptrdiff_t acs, const T* B, ptrdiff_t brs, ptrdiff_t bcs, T* C, ptrdiff_t ldc, int accumulate,          \
+      void* scratch) {                                                                                       \
+    etp_gemm_##S(m1 - m0, n1 - n0, K, A + m0 * ars, ars, acs, B + n0 * bcs, brs, bcs, C + m0 * ldc + n0,     \
+                 ldc, accumulate, scratch);                                                                  \
   }
+
+/* Piece `part` of a cut of C for `parts` threads, for etp_gemm_part; may be empty. A grid on tile boundaries:
+ * the one with the least work in its largest piece, edges counted too, as they are what a piece must read. */
+static __attribute__((unused)) void etp_gemm_split(ptrdiff_t M, ptrdiff_t N, int parts, int part,
+                                                   ptrdiff_t* m0, ptrdiff_t* m1, ptrdiff_t* n0,
+                                                   ptrdiff_t* n1) {
+  ptrdiff_t best = -1;
+  *m0 = *m1 = *n0 = *n1 = 0;
+  for (int rows = 1; rows <= parts; rows++) {
+    int cols = parts / rows;
+    if (rows * cols != parts) continue;
+    ptrdiff_t m = ((M + ETP_TILE_R - 1) / ETP_TILE_R + rows - 1) / rows * ETP_TILE_R; /* rows of a piece */
+    ptrdiff_t n = ((N + 63) / 64 + cols - 1) / cols * 64;                             /* its columns */
+    ptrdiff_t mm = m < M ? m : M, nn = n < N ? n : N, cost = mm * nn + 16 * (mm + nn);
+    if (best >= 0 && cost >= best) continue;
+    best = cost;
+    ptrdiff_t y = part / cols * m, x = part % cols * n;
+    *m0 = y < M ? y : M;
+    *m1 = y + m < M ? y + m : M;
+    *n0 = x < N ? x : N;
+    *n1 = x + n < N ? x + n : N;
+  }
+}
 
 ETP_GEMM_KERNEL(float, f32)
 ETP_GEMM_PACK(float, f32)

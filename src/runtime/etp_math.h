@@ -1,9 +1,9 @@
 /* Elementary functions for the interpreter and for emitted C, scalar (etp_exp_f32) and array (etp_vexp_f32).
  * exp, exp2, expm1, log, log1p, tanh and logistic are our own: no branch, no table, no division where a few
- * FMAs do, so that a plain loop over them vectorises, and every FMA is spelled out, so that a lane of a vector
- * and a lone scalar give the same bits (compile with -ffp-contract=off, never with -ffast-math).
- * The idea throughout: e^x = 2^k e^r, k = round(x / ln 2), |r| <= ln2 / 2, and log x = k ln 2 + log(1 + f).
- * Start at etp_exp_f32; the f64 functions repeat the f32 ones with longer polynomials. The rest calls libm. */
+ * FMAs do, so that a plain loop over them vectorises, and every FMA is spelled out, so that a lane of a
+ * vector and a lone scalar give the same bits (compile with -ffp-contract=off, never with -ffast-math). The
+ * idea throughout: e^x = 2^k e^r, k = round(x / ln 2), |r| <= ln2 / 2, and log x = k ln 2 + log(1 + f). Start
+ * at etp_exp_f32; the f64 functions repeat the f32 ones with longer polynomials. The rest calls libm. */
 #ifndef ETP_MATH_H
 #define ETP_MATH_H
 
@@ -126,8 +126,8 @@ ETP_FN float etp_expm1_f32(float x) {
 }
 
 /* a / (c + t) for c + t in [1, 2], where a - c q below is exact (true for both callers: c = 2, a = t and
- * c = 1, a = t or 1): a quadratic guess of the reciprocal (1 %), a Newton step (1e-4), then the residual of the
- * quotient against the unrounded c + t (1e-8). Cheaper than a vector division and more accurate. */
+ * c = 1, a = t or 1): a quadratic guess of the reciprocal (1 %), a Newton step (1e-4), then the residual of
+ * the quotient against the unrounded c + t (1e-8). Cheaper than a vector division and more accurate. */
 ETP_FN float etp_div12_f32(float a, float c, float t) {
   float b = c + t;
   float r = __builtin_fmaf(__builtin_fmaf(32.0f / 99.0f, b, -144.0f / 99.0f), b, 210.0f / 99.0f);
@@ -365,7 +365,7 @@ ETP_FN double etp_log1p_f64(double x) {
 
 /* ---- the rest: libm ---- */
 
-#define ETP_LIBM(name)                                                   \
+#define ETP_LIBM(name)                                                      \
   ETP_FN float etp_##name##_f32(float x) { return __builtin_##name##f(x); } \
   ETP_FN double etp_##name##_f64(double x) { return __builtin_##name(x); }
 ETP_LIBM(sin)
@@ -402,16 +402,16 @@ ETP_FN double etp_lgamma_f64(double x) {
   return lgamma_r(x, &sign);
 }
 
-/* w with erf(w) = x. Winitzki's closed form (2e-3) and two Halley steps (1e-8, then rounding):
- * u = (erf(w) - x) / erf'(w), w -= u / (1 + w u). Beyond 1/2 the residual is taken from erfc, where 1 - |x|
- * is exact and erf would round to 1. */
+/* w with erf(w) = x. Winitzki's closed form (1e-2 in the tail) and three Halley steps, each of which cubes
+ * it: u = (erf(w) - x) / erf'(w), w -= u / (1 + w u). Beyond 1/2 the residual is taken from erfc, where 1 -
+ * |x| is exact and erf would round to 1. */
 ETP_FN double etp_erf_inv_f64(double x) {
   double a = __builtin_fabs(x);
   double l = a < 0.5 ? __builtin_log1p(-a * a) : __builtin_log((1.0 - a) * (1.0 + a));
   double t = 4.3307467508 + 0.5 * l; /* 2 / (0.147 pi) */
   double q = l * (-1.0 / 0.147);
   double w = __builtin_sqrt(q / (__builtin_sqrt(t * t + q) + t));
-  for (int step = 0; step < 2; step++) {
+  for (int step = 0; step < 3; step++) {
     double res = a < 0.5 ? __builtin_erf(w) - a : (1.0 - a) - __builtin_erfc(w);
     double u = res * (0.88622692545275801365 * __builtin_exp(w * w)); /* sqrt(pi) / 2 */
     w -= u / (1.0 + w * u);
@@ -493,42 +493,42 @@ ETP_FN uint16_t etp_f32_to_f16(float x) {
 #define ETP_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-#define ETP_ARRAY(name, T, S, BLOCKS)                                                           \
-  ETP_WIDE void etp_v##name##_##S(ptrdiff_t n, const T* x, T* y) {                              \
-    T last[16] = {0};                                                                           \
-    ptrdiff_t whole = n & ~(ptrdiff_t)15;                                                       \
-    if (n > whole) {                                                                            \
-      if (n >= 16)                                                                              \
-        __builtin_memcpy(last, x + n - 16, sizeof last);                                        \
-      else                                                                                      \
-        __builtin_memcpy(last, x, (size_t)n * sizeof(T));                                       \
-      for (int j = 0; j < 16; j++) last[j] = etp_##name##_##S(last[j]);                         \
-    }                                                                                           \
-    BLOCKS(name, T, S)                                                                          \
-    if (n > whole) {                                                                            \
-      if (n >= 16)                                                                              \
-        __builtin_memcpy(y + n - 16, last, sizeof last);                                        \
-      else                                                                                      \
-        __builtin_memcpy(y, last, (size_t)n * sizeof(T));                                       \
-    }                                                                                           \
+#define ETP_ARRAY(name, T, S, BLOCKS)                                   \
+  ETP_WIDE void etp_v##name##_##S(ptrdiff_t n, const T* x, T* y) {      \
+    T last[16] = {0};                                                   \
+    ptrdiff_t whole = n & ~(ptrdiff_t)15;                               \
+    if (n > whole) {                                                    \
+      if (n >= 16)                                                      \
+        __builtin_memcpy(last, x + n - 16, sizeof last);                \
+      else                                                              \
+        __builtin_memcpy(last, x, (size_t)n * sizeof(T));               \
+      for (int j = 0; j < 16; j++) last[j] = etp_##name##_##S(last[j]); \
+    }                                                                   \
+    BLOCKS(name, T, S)                                                  \
+    if (n > whole) {                                                    \
+      if (n >= 16)                                                      \
+        __builtin_memcpy(y + n - 16, last, sizeof last);                \
+      else                                                              \
+        __builtin_memcpy(y, last, (size_t)n * sizeof(T));               \
+    }                                                                   \
   }
 
-#define ETP_ONE_LOOP(name, T, S)                                                                       \
-  for (ptrdiff_t i = 0; i < whole; i += 16) {                                                          \
-    ETP_INDEPENDENT for (int j = 0; j < 16; j++) y[i + j] = etp_##name##_##S(x[i + j]);           \
+#define ETP_ONE_LOOP(name, T, S)                                                        \
+  for (ptrdiff_t i = 0; i < whole; i += 16) {                                           \
+    ETP_INDEPENDENT for (int j = 0; j < 16; j++) y[i + j] = etp_##name##_##S(x[i + j]); \
   }
 
-#define ETP_TWO_LOOPS(name, T, S)                                                                      \
-  for (ptrdiff_t i0 = 0; i0 < whole; i0 += 256) {                                                      \
-    T e[256];                                                                                          \
-    ptrdiff_t m = whole - i0 < 256 ? whole - i0 : 256;                                                 \
-    for (ptrdiff_t i = 0; i < m; i += 16) {                                                            \
-      for (int j = 0; j < 16; j++) e[i + j] = etp_##name##_e_##S(x[i0 + i + j]);                       \
-    }                                                                                                  \
-    for (ptrdiff_t i = 0; i < m; i += 16) {                                                            \
-      ETP_INDEPENDENT for (int j = 0; j < 16; j++) y[i0 + i + j] =                                \
-          etp_##name##_q_##S(x[i0 + i + j], e[i + j]);                                                 \
-    }                                                                                                  \
+#define ETP_TWO_LOOPS(name, T, S)                                                \
+  for (ptrdiff_t i0 = 0; i0 < whole; i0 += 256) {                                \
+    T e[256];                                                                    \
+    ptrdiff_t m = whole - i0 < 256 ? whole - i0 : 256;                           \
+    for (ptrdiff_t i = 0; i < m; i += 16) {                                      \
+      for (int j = 0; j < 16; j++) e[i + j] = etp_##name##_e_##S(x[i0 + i + j]); \
+    }                                                                            \
+    for (ptrdiff_t i = 0; i < m; i += 16) {                                      \
+      ETP_INDEPENDENT for (int j = 0; j < 16; j++) y[i0 + i + j] =               \
+          etp_##name##_q_##S(x[i0 + i + j], e[i + j]);                           \
+    }                                                                            \
   }
 
 #define ETP_ARRAYS(name, BLOCKS)      \

@@ -2,12 +2,15 @@
 #include "trace/recorder.h"
 
 #include <atomic>
+#include <utility>
 
 #include "etrace/error.h"
 
 namespace etrace {
 
 namespace {
+thread_local const Recorder* running_recorder = nullptr;  // what Recorder::Running objects on this thread's stack say
+
 std::uint64_t next_level() {
   static std::atomic<std::uint64_t> counter{0};
   return ++counter;
@@ -15,6 +18,10 @@ std::uint64_t next_level() {
 }  // namespace
 
 Recorder::Recorder() : level_(next_level()) {}
+
+const Recorder* Recorder::running() { return running_recorder; }
+Recorder::Running::Running(const Recorder& r) : previous_(std::exchange(running_recorder, &r)) {}
+Recorder::Running::~Running() { running_recorder = previous_; }
 
 Array Recorder::tracer(const Var& var) {
   return Array(std::make_shared<const Array::Rep>(Array::Rep{var.aval, Array::Rep::Tracer{shared_from_this(), var}}));
@@ -90,12 +97,13 @@ Var Recorder::capture(const Array& a) {
 
 Recording Recorder::finish(ArraySpan outs) {
   for (const Array& a : outs) jaxpr_.outs.push_back(atom(a));
-  open_ = false;
+  stop();
   return {std::move(jaxpr_), std::move(captured_)};
 }
 
 Recording record(std::span<const Aval> in, const Function& f) {
   const auto recorder = std::make_shared<Recorder>();
+  const Recorder::Running running(*recorder);
   Arrays args;
   args.reserve(in.size());
   for (const Aval& aval : in) args.push_back(recorder->input(aval));

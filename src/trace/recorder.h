@@ -24,6 +24,21 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   Arrays add(const Primitive&, ArraySpan in, const Params&);
   Recording finish(ArraySpan outs);
   bool open() const { return open_; }
+  void stop() { open_ = false; }  // tracers of this recording can no longer be used
+
+  // The innermost recording whose function is running on this thread; null if none is. Which recording an operation
+  // belongs to never depends on it: it tells code with side effects where it stands.
+  static const Recorder* running();
+  class Running {
+   public:
+    explicit Running(const Recorder&);
+    ~Running();
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+   private:
+    const Recorder* previous_;
+  };
 
  private:
   Atom atom(const Array&);                  // how this recording refers to a value

@@ -260,7 +260,7 @@ TEST(Parse, ErrorsNameLineAndColumn) {
            {"{ lambda ;. let in (1e39:f32[],) }", "line 1:21: '1e39' is no number of type f32[]"},
            {"{ lambda ;. let in (nan(0x1):f32[],) }", "'nan(0x1)' is no number of type f32[]"},
            {"{ lambda ;. let in (1.0:f32[1],) }", "line 1:21: a literal is a scalar, found f32[1]"},
-           {"{ lambda ;. let in (nan(0x", "is no number"},
+           {"{ lambda ;. let in (nan(0x", "line 1:27: found the end of the text, expected ':'"},
            {"{ lambda a:f32[2] ;. let in (a,) }", "expected '=' and the value of the constant"},
            {"{ lambda a:f32[2]=[1,2,3] ;. let in (a,) }", "line 1:24: more than the 2 values of f32[2]"},
            {"{ lambda a:f32[2]=[1] ;. let in (a,) }", "line 1:19: 1 values for f32[2], expected 2"},

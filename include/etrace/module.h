@@ -1,0 +1,318 @@
+// Modules and states: how a model is written, and how one step of it becomes a program.
+//
+//   struct Leaky : Module {
+//     ParamState& w = param("w", random::normal(random::key(0), {3, 8}));
+//     HiddenState& v = hidden("v", {8});
+//     Array update(const Array& x) override {
+//       v.set(0.9 * v.value() + matmul(x, w.value()));
+//       return v.value();
+//     }
+//   };
+//
+// A state is read with value() and written with set(). Both are visible acts: the order in which a step first touches
+// its states is the order in which they are inputs and outputs of the traced program. Start with Module.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "etrace/array.h"
+#include "etrace/model_io.h"
+
+namespace etrace {
+
+// States -------------------------------------------------------------------------------------------------------------
+// Any ─┬─ LongTerm ── Param                     survives a reset
+//      └─ ShortTerm ── Hidden ── HiddenGroup ── HiddenTree
+enum class StateKind : std::uint8_t { Any, LongTerm, Param, ShortTerm, Hidden, HiddenGroup, HiddenTree };
+std::string_view name(StateKind);           // "ParamState"
+bool is_a(StateKind kind, StateKind other);  // every kind is_a(Any); HiddenTree is_a(ShortTerm)
+
+using NamedArrays = std::vector<std::pair<std::string, Array>>;
+
+// A value that outlives a step: one array, or a dictionary of named leaves kept in alphabetical order.
+// set() keeps element types and shapes (TypeError, ValueError); a bare C++ number fills the whole array.
+// While a step is traced, values are tracers and everything below records.
+class State {
+ public:
+  virtual ~State();
+  State(const State&) = delete;  // a state is a place, not a value
+  State& operator=(const State&) = delete;
+
+  StateKind kind() const { return kind_; }
+  virtual std::string_view type() const { return name(kind_); }  // the class as its author names it
+  const std::string& name_in_owner() const { return name_; }     // empty outside of every module
+
+  Array value() const;             // TypeError if the state is a dictionary
+  void set(const Array& value);
+  Array value(std::string_view leaf) const;  // ValueError lists the leaves
+  void set(std::string_view leaf, const Array& value);
+  // All leaves in order; a bare array is one leaf without a key.
+  Arrays leaves() const;
+  void set_leaves(ArraySpan values);
+  const std::vector<std::string>& leaf_keys() const { return keys_; }  // empty for a bare array
+  Avals avals() const { return avals_of(leaves_); }                     // types of the leaves; asking is no read
+  bool has_leaf(std::string_view key) const;
+
+ protected:
+  State(StateKind kind, const Array& value);
+  State(StateKind kind, NamedArrays leaves);
+  void replace(Arrays leaves);  // as set_leaves, but types may change
+  Array fitted(const Array& value, const Aval& type) const;  // checked; a bare number filled up
+  std::string describe() const;                              // "HiddenState 'h'"
+
+ private:
+  friend class Module;
+  friend class StatefulTrace;
+  std::size_t position(std::string_view leaf) const;
+  std::size_t only_leaf() const;
+  const Arrays& touched() const;
+  void put(std::size_t leaf, const Array& value);
+
+  StateKind kind_;
+  std::string name_;
+  std::vector<std::string> keys_;
+  mutable Arrays leaves_;  // mutable: the first read during a trace puts tracers here
+};
+
+// Kept over resets: running statistics, and parameters.
+class LongTermState : public State {
+ public:
+  explicit LongTermState(const Array& value) : State(StateKind::LongTerm, value) {}
+  explicit LongTermState(NamedArrays leaves) : State(StateKind::LongTerm, std::move(leaves)) {}
+
+ protected:
+  using State::State;
+};
+
+// Trainable. A step must not write it.
+class ParamState : public LongTermState {
+ public:
+  explicit ParamState(const Array& value) : LongTermState(StateKind::Param, value) {}
+  explicit ParamState(NamedArrays leaves) : LongTermState(StateKind::Param, std::move(leaves)) {}
+};
+
+// Set back to its initial value by init_all_states and reset_all_states. Alone it is carried from step to step but is
+// no hidden state: delays, counters, random keys.
+class ShortTermState : public State {
+ public:
+  // per_sample: a batch gives every sample a copy, along a leading axis.
+  explicit ShortTermState(const Array& init, bool per_sample = true)
+      : ShortTermState(StateKind::ShortTerm, init, per_sample) {}
+  explicit ShortTermState(NamedArrays init, bool per_sample = true);
+
+  void init(std::optional<std::int64_t> batch);  // the initial value, with or without a batch axis
+  void reset() { init(batch_); }
+
+ protected:
+  ShortTermState(StateKind kind, const Array& init, bool per_sample = true);
+
+ private:
+  Arrays init_;
+  bool per_sample_;
+  std::optional<std::int64_t> batch_;
+};
+
+// Exactly one array that the compiler takes for the network's memory.
+class HiddenState : public ShortTermState {
+ public:
+  explicit HiddenState(const Array& init) : ShortTermState(StateKind::Hidden, init) {}
+
+ protected:
+  using ShortTermState::ShortTermState;
+};
+
+// Several states of one shape, stacked on the last axis: [*varshape, S], rank ≥ 2.
+class HiddenGroupState : public HiddenState {
+ public:
+  explicit HiddenGroupState(const Array& init) : HiddenGroupState(StateKind::HiddenGroup, init) {}
+
+  std::int64_t num_state() const { return avals()[0].shape.back(); }
+  Shape varshape() const;  // with the batch axis, if there is one
+  Array get_value(std::int64_t index) const;
+  void set_value(std::int64_t index, const Array& value);
+  void set_values(ArraySpan values);  // all of them, in order
+
+ protected:
+  HiddenGroupState(StateKind kind, const Array& init);
+
+ private:
+  void require_index(std::int64_t index) const;
+};
+
+// The same with a name for each; the order is that of the constructor.
+class HiddenTreeState : public HiddenGroupState {
+ public:
+  explicit HiddenTreeState(const NamedArrays& init);  // ValueError: none, unequal shapes, a name twice
+
+  using HiddenGroupState::get_value, HiddenGroupState::set_value;
+  Array get_value(std::string_view name) const { return get_value(index(name)); }
+  void set_value(std::string_view name, const Array& value) { set_value(index(name), value); }
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  std::int64_t index(std::string_view name) const;
+  std::vector<std::string> names_;
+};
+
+// Modules ------------------------------------------------------------------------------------------------------------
+// A node of the model: named children, named states, and what one time step does with them. Derive from it, declare
+// members with child(), param(), hidden() …, and override one of the two forms of update.
+class Module : public std::enable_shared_from_this<Module> {
+ public:
+  Module() = default;
+  virtual ~Module();
+  Module(const Module&) = delete;  // members refer to children and states
+  Module& operator=(const Module&) = delete;
+
+  virtual Array update(const Array& x);       // one input, one result
+  virtual Arrays update_all(ArraySpan x);     // any number; by default update()
+
+  // One step. Equations that are recorded meanwhile carry the module's place in their origin.
+  Array operator()(const Array& x);
+  Arrays operator()(ArraySpan x);
+
+  struct Member {
+    PathPart name;
+    std::shared_ptr<Module> module;  // one of the two
+    std::shared_ptr<State> state;
+  };
+  const std::vector<Member>& members() const { return members_; }  // names ascending
+
+ protected:
+  // Makes a child or a state and owns it. CompilationError if the name is taken, naming both; ValueError for a name
+  // that is empty or holds a '/'. While a child is made, OriginScope::current() is the place it will have.
+  template <std::derived_from<Module> M, class... Args>
+  M& child(std::string name, Args&&... args) {
+    return make_child<M>(PathPart(std::move(name)), std::forward<Args>(args)...);
+  }
+  template <std::derived_from<State> S, class... Args>
+  S& state(std::string name, Args&&... args) {
+    auto made = std::make_shared<S>(std::forward<Args>(args)...);
+    S& result = *made;
+    add_state(std::move(name), std::move(made));
+    return result;
+  }
+  // One object at several places; it keeps the first path. ValueError if no module owns it yet.
+  template <std::derived_from<Module> M>
+  M& share(std::string name, M& module) {
+    add({std::move(name), shared_owner(module), nullptr});
+    return module;
+  }
+
+  ParamState& param(std::string name, const Array& value) { return state<ParamState>(std::move(name), value); }
+  ParamState& param(std::string name, NamedArrays leaves) {
+    return state<ParamState>(std::move(name), std::move(leaves));
+  }
+  HiddenState& hidden(std::string name, const Shape& shape, Dtype dtype = Dtype::F32) {
+    return state<HiddenState>(std::move(name), full(shape, 0.0, dtype));
+  }
+  template <std::same_as<Array> A>  // a template, so that {8} is a shape
+  HiddenState& hidden(std::string name, const A& init) {
+    return state<HiddenState>(std::move(name), init);
+  }
+  HiddenGroupState& hidden_group(std::string name, const Shape& shape, Dtype dtype = Dtype::F32) {
+    return state<HiddenGroupState>(std::move(name), full(shape, 0.0, dtype));
+  }
+  template <std::same_as<Array> A>
+  HiddenGroupState& hidden_group(std::string name, const A& init) {
+    return state<HiddenGroupState>(std::move(name), init);
+  }
+  HiddenTreeState& hidden_tree(std::string name, const NamedArrays& init) {
+    return state<HiddenTreeState>(std::move(name), init);
+  }
+  ShortTermState& short_term(std::string name, const Array& init, bool per_sample = true) {
+    return state<ShortTermState>(std::move(name), init, per_sample);
+  }
+  LongTermState& long_term(std::string name, const Array& value) {
+    return state<LongTermState>(std::move(name), value);
+  }
+
+ private:
+  friend class ModuleList;
+  template <std::derived_from<Module> M, class... Args>
+  M& make_child(PathPart name, Args&&... args) {
+    std::shared_ptr<M> made;
+    {
+      const OriginScope place(Origin{scope_of(name), {}, 0});
+      made = std::make_shared<M>(std::forward<Args>(args)...);
+    }
+    M& result = *made;
+    adopt(std::move(name), std::move(made));
+    return result;
+  }
+  static std::shared_ptr<Module> shared_owner(Module&);
+  virtual std::vector<std::string> scope_of(const PathPart& child) const;  // what the child adds to the origin
+  virtual void rename(std::vector<std::string> scope);
+  void adopt(PathPart name, std::shared_ptr<Module>);
+  void add_state(std::string name, std::shared_ptr<State>);
+  void add(Member);
+
+  std::vector<Member> members_;
+  std::vector<std::string> scope_;
+};
+
+// Modules by position: the i-th has the path part i. The list itself is no step; call its elements.
+class ModuleList : public Module {
+ public:
+  template <std::derived_from<Module> M, class... Args>
+  M& add(Args&&... args) {
+    return make_child<M>(next(), std::forward<Args>(args)...);
+  }
+  std::size_t size() const { return members().size(); }
+  Module& operator[](std::size_t i) const;  // ValueError out of range
+
+ private:
+  PathPart next() const { return static_cast<std::int64_t>(size()); }
+  std::vector<std::string> scope_of(const PathPart& child) const override;
+  void rename(std::vector<std::string> scope) override;
+};
+
+// One after the other; states have paths such as layers/0/h.
+class Sequential : public Module {
+ public:
+  ModuleList& layers = child<ModuleList>("layers");
+  template <std::derived_from<Module> M, class... Args>
+  M& add(Args&&... args) {
+    return layers.add<M>(std::forward<Args>(args)...);
+  }
+  Array update(const Array& x) override;
+};
+
+struct StateEntry {
+  StatePath path;
+  State* state;  // owned by the model
+};
+// Depth first; members by ascending name, elements by index. An object with several places appears at the first.
+std::vector<StateEntry> states(const Module&, StateKind kind = StateKind::Any);
+State* find_state(const Module&, const StatePath&);  // null if there is none
+
+// Initial values for all short-term states; with a batch, every per-sample state gets a leading axis of that size.
+void init_all_states(Module&, std::optional<std::int64_t> batch = std::nullopt);
+// The same with the batch that each state has.
+void reset_all_states(Module&);
+
+// Tracing ------------------------------------------------------------------------------------------------------------
+struct TracedStep {
+  // Inputs: arguments, then the leaves of every touched state in order of first touch. Outputs: results, then the
+  // same leaves.
+  Model model;
+  std::vector<State*> touched;        // one per state, in that order; owned by the model or by whoever made them
+  std::vector<StatePath> untouched;   // states of the module that the step neither read nor wrote
+  std::vector<StatePath> unknown;     // touched states that the module does not hold: _unknown_path_0 …
+};
+// Traces one step. Afterwards, also if it throws, every state holds what it held before.
+// NotSupportedError: a parameter is written; a state is written inside the body of a jit, scan, cond, while or
+// transform; a trace_step within a trace_step.
+TracedStep trace_step(Module&, std::span<const Aval> args, std::string name = "model");
+TracedStep trace_step(Module&, ArraySpan example_args, std::string name = "model");
+TracedStep trace_step(Module&, const Array& example, std::string name = "model");
+
+}  // namespace etrace

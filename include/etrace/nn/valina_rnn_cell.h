@@ -1,0 +1,22 @@
+// h ← φ(W[x, h])
+#pragma once
+
+#include "etrace/nn/cell.h"
+
+namespace etrace::nn {
+
+// φ = relu, W Xavier normal. Hidden state h [out]; returns the new h.
+class ValinaRNNCell : public Module {
+ public:
+  ValinaRNNCell(std::int64_t in_size, std::int64_t out_size, CellOptions = {});
+  Array update(const Array& x) override;
+
+ private:
+  CellOptions options_;
+
+ public:
+  HiddenState& h;
+  Linear& W;
+};
+
+}  // namespace etrace::nn

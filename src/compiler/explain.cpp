@@ -1,0 +1,150 @@
+// ETraceGraph::explain: what is learned online through which operator into which hidden group, what is not and why,
+// and what to do about it.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/explain_text.h"
+#include "compiler/explain_view.h"
+#include "etrace/graph.h"
+#include "etrace/primitive.h"
+
+namespace etrace {
+
+namespace {
+
+constexpr std::size_t kWidth = 100;
+
+// `text` broken at spaces, every line indented.
+std::string paragraph(std::string_view text, std::size_t indent) {
+  const std::string margin(indent, ' ');
+  std::string out, line;
+  const auto flush = [&] {
+    if (!line.empty()) out += margin + line + "\n";
+    line.clear();
+  };
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find_first_of(" \n"), text.size());
+    const std::string_view word = text.substr(0, end);
+    if (!line.empty() && indent + line.size() + 1 + word.size() > kWidth) flush();
+    if (!word.empty()) line += (line.empty() ? "" : " ") + std::string(word);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  flush();
+  return out;
+}
+
+std::string trainables_text(const HiddenParamOpRelation& r) {
+  std::vector<std::string> parts;
+  for (const TrainableSource& t : r.trainables) {
+    std::string part = t.key + " from " + to_string(t.path);
+    if (!t.processing_chain.empty()) part += " by " + join(t.processing_chain);
+    parts.push_back(std::move(part));
+  }
+  return join(parts, "; ");
+}
+
+std::string relation_text(const ExplainView& v, std::size_t index) {
+  const ExplainView::Relation& r = v.relations[index];
+  const HiddenParamOpRelation& info = *r.info;
+  std::string out = fmt::format("  {}  through {} into {}\n", to_string(info.path()), info.primitive->name(),
+                                group_list(info.hidden_groups));
+  out += fmt::format("      {}{} -> y {}", r.equation ? fmt::format("equation {}: ", *r.equation) : "",
+                     info.x_var ? "x " + to_string(info.x_var->aval) : "no data input", to_string(info.y_var.aval));
+  for (const ExplainView::Read& read : r.reads)
+    out += fmt::format("; x reads group {} at {}", read.group, read.previous ? "t-1" : "t");
+  out += "\n" + paragraph(trainables_text(info), 6);
+  for (std::size_t i = 0; i < info.connected_hidden_paths.size(); ++i)
+    out += fmt::format("      -> {}: {}\n", to_string(info.connected_hidden_paths[i]),
+                       name(info.path_classification[i]));
+  for (std::size_t i = 0; i < info.tail_reasons.size(); ++i)
+    if (!info.tail_reasons[i].empty())
+      out += paragraph(fmt::format("tail to group {}: {}", info.hidden_groups[i], info.tail_reasons[i]), 6);
+  if (info.control_flow_context)
+    out += fmt::format("      traced inside a loop of {} iterations\n", info.control_flow_context->length);
+  return out;
+}
+
+std::string excluded_text(const ExplainView::Weight& w) {
+  std::string out = fmt::format("  {}  {}\n", to_string(w.info->path), w.reason ? name(*w.reason) : "no_operator");
+  out += paragraph(w.why(), 6);
+  if (!w.advice().empty()) out += paragraph("To do: " + w.advice(), 6);
+  return out;
+}
+
+std::string group_text(const ExplainView& v, const HiddenGroup& g) {
+  std::string out = fmt::format("  group {}: {}\n      {} x {}; ", g.index, path_list(g.hidden_paths),
+                                to_string(g.varshape()), counted(static_cast<std::size_t>(g.num_state()), "state"));
+  std::string words = paragraph(v.recurrence(g), 6);
+  return out + words.substr(std::min<std::size_t>(6, words.size()));
+}
+
+std::string memory_text(const ExplainView& v) {
+  std::size_t width = 20;
+  for (const ExplainView::Relation& r : v.relations) width = std::max(width, to_string(r.info->path()).size());
+  std::string out = fmt::format("  {:<{}}  {:>14}  {:>14}\n", "", width, "D-RTRL", "pp_prop");
+  for (const ExplainView::Relation& r : v.relations)
+    out += fmt::format("  {:<{}}  {:>14}  {:>14}\n", to_string(r.info->path()), width, grouped(r.memory.d_rtrl),
+                       grouped(r.memory.pp_prop()));
+  return out + fmt::format("  {:<{}}  {:>14}  {:>14}\n", "in all", width, grouped(v.d_rtrl), grouped(v.pp_prop));
+}
+
+// Everything but the records that the sections above have told already.
+std::string records_text(const ETraceGraph& graph) {
+  std::string out;
+  for (const DiagnosticKind kind : all_diagnostic_kinds()) {
+    const std::vector<CompilationRecord> records = graph.explain_records({.weight_path = {}, .hidden_path = {}, .kind = kind});
+    if (records.empty()) continue;
+    out += fmt::format("  {} ({}): {}\n", name(kind), records.size(), meaning(kind));
+    for (const CompilationRecord& r : records) {
+      const std::string place = to_string(r.origin);
+      std::string text = paragraph(fmt::format("{}: {}{}{}", name(r.level), r.message,
+                                               r.note.empty() ? "" : " To do: " + r.note,
+                                               place.empty() ? "" : " (at " + place + ")"),
+                                   6);
+      text[4] = '-';
+      out += text;
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<CompilationRecord> ETraceGraph::explain_records(const Filter& f) const {
+  std::vector<CompilationRecord> out;
+  for (const CompilationRecord& r : diagnostics) {
+    if (f.kind && r.kind != *f.kind) continue;
+    if (f.weight_path && r.weight_path != f.weight_path) continue;
+    if (f.hidden_path &&
+        std::find(r.hidden_paths.begin(), r.hidden_paths.end(), *f.hidden_path) == r.hidden_paths.end())
+      continue;
+    out.push_back(r);
+  }
+  return out;
+}
+
+std::string ETraceGraph::explain() const {
+  const ExplainView v(*this);
+  std::string out;
+  if (!module_info.model.name.empty()) out += module_info.model.name + "\n";
+  out += paragraph(v.summary(), 0);
+  const auto section = [&](std::string_view title, const std::string& body) {
+    if (!body.empty()) out += fmt::format("\n{}\n{}", title, body);
+  };
+  std::string learned, excluded, groups, dynamic;
+  for (std::size_t i = 0; i < v.relations.size(); ++i) learned += relation_text(v, i);
+  for (const ExplainView::Weight& w : v.weights)
+    if (!w.learned()) excluded += excluded_text(w);
+  for (const HiddenGroup& g : hidden_groups) groups += group_text(v, g);
+  for (const StatePath& p : v.report.dynamic_states) dynamic += "  " + to_string(p) + "\n";
+  section("Learned online", learned);
+  section(fmt::format("Not learned online ({})", kInstantOnly), excluded);
+  section("Hidden groups", groups);
+  section("Carried from step to step, in no group", dynamic);
+  if (!v.relations.empty()) section("Numbers kept per rule", memory_text(v));
+  section("Records by kind", records_text(*this));
+  return out;
+}
+
+}  // namespace etrace

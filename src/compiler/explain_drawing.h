@@ -1,0 +1,17 @@
+// The graph as SVG, laid out by us: weights -> operators -> hidden groups. Private to compiler/.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "compiler/explain_view.h"
+
+namespace etrace {
+
+std::string escape_html(std::string_view text);  // harmless in text and in quoted attributes
+
+// Three columns, for a desktop; or one, for a phone.
+enum class Drawing : std::uint8_t { Wide, Narrow };
+std::string explain_drawing(const ExplainView&, Drawing);
+
+}  // namespace etrace

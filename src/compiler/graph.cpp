@@ -1,0 +1,129 @@
+// The pipeline: the four passes in order, and the program extended by every value that a learner will need.
+#include "etrace/graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/program_index.h"
+#include "compiler/scan_descent.h"
+#include "etrace/compiler.h"
+#include "etrace/error.h"
+
+namespace etrace {
+
+namespace {
+
+void check_options(const CompileOptions& options) {
+  if (!options.sparse_n) return;
+  if (*options.sparse_n < 1) throw ValueError("compile", fmt::format("sparse_n={}; it must be at least 1", *options.sparse_n));
+  if (!options.include_recurrent_mixing)
+    throw NotSupportedError("compile", "sparse_n needs include_recurrent_mixing: without recurrent products every neighbourhood is K=1");
+}
+
+// Groups and relations of descended loops come after the flat ones.
+void append_descended(ETraceGraph& graph, DescendedScans descended) {
+  const std::size_t first = graph.hidden_groups.size();
+  for (HiddenGroup& g : descended.groups) {
+    g.index = graph.hidden_groups.size();
+    graph.hidden_groups.push_back(std::move(g));
+  }
+  for (HiddenParamOpRelation& r : descended.relations)
+    for (std::size_t& g : r.hidden_groups) g += first;
+  graph.hidden_param_op_relations = std::move(descended.relations);
+}
+
+void refuse_drive_into_loop(const HiddenParamOpRelation& r, const std::vector<HiddenGroup>& groups) {
+  for (const std::size_t g : r.hidden_groups)
+    if (groups[g].descent)
+      throw NotSupportedError("compile", fmt::format("{} drives group {} of a descended scan from outside the loop; apply the operator inside the "
+                                                     "loop, or unroll it with a larger scan_unroll_limit",
+                                                     to_string(r.path()), g));
+}
+
+// Values that the learner reads after a step, in a fixed order, each once; what the program returns anyway is not added.
+class OutputExtension {
+ public:
+  explicit OutputExtension(Jaxpr& jaxpr) : jaxpr_(jaxpr) {
+    for (const Atom& a : jaxpr.outs)
+      if (const Var* v = as_var(a)) present_.insert(v->id);
+  }
+  void add(const Var& v) {
+    if (present_.insert(v.id).second) jaxpr_.outs.emplace_back(v);
+  }
+  void add(const std::vector<Var>& vars) {
+    for (const Var& v : vars) add(v);
+  }
+
+ private:
+  Jaxpr& jaxpr_;
+  VarIds present_;
+};
+
+void extend_outputs(ETraceGraph& graph, const std::vector<Var>& stacked) {
+  OutputExtension out(graph.module_info.closed_jaxpr.jaxpr);
+  for (const HiddenParamOpRelation& r : graph.hidden_param_op_relations)
+    if (!r.control_flow_context && r.x_var) out.add(*r.x_var);
+  for (const HiddenParamOpRelation& r : graph.hidden_param_op_relations) {
+    if (r.control_flow_context) continue;
+    for (const Jaxpr& tail : r.y_to_hidden_group_jaxprs) {
+      out.add(tail.constvars);
+      out.add(r.y_var);
+    }
+  }
+  for (const HiddenGroup& g : graph.hidden_groups) {
+    if (g.descent) continue;
+    out.add(g.hidden_invars);
+    out.add(g.transition_jaxpr.constvars);
+  }
+  out.add(stacked);
+}
+
+void enforce_strict(const Reporter& reporter) {
+  for (const CompilationRecord& r : reporter.records())
+    if (r.level >= DiagnosticLevel::Warning)
+      throw CompilationError("compile", "strict mode: " + to_string(r), r.origin);
+}
+
+ETraceGraph build(const Model& model, const CompileOptions& options, Reporter& reporter) {
+  check_options(options);
+  ETraceGraph graph;
+  graph.module_info = extract_module_info(model, reporter, options);
+  DescendedScans descended = descend_scans(graph.module_info, reporter, options);
+  const std::vector<Var> stacked = descended.stacked;
+  graph.hidden_groups = find_hidden_groups_from_minfo(graph.module_info, reporter, options);
+  append_descended(graph, std::move(descended));
+  std::vector<HiddenParamOpRelation> flat =
+      find_hidden_param_op_relations_from_minfo(graph.module_info, graph.hidden_groups, reporter, options);
+  for (const HiddenParamOpRelation& r : flat) refuse_drive_into_loop(r, graph.hidden_groups);
+  auto& relations = graph.hidden_param_op_relations;
+  relations.insert(relations.begin(), std::make_move_iterator(flat.begin()), std::make_move_iterator(flat.end()));
+  extend_outputs(graph, stacked);
+  if (options.include_hidden_perturb) graph.hidden_perturb = add_hidden_perturbation_from_minfo(graph.module_info, reporter, options);
+  if (options.strict) enforce_strict(reporter);
+  graph.diagnostics = reporter.records();
+  return graph;
+}
+
+}  // namespace
+
+ETraceGraph compile_etrace_graph(const Model& model, const CompileOptions& options) {
+  Reporter reporter;
+  try {
+    return build(model, options, reporter);
+  } catch (const CompilationError& e) {
+    throw WithRecords<CompilationError>(e, reporter.records());
+  } catch (const NotSupportedError& e) {
+    throw WithRecords<NotSupportedError>(e, reporter.records());
+  } catch (const ValueError& e) {
+    throw WithRecords<ValueError>(e, reporter.records());
+  }
+}
+
+const HiddenGroup* ETraceGraph::hid_path_to_group(const StatePath& path) const {
+  for (const HiddenGroup& g : hidden_groups)
+    if (std::find(g.hidden_paths.begin(), g.hidden_paths.end(), path) != g.hidden_paths.end()) return &g;
+  return nullptr;
+}
+
+}  // namespace etrace

@@ -1,0 +1,128 @@
+// What a hidden group can compute: its slab [*varshape, S], its transition and the Jacobians of it.
+#include <fmt/format.h>
+
+#include "etrace/error.h"
+#include "etrace/graph.h"
+#include "etrace/ops/numpy.h"
+#include "etrace/transform.h"
+
+namespace etrace {
+
+std::int64_t HiddenGroup::num_state() const {
+  std::int64_t n = 0;
+  for (const HiddenInfo& h : hidden_states) n += h.num_state;
+  return n;
+}
+
+std::int64_t HiddenGroup::trace_state_width() const {
+  return num_state() * (snap ? static_cast<std::int64_t>(snap->num_neighbour()) : 1);
+}
+
+Array HiddenGroup::concat_hidden(ArraySpan values) const {
+  if (values.size() != hidden_states.size())
+    throw ValueError("hidden_group", fmt::format("{} values were given for the {} states of group {}", values.size(), hidden_states.size(), index));
+  Arrays parts;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    parts.push_back(hidden_states[i].stacked() ? values[i] : expand_dims(values[i], {static_cast<std::int64_t>(values[i].rank())}));
+  return parts.size() == 1 ? parts[0] : concatenate(parts, -1);
+}
+
+Arrays HiddenGroup::split_hidden(const Array& slab) const {
+  if (slab.rank() == 0 || slab.shape().back() != num_state())
+    throw ValueError("hidden_group", fmt::format("a slab of type {} for group {}, whose last axis must be {}", to_string(slab.aval()), index, num_state()));
+  Dims sizes;
+  for (const HiddenInfo& h : hidden_states) sizes.push_back(h.num_state);
+  Arrays parts = split(slab, sizes, -1);
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    if (!hidden_states[i].stacked()) parts[i] = squeeze(parts[i], {static_cast<std::int64_t>(parts[i].rank()) - 1});
+  return parts;
+}
+
+Arrays HiddenGroup::transition(ArraySpan hidden, ArraySpan consts) const {
+  return eval_jaxpr(transition_jaxpr, consts, hidden);
+}
+
+namespace {
+
+// Entry values on the group's slab: F(slab) = concat(transition(split(slab))).
+Function slab_transition(const HiddenGroup& g, ArraySpan consts) {
+  Arrays held(consts.begin(), consts.end());
+  return [&g, held](ArraySpan slab) { return Arrays{g.concat_hidden(g.transition(g.split_hidden(slab[0]), held))}; };
+}
+
+// J[p,a,q,b] with the positions flattened.
+Array flat_jacobian(const HiddenGroup& g, ArraySpan hidden, ArraySpan consts) {
+  const std::int64_t p = g.varshape().size(), s = g.num_state();
+  const Array full = jacfwd(slab_transition(g, consts))(Arrays{g.concat_hidden(hidden)})[0];
+  return reshape(full, {p, s, p, s});
+}
+
+Dims with_states(const Shape& varshape, std::int64_t width) {
+  Dims dims = varshape.to_dims();
+  dims.push_back(width);
+  dims.push_back(width);
+  return dims;
+}
+
+// D[p,a,b] by one push per state: exact if positions do not mix.
+Array cheap_diagonal(const HiddenGroup& g, ArraySpan hidden, ArraySpan consts) {
+  const Array slab = g.concat_hidden(hidden);
+  const std::int64_t s = g.num_state();
+  Arrays columns;
+  for (std::int64_t b = 0; b < s; ++b) {
+    const Array unit = one_hot(Array(Tensor::full({Dtype::I32, {}}, b)), s, slab.dtype());
+    const Arrays out = jvp(slab_transition(g, consts))(Arrays{slab, broadcast_to(unit, slab.shape())});
+    columns.push_back(out[1]);
+  }
+  return stack(columns, -1);
+}
+
+Array block_diagonal(const HiddenGroup& g, ArraySpan hidden, ArraySpan consts) {
+  const std::int64_t p = g.varshape().size(), s = g.num_state();
+  const Array rows = transpose(flat_jacobian(g, hidden, consts), {0, 2, 1, 3});  // [p, q, a, b]
+  const Array index = reshape(arange(p), {p, 1, 1, 1});
+  const Array blocks = take_along_axis(rows, broadcast_to(index, {p, 1, s, s}), 1);
+  return reshape(blocks, with_states(g.varshape(), s));
+}
+
+// Dg[p,(k,a),(k',b)] = J[nbr(p,k),a,nbr(p,k'),b], zero on padding.
+Array widened(const HiddenGroup& g, ArraySpan hidden, ArraySpan consts) {
+  const PositionPattern& pattern = *g.snap;
+  const auto k = static_cast<std::int64_t>(pattern.num_neighbour());
+  const std::int64_t p = g.varshape().size(), s = g.num_state();
+  std::vector<std::int64_t> pairs;
+  std::vector<double> valid;
+  for (std::size_t i = 0; i < pattern.neighbours.size(); ++i)
+    for (std::size_t u = 0; u < static_cast<std::size_t>(k); ++u)
+      for (std::size_t v = 0; v < static_cast<std::size_t>(k); ++v) {
+        pairs.push_back(pattern.neighbours[i][u] * p + pattern.neighbours[i][v]);
+        valid.push_back(pattern.valid[i][u] && pattern.valid[i][v] ? 1.0 : 0.0);
+      }
+  const Array rows = reshape(transpose(flat_jacobian(g, hidden, consts), {0, 2, 1, 3}), {p * p, s, s});
+  const Array picked = take(rows, Array(Tensor::of(pairs, {p, k, k})), 0);  // [p, k, k', a, b]
+  const Array mask = convert(Array(Tensor::of(valid, {p, k, k, 1, 1})), rows.dtype());
+  return reshape(transpose(picked * mask, {0, 1, 3, 2, 4}), with_states(g.varshape(), k * s));
+}
+
+}  // namespace
+
+Array HiddenGroup::full_jacobian(ArraySpan hidden, ArraySpan consts) const {
+  Dims dims = varshape().to_dims();
+  dims.push_back(num_state());
+  const Dims half = dims;
+  dims.insert(dims.end(), half.begin(), half.end());
+  return reshape(flat_jacobian(*this, hidden, consts), dims);
+}
+
+Array HiddenGroup::diagonal_jacobian(ArraySpan hidden, ArraySpan consts) const {
+  if (snap) return widened(*this, hidden, consts);
+  return is_diagonal_recurrence ? cheap_diagonal(*this, hidden, consts) : block_diagonal(*this, hidden, consts);
+}
+
+const Var* ScanInfo::outer(const Var& body) const {
+  for (const auto& [inner, stacked_var] : stacked)
+    if (inner == body) return &stacked_var;
+  return nullptr;
+}
+
+}  // namespace etrace

@@ -1,0 +1,386 @@
+// Pass 2: hidden states that are updated together, and the program that takes them from step t-1 to step t.
+// A tracer follows one hidden state from step entry through the equations; the states whose exit value it reaches form a
+// group with it. Start at find_hidden_groups_from_minfo.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "compiler/guard.h"
+#include "compiler/position_graph.h"
+#include "compiler/program_index.h"
+#include "etrace/control.h"
+#include "etrace/error.h"
+#include "etrace/ops/elementwise.h"
+#include "etrace/ops/linalg.h"
+
+namespace etrace {
+
+namespace {
+
+bool is_plain_product(const Eqn& eqn) { return eqn.prim == &dot_general_p || eqn.prim == &conv_general_dilated_p; }
+
+// Does a control-flow body multiply hidden values (or apply a mixing operator to them)?
+bool program_mixes(const Jaxpr& body, VarIds reached, bool count_etp);
+
+// Input positions of each body that the given operand positions feed.
+bool eqn_mixes(const Eqn& eqn, const std::vector<bool>& hidden, bool count_etp) {
+  auto seeds = [&](const Jaxpr& body, std::size_t skip, std::size_t drop_until) {
+    VarIds ids;
+    for (std::size_t i = drop_until; i < hidden.size(); ++i)
+      if (hidden[i] && i >= skip && i - skip < body.invars.size()) ids.insert(body.invars[i - skip].id);
+    return ids;
+  };
+  // A loop's carry feeds itself: once reached at the end it is hidden at the start.
+  auto loop_mixes = [&](const Jaxpr& body, VarIds ids, std::size_t first_carry, std::size_t num_carry) {
+    for (;;) {
+      if (program_mixes(body, ids, count_etp)) return true;
+      VarIds all = ids;
+      for (const Eqn& e : body.eqns)
+        for (const Atom& a : e.in)
+          if (const Var* v = as_var(a); v != nullptr && all.contains(v->id)) {
+            for (const Var& o : e.out) all.insert(o.id);
+            break;
+          }
+      const std::size_t before = ids.size();
+      for (std::size_t i = 0; i < num_carry; ++i)
+        if (const Var* v = as_var(body.outs[i]); v != nullptr && all.contains(v->id)) ids.insert(body.invars[first_carry + i].id);
+      if (ids.size() == before) return false;
+    }
+  };
+  if (eqn.prim == &while_p) {
+    const auto nc = static_cast<std::size_t>(eqn.params.integer("cond_nconsts")), nb = static_cast<std::size_t>(eqn.params.integer("body_nconsts"));
+    const Jaxpr& body = eqn.params.jaxpr("body_jaxpr")->jaxpr;
+    return loop_mixes(body, seeds(body, nc, nc), nb, body.outs.size());
+  }
+  if (eqn.prim == &scan_p) {
+    const Jaxpr& body = eqn.params.jaxpr("jaxpr")->jaxpr;
+    const auto nc = static_cast<std::size_t>(eqn.params.integer("num_consts")), nk = static_cast<std::size_t>(eqn.params.integer("num_carry"));
+    return loop_mixes(body, seeds(body, 0, 0), nc, nk);
+  }
+  if (eqn.prim == &cond_p) {
+    for (const JaxprPtr& branch : eqn.params.jaxprs("branches"))
+      if (program_mixes(branch->jaxpr, seeds(branch->jaxpr, 1, 1), count_etp)) return true;
+    return false;
+  }
+  for (const JaxprPtr& body : nested_jaxprs(eqn)) {
+    if (body->jaxpr.invars.size() != eqn.in.size()) return true;  // its inputs are not ours: nothing is known
+    if (program_mixes(body->jaxpr, seeds(body->jaxpr, 0, 0), count_etp)) return true;
+  }
+  return false;
+}
+
+bool program_mixes(const Jaxpr& body, VarIds reached, bool count_etp) {
+  for (const Eqn& eqn : body.eqns) {
+    std::vector<bool> hidden;
+    bool any = false;
+    for (const Atom& a : eqn.in) {
+      hidden.push_back(as_var(a) != nullptr && reached.contains(as_var(a)->id));
+      any = any || hidden.back();
+    }
+    if (!any) continue;
+    if (is_plain_product(eqn) || (count_etp && is_mixing_etp(eqn))) return true;
+    if (!nested_jaxprs(eqn).empty() && !is_etp(*eqn.prim) && eqn_mixes(eqn, hidden, count_etp)) return true;
+    for (const Var& v : eqn.out) reached.insert(v.id);
+  }
+  return false;
+}
+
+// Everything that one hidden state reaches within a step.
+struct Tracer {
+  std::size_t hidden;                // index into info.hidden
+  std::vector<std::size_t> reached;  // hidden states whose exit value depends on it, in order of meeting
+  VarIds derived;                    // Vars computed from it
+  VarIds own;                        // those of them reached without another state's exit value
+  std::vector<std::size_t> trace;    // equations on the way, in program order
+};
+
+class Walk {
+ public:
+  Walk(const ModuleInfo& info, Reporter& reporter, const CompileOptions& options)
+      : info_(info), reporter_(reporter), options_(options), compat_(options.compat == Compat::Braintrace) {
+    for (std::size_t i = 0; i < info.hidden.size(); ++i) {
+      hin_.emplace(info.hidden[i].invar.id, i);
+      hout_.insert_or_assign(info.hidden[i].outvar.id, i);
+    }
+  }
+
+  // Tracers in order of first use.
+  std::vector<Tracer> run() {
+    for (std::size_t i = 0; i < info_.jaxpr().eqns.size(); ++i) visit(i);
+    return std::move(tracers_);
+  }
+
+ private:
+  bool diagonal_scope() const { return !options_.include_recurrent_mixing; }
+
+  void visit(std::size_t index) {
+    const Eqn& eqn = info_.jaxpr().eqns[index];
+    if (info_.is_descended(eqn)) return;
+    guard_control_flow(eqn, info_, reporter_);
+    if (eqn.prim == &stop_gradient_p) return;
+    if (diagonal_scope() && is_boundary(eqn)) return;
+    use_directly(eqn, index);
+    use_indirectly(eqn, index);
+  }
+
+  bool is_boundary(const Eqn& eqn) {
+    if (is_mixing_etp(eqn)) return true;
+    if (is_plain_product(eqn)) return reads_hidden(eqn);
+    if (!is_control_flow(eqn)) return false;
+    std::vector<bool> hidden;
+    for (const Atom& a : eqn.in) hidden.push_back(is_hidden(a));
+    if (!eqn_mixes(eqn, hidden, /*count_etp=*/!compat_)) return false;
+    const std::string op(eqn.prim->name());
+    reporter_.emit({DiagnosticKind::CONTROL_FLOW_RECURRENT_MIXING, DiagnosticLevel::Warning,
+                    fmt::format("the body of a {} mixes positions of a hidden state; its recurrence is cut here", op), op, {}, {},
+                    {{"op_name", op}}, "use a rule in coupled scope to keep it", eqn.origin});
+    return true;
+  }
+
+  bool is_hidden(const Atom& a) const {
+    const Var* v = as_var(a);
+    if (v == nullptr) return false;
+    return hin_.contains(v->id) ||
+           std::any_of(tracers_.begin(), tracers_.end(), [&](const Tracer& t) { return t.derived.contains(v->id); });
+  }
+  bool reads_hidden(const Eqn& eqn) const {
+    return std::any_of(eqn.in.begin(), eqn.in.end(), [&](const Atom& a) { return is_hidden(a); });
+  }
+
+  Tracer& tracer_of(std::size_t hidden) {
+    for (Tracer& t : tracers_)
+      if (t.hidden == hidden) return t;
+    tracers_.push_back({hidden, {}, {}, {}, {}});
+    return tracers_.back();
+  }
+
+  void use_directly(const Eqn& eqn, std::size_t index) {
+    std::vector<std::size_t> direct;  // with multiplicity
+    for (const Atom& a : eqn.in)
+      if (const Var* v = as_var(a))
+        if (const auto it = hin_.find(v->id); it != hin_.end()) direct.push_back(it->second);
+    if (compat_ && direct.size() >= 2)
+      throw ValueError("hidden_groups", fmt::format("equation '{}' reads two hidden states; stack them in one HiddenGroupState",
+                                                    eqn.prim->name()), eqn.origin);
+    for (std::size_t k = 0; k < direct.size(); ++k) {
+      if (std::find(direct.begin(), direct.begin() + static_cast<std::ptrdiff_t>(k), direct[k]) !=
+          direct.begin() + static_cast<std::ptrdiff_t>(k))
+        continue;  // h * h uses h once
+      Tracer& t = tracer_of(direct[k]);
+      t.trace.push_back(index);
+      for (const Var& v : eqn.out) {
+        const bool is_exit = add_reached(t, v);
+        // The reference does not follow an exit value that comes straight from the state.
+        if (compat_ && is_exit) continue;
+        t.derived.insert(v.id);
+        if (!is_exit || hout_.at(v.id) == t.hidden) t.own.insert(v.id);
+      }
+    }
+  }
+
+  void use_indirectly(const Eqn& eqn, std::size_t index) {
+    for (Tracer& t : tracers_) {
+      bool reads = false, reads_own = false;
+      for (const Atom& a : eqn.in)
+        if (const Var* v = as_var(a)) {
+          reads = reads || t.derived.contains(v->id);
+          reads_own = reads_own || t.own.contains(v->id) || v->id == info_.hidden[t.hidden].invar.id;
+        }
+      if (!reads) continue;
+      // Feed-forward from another state's new value into a mixing operator leads to the next layer, not around the loop.
+      if (!compat_ && is_mixing_etp(eqn) && !reads_own) continue;
+      if (t.trace.empty() || t.trace.back() != index) t.trace.push_back(index);
+      for (const Var& v : eqn.out) {
+        const bool is_exit = add_reached(t, v);
+        t.derived.insert(v.id);
+        if (reads_own && (!is_exit || hout_.at(v.id) == t.hidden)) t.own.insert(v.id);
+      }
+    }
+  }
+
+  bool add_reached(Tracer& t, const Var& v) const {
+    const auto it = hout_.find(v.id);
+    if (it == hout_.end()) return false;
+    if (std::find(t.reached.begin(), t.reached.end(), it->second) == t.reached.end()) t.reached.push_back(it->second);
+    return true;
+  }
+
+  const ModuleInfo& info_;
+  Reporter& reporter_;
+  const CompileOptions& options_;
+  bool compat_;
+  std::unordered_map<std::uint64_t, std::size_t> hin_, hout_;
+  std::vector<Tracer> tracers_;
+};
+
+// The reference's idea of a layer: paths that part at an integer belong to different ones.
+bool same_layer(const StatePath& a, const StatePath& b) {
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    if (a[i] == b[i]) continue;
+    return !std::holds_alternative<std::int64_t>(a[i]) && !std::holds_alternative<std::int64_t>(b[i]);
+  }
+  return true;
+}
+
+struct Slice {
+  std::size_t hidden;
+  std::vector<std::size_t> keep;  // hidden states it stays connected to
+  std::vector<std::size_t> eqns;  // what leads there, in program order
+};
+
+// The part of a tracer that matters to its group; empty keep: it reaches no state of its kind.
+Slice slice_of(const Tracer& t, const ModuleInfo& info, bool compat) {
+  Slice s{t.hidden, {}, {}};
+  for (const std::size_t other : t.reached) {
+    const HiddenInfo &a = info.hidden[t.hidden], &b = info.hidden[other];
+    if (a.varshape == b.varshape && (!compat || same_layer(a.path, b.path))) s.keep.push_back(other);
+  }
+  VarIds needed;
+  for (const std::size_t k : s.keep) needed.insert(info.hidden[k].outvar.id);
+  for (std::size_t i = t.trace.size(); i-- > 0;) {
+    const Eqn& eqn = info.jaxpr().eqns[t.trace[i]];
+    if (std::none_of(eqn.out.begin(), eqn.out.end(), [&](const Var& v) { return needed.contains(v.id); })) continue;
+    s.eqns.push_back(t.trace[i]);
+    for (const Atom& a : eqn.in)
+      if (const Var* v = as_var(a)) needed.insert(v->id);
+  }
+  std::reverse(s.eqns.begin(), s.eqns.end());
+  return s;
+}
+
+// Disjoint sets over hidden states, each labelled by its smallest member.
+class Union {
+ public:
+  explicit Union(std::size_t n) : parent_(n) { std::iota(parent_.begin(), parent_.end(), std::size_t{0}); }
+  std::size_t find(std::size_t i) {
+    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
+    return i;
+  }
+  void unite(std::size_t a, std::size_t b) {
+    a = find(a);
+    b = find(b);
+    parent_[std::max(a, b)] = std::min(a, b);
+  }
+
+ private:
+  std::vector<std::size_t> parent_;
+};
+
+// Equations in program order as a program from the group's entry values to its exit values; the rest are constants.
+Jaxpr transition_program(const HiddenGroup& group, const std::vector<std::size_t>& eqns, const Jaxpr& program) {
+  Jaxpr t;
+  t.invars = group.hidden_invars;
+  VarIds known;
+  for (const Var& v : t.invars) known.insert(v.id);
+  auto need = [&](const Atom& a) {
+    const Var* v = as_var(a);
+    if (v != nullptr && known.insert(v->id).second) t.constvars.push_back(*v);
+  };
+  for (const std::size_t i : eqns) {
+    const Eqn& eqn = program.eqns[i];
+    for (const Atom& a : eqn.in) need(a);
+    for (const Var& v : eqn.out) known.insert(v.id);
+    t.eqns.push_back(eqn);
+  }
+  for (const Var& v : group.hidden_outvars) {
+    need(v);  // a state that is computed outside is a constant of the transition
+    t.outs.emplace_back(v);
+  }
+  return t;
+}
+
+HiddenGroup make_group(std::size_t index, const std::vector<std::size_t>& members, const ModuleInfo& info) {
+  HiddenGroup g;
+  g.index = index;
+  for (const std::size_t m : members) {
+    const HiddenInfo& h = info.hidden[m];
+    g.hidden_paths.push_back(h.path);
+    g.hidden_states.push_back(h);
+    g.hidden_invars.push_back(h.invar);
+    g.hidden_outvars.push_back(h.outvar);
+  }
+  return g;
+}
+
+void analyse_positions(HiddenGroup& group, Reporter& reporter, const CompileOptions& options) {
+  if (options.compat == Compat::Braintrace) {
+    group.is_diagonal_recurrence = !options.include_recurrent_mixing;
+  } else {
+    const PositionSweep sweep = sweep_positions(group.transition_jaxpr, group.hidden_invars, group.varshape(), options.compat);
+    group.is_diagonal_recurrence = sweep.preserving();
+    group.mixing_reason = sweep.mixing != nullptr ? fmt::format("'{}' mixes positions", sweep.mixing->prim->name()) : sweep.reason;
+    if (!group.is_diagonal_recurrence && !options.include_recurrent_mixing)
+      reporter.emit({DiagnosticKind::TRANSITION_MIXES_POSITIONS, DiagnosticLevel::Info,
+                     fmt::format("the transition of group {} couples positions: {}. The per-position blocks of its Jacobian are used", group.index,
+                                 group.mixing_reason),
+                     {}, {}, group.hidden_paths, {{"reason", group.mixing_reason}}, "a rule in coupled or sparse scope keeps more of it", {}});
+  }
+  if (!options.sparse_n || *options.sparse_n < 2) return;
+  group.snap = position_pattern(group, *options.sparse_n, options);
+  const PositionPattern& p = *group.snap;
+  if (p.conservative)
+    reporter.emit({DiagnosticKind::SNAP_PATTERN_CONSERVATIVE, DiagnosticLevel::Warning,
+                   fmt::format("group {}: all positions are taken to influence each other: {}", group.index, p.reason), {}, {},
+                   group.hidden_paths,
+                   {{"num_neighbour", p.num_neighbour()}, {"num_position", p.neighbours.size()}, {"sparse_n", p.n}}, {}, {}});
+  else if (p.degenerate())
+    reporter.emit({DiagnosticKind::SNAP_PATTERN_DEGENERATE, DiagnosticLevel::Info,
+                   fmt::format("group {}: no position influences another, so SnAp keeps K=1 and equals the diagonal rule", group.index), {}, {},
+                   group.hidden_paths, {{"sparse_n", p.n}}, {}, {}});
+}
+
+}  // namespace
+
+std::vector<HiddenGroup> find_hidden_groups_from_minfo(const ModuleInfo& info, Reporter& reporter, const CompileOptions& options) {
+  const bool compat = options.compat == Compat::Braintrace;
+  const std::vector<Tracer> tracers = Walk(info, reporter, options).run();
+  Union sets(info.hidden.size());
+  std::vector<std::vector<std::size_t>> eqns(info.hidden.size());  // of each state's slice
+  std::vector<bool> connected(info.hidden.size(), false);
+  for (const Tracer& t : tracers) {
+    Slice s = slice_of(t, info, compat);
+    if (s.keep.empty()) continue;
+    connected[t.hidden] = true;
+    for (const std::size_t k : s.keep) {
+      connected[k] = true;
+      sets.unite(t.hidden, k);
+    }
+    eqns[t.hidden] = std::move(s.eqns);
+  }
+
+  std::map<std::size_t, std::vector<std::size_t>> members;  // by first member: compiled order
+  for (std::size_t i = 0; i < info.hidden.size(); ++i)
+    if (connected[i]) members[sets.find(i)].push_back(i);
+
+  std::vector<HiddenGroup> groups;
+  for (const auto& [first, states] : members) {
+    HiddenGroup g = make_group(groups.size(), states, info);
+    std::vector<std::size_t> all;
+    for (const std::size_t m : states) all.insert(all.end(), eqns[m].begin(), eqns[m].end());
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    g.transition_jaxpr = transition_program(g, all, info.jaxpr());
+    analyse_positions(g, reporter, options);
+    if (states.size() > 1)
+      reporter.emit({DiagnosticKind::HIDDEN_GROUP_MERGED, DiagnosticLevel::Info,
+                     fmt::format("{} hidden states are updated together and form group {}", states.size(), g.index), {}, {}, g.hidden_paths, {}, {}, {}});
+    groups.push_back(std::move(g));
+  }
+  VarIds descended;  // states of scans that are traced inside get their groups there
+  if (!info.descended_scans.empty())
+    for (const Eqn& e : info.jaxpr().eqns)
+      if (info.is_descended(e))
+        for (const Var& v : e.out) descended.insert(v.id);
+  // States without a recurrence of their own: the Jacobian is exactly zero.
+  for (std::size_t i = 0; i < info.hidden.size(); ++i) {
+    if (connected[i] || descended.contains(info.hidden[i].outvar.id)) continue;
+    HiddenGroup g = make_group(groups.size(), {i}, info);
+    g.transition_jaxpr = transition_program(g, {}, info.jaxpr());
+    groups.push_back(std::move(g));
+  }
+  return groups;
+}
+
+}  // namespace etrace

@@ -1,0 +1,146 @@
+// Pass 1: the traced step, flattened, with tables from Vars to states.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/canonicalize.h"
+#include "etrace/control.h"
+#include "etrace/error.h"
+#include "etrace/ops/elementwise.h"
+
+namespace etrace {
+
+namespace {
+
+bool is_stacked(const std::string& type) { return type == "HiddenGroupState" || type == "HiddenTreeState"; }
+
+const OutputRecord* find_output(const Model& model, const OutputRecord& state, std::size_t& index) {
+  for (std::size_t i = 0; i < model.outputs.size(); ++i) {
+    const OutputRecord& o = model.outputs[i];
+    if (o.role == state.role && o.path == state.path && o.leaf == state.leaf) {
+      index = i;
+      return &o;
+    }
+  }
+  return nullptr;
+}
+
+HiddenInfo hidden_info(const InputRecord& record, const Var& in, const Var& out) {
+  HiddenInfo info{record.path, record.type, in, out, in.aval.shape, 1};
+  if (!is_stacked(record.type)) return info;
+  if (in.aval.shape.rank() < 2)
+    throw CompilationError("module_info", fmt::format("hidden state {} of type {} has shape {}; states are stacked on the last axis, so "
+                                                      "it needs at least two",
+                                                      to_string(record.path), record.type, to_string(in.aval.shape)));
+  info.num_state = in.aval.shape.back();
+  info.varshape = in.aval.shape.without(in.aval.shape.rank() - 1);
+  return info;
+}
+
+// Gives every hidden state an exit Var of its own: a copy of what it shares with another state, of an input that it
+// passes through, or of a constant.
+class OutvarSeparator {
+ public:
+  OutvarSeparator(ClosedJaxpr& program, bool separate) : program_(program), separate_(separate) {
+    for (const Var& v : program.jaxpr.invars) taken_.insert(v.id);
+    for (const Var& v : program.jaxpr.constvars) taken_.insert(v.id);
+  }
+
+  Var own(std::size_t output, const StatePath& path) {
+    Atom& atom = program_.jaxpr.outs[output];
+    const Var* v = as_var(atom);
+    if (!separate_) {
+      if (v != nullptr) return *v;
+      throw NotSupportedError("module_info", fmt::format("hidden state {} is set to a constant", to_string(path)));
+    }
+    if (v != nullptr && taken_.insert(v->id).second) return *v;
+    const Var fresh = fresh_var(aval_of(atom));
+    program_.jaxpr.eqns.push_back(make_eqn(copy_p, {atom}, {fresh}));
+    taken_.insert(fresh.id);
+    atom = fresh;
+    return fresh;
+  }
+
+ private:
+  ClosedJaxpr& program_;
+  bool separate_;
+  VarIds taken_;
+};
+
+void require_unwritten(const Model& model, const ClosedJaxpr& program, std::size_t input) {
+  std::size_t at = 0;
+  if (find_output(model, model.inputs[input], at) == nullptr) return;
+  const Var* out = as_var(program.jaxpr.outs[at]);
+  if (out != nullptr && *out == program.jaxpr.invars[input]) return;
+  throw NotSupportedError("module_info",
+                          fmt::format("parameter {} is written during the step; parameters are constant while a step runs, so update them "
+                                      "outside, or keep the value in another state",
+                                      to_string(model.inputs[input].path)));
+}
+
+}  // namespace
+
+ModuleInfo extract_module_info(const Model& model, Reporter& reporter, const CompileOptions& options) {
+  ModuleInfo info;
+  info.model = model;
+  info.control_flow = options.control_flow;
+  ClosedJaxpr program = inline_calls(model.program);
+  OutvarSeparator separator(program, options.compat == Compat::None);
+  RelevanceTables tables;
+  for (std::size_t i = 0; i < model.inputs.size(); ++i) {
+    const InputRecord& record = model.inputs[i];
+    const Var& var = program.jaxpr.invars[i];
+    if (record.role != Role::Arg &&
+        (info.compiled_model_states.empty() || info.compiled_model_states.back() != record.path))
+      info.compiled_model_states.push_back(record.path);
+    if (record.role == Role::Hidden) {
+      std::size_t at = 0;
+      if (find_output(model, record, at) == nullptr)
+        throw CompilationError("module_info", "hidden state " + to_string(record.path) + " has no value at step exit");
+      const Var out = separator.own(at, record.path);
+      if (out.aval != var.aval)
+        throw CompilationError("module_info", fmt::format("hidden state {} enters the step as {} and leaves it as {}; both must agree",
+                                                          to_string(record.path), to_string(var.aval), to_string(out.aval)));
+      info.add_hidden(hidden_info(record, var, out));
+      tables.hidden_in.insert(var.id);
+      tables.hidden_out.insert(out.id);
+    } else if (record.role == Role::Param) {
+      require_unwritten(model, program, i);
+      info.add_weight_leaf(record.path, var, record.leaf_key);
+      tables.weights.insert(var.id);
+    }
+  }
+  for (const OutputRecord& o : model.outputs) ++(o.role == Role::Out ? info.num_var_out : info.num_var_state);
+  info.closed_jaxpr = canonicalize_control_flow(program, tables, options.control_flow, reporter);
+  return info;
+}
+
+bool ModuleInfo::is_descended(const Eqn& eqn) const {
+  return std::find(descended_scans.begin(), descended_scans.end(), eqn.id) != descended_scans.end();
+}
+
+void ModuleInfo::add_hidden(HiddenInfo h) {
+  invar_to_hidden.emplace(h.invar.id, hidden.size());
+  outvar_to_hidden.insert_or_assign(h.outvar.id, hidden.size());
+  hidden.push_back(std::move(h));
+}
+
+void ModuleInfo::add_weight_leaf(const StatePath& path, const Var& leaf, const StatePath& leaf_key) {
+  if (weights.empty() || weights.back().path != path) weights.push_back({path, {}, {}});
+  weights.back().invars.push_back(leaf);
+  weights.back().leaf_keys.push_back(leaf_key);
+  invar_to_weight.emplace(leaf.id, weights.size() - 1);
+}
+
+namespace {
+template <class T>
+const T* lookup(const std::unordered_map<std::uint64_t, std::size_t>& map, const std::vector<T>& table, const Var& v) {
+  const auto it = map.find(v.id);
+  return it == map.end() ? nullptr : &table[it->second];
+}
+}  // namespace
+
+const HiddenInfo* ModuleInfo::hidden_of_invar(const Var& v) const { return lookup(invar_to_hidden, hidden, v); }
+const HiddenInfo* ModuleInfo::hidden_of_outvar(const Var& v) const { return lookup(outvar_to_hidden, hidden, v); }
+
+}  // namespace etrace

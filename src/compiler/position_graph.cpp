@@ -1,0 +1,407 @@
+// Positions: an index into the shape that all states of a group share. A program preserves positions if output position p
+// depends on input position p only. Start at sweep_positions.
+#include "compiler/position_graph.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "compiler/program_index.h"
+#include "etrace/control.h"
+#include "etrace/error.h"
+#include "etrace/ops/elementwise.h"
+#include "etrace/ops/linalg.h"
+#include "etrace/ops/reduce.h"
+#include "etrace/ops/shape.h"
+
+namespace etrace {
+
+namespace {
+
+// For each axis of the positions: the axis of a value that carries it.
+using AxisMap = std::vector<std::size_t>;
+
+AxisMap leading_axes(std::size_t rank) {
+  AxisMap map(rank);
+  for (std::size_t i = 0; i < rank; ++i) map[i] = i;
+  return map;
+}
+
+bool is_elementwise(const Primitive* p) {
+  static const std::vector<const Primitive*> table = {
+      &add_p, &add_any_p, &sub_p, &mul_p, &div_p, &rem_p, &pow_p, &integer_pow_p, &neg_p, &abs_p, &sign_p, &max_p, &min_p,
+      &nextafter_p, &exp_p, &exp2_p, &expm1_p, &log_p, &log1p_p, &logistic_p, &sqrt_p, &rsqrt_p, &cbrt_p, &square_p, &sin_p, &cos_p,
+      &tan_p, &asin_p, &acos_p, &atan_p, &atan2_p, &sinh_p, &cosh_p, &tanh_p, &asinh_p, &acosh_p, &atanh_p, &erf_p, &erfc_p,
+      &erf_inv_p, &lgamma_p, &digamma_p, &floor_p, &ceil_p, &round_p, &clamp_p, &select_n_p, &eq_p, &ne_p, &lt_p, &le_p, &gt_p, &ge_p,
+      &and_p, &or_p, &xor_p, &not_p, &is_finite_p, &convert_element_type_p, &stop_gradient_p, &copy_p};
+  return std::find(table.begin(), table.end(), p) != table.end();
+}
+
+bool is_mixing(const Eqn& eqn) {
+  return is_mixing_etp(eqn) || eqn.prim == &dot_general_p || eqn.prim == &conv_general_dilated_p;
+}
+
+bool begins_with(const Shape& shape, const Shape& prefix) {
+  return shape.rank() >= prefix.rank() && std::equal(prefix.begin(), prefix.end(), shape.begin());
+}
+
+std::string not_preserving(const Eqn& eqn) {
+  return fmt::format("equation '{}' on the hidden path is not an elementwise position-preserving operation, so it may move or couple "
+                     "positions",
+                     eqn.prim->name());
+}
+
+// Follows the axes that carry positions through a program.
+class Sweeper {
+ public:
+  Sweeper(const Shape& varshape, Compat compat) : varshape_(varshape), compat_(compat) {}
+
+  PositionSweep run(const Jaxpr& program, std::span<const Var> sources) {
+    for (const Var& v : sources) {
+      if (!carries_positions(v.aval.shape)) {
+        result_.reason = fmt::format("a value of shape {} does not carry the positions {}", to_string(v.aval.shape), to_string(varshape_));
+        return result_;
+      }
+      reach(v, source_map(v.aval.shape));
+    }
+    for (const Eqn& eqn : program.eqns) {
+      if (!reads_reached(eqn)) continue;
+      step(eqn);
+      if (!result_.reason.empty()) {
+        result_.mixing = nullptr;
+        return result_;
+      }
+    }
+    check_outputs(program);
+    return result_;
+  }
+
+ private:
+  // Sources hold the positions as leading axes, or, broadcast over the batch, lack some of the leading ones.
+  bool carries_positions(const Shape& shape) const { return begins_with(shape, varshape_) || is_suffix(shape); }
+  bool is_suffix(const Shape& shape) const {
+    return compat_ == Compat::None && shape.rank() < varshape_.rank() &&
+           std::equal(shape.begin(), shape.end(), varshape_.end() - static_cast<std::ptrdiff_t>(shape.rank()));
+  }
+  // A source without the leading axes stands for a value that is the same along them: they map to no axis.
+  AxisMap source_map(const Shape& shape) const {
+    if (begins_with(shape, varshape_)) return leading_axes(varshape_.rank());
+    AxisMap map(varshape_.rank(), kNone);
+    const std::size_t missing = varshape_.rank() - shape.rank();
+    for (std::size_t i = 0; i < shape.rank(); ++i) map[missing + i] = i;
+    return map;
+  }
+
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+  void reach(const Var& v, AxisMap map) { maps_.insert_or_assign(v.id, std::move(map)); }
+  const AxisMap* map_of(const Atom& a) const {
+    const Var* v = as_var(a);
+    const auto it = v != nullptr ? maps_.find(v->id) : maps_.end();
+    return it == maps_.end() ? nullptr : &it->second;
+  }
+  bool reads_reached(const Eqn& eqn) const {
+    return std::any_of(eqn.in.begin(), eqn.in.end(), [&](const Atom& a) { return map_of(a) != nullptr; });
+  }
+  void fail(std::string reason) { result_.reason = std::move(reason); }
+
+  void step(const Eqn& eqn) {
+    if (is_mixing(eqn)) return mix(eqn);
+    const bool gradient_enabled_etp = is_etp(*eqn.prim) && !is_mixing_etp(eqn);
+    if (gradient_enabled_etp || is_elementwise(eqn.prim)) return elementwise(eqn);
+    if (compat_ != Compat::None || !move(eqn)) fail(not_preserving(eqn));
+  }
+
+  void mix(const Eqn& eqn) {
+    if (result_.mixing != nullptr)
+      return fail(fmt::format("the transition applies more than one position-mixing equation reachable from the hidden state ({}, {}); "
+                              "their composed transfer is not the pattern of either one.",
+                              result_.mixing->prim->name(), eqn.prim->name()));
+    const EtpRules* rules = etp_rules(*eqn.prim);
+    if (rules == nullptr || rules->adjacency == nullptr)
+      return fail(fmt::format("the position-mixing equation '{}' has no adjacency rule", eqn.prim->name()));
+    for (std::size_t i = 0; i < eqn.in.size(); ++i)
+      if (map_of(eqn.in[i]) != nullptr && i != *rules->x_operand)
+        return fail(fmt::format("the hidden state enters '{}' as a weight", eqn.prim->name()));
+    const Shape x = aval_of(eqn.in[*rules->x_operand]).shape, y = eqn.out[0].aval.shape;
+    if (x != varshape_ || y != varshape_)
+      return fail(fmt::format("'{}' maps shape {} to shape {}, but the hidden states have shape {}", eqn.prim->name(), to_string(x),
+                              to_string(y), to_string(varshape_)));
+    if (varshape_.is_scalar() || rules->adjacency(eqn.params, varshape_.back()).empty())
+      return fail(fmt::format("the adjacency rule of '{}' makes no statement about an axis of this size", eqn.prim->name()));
+    result_.mixing = &eqn;
+    reach(eqn.out[0], leading_axes(varshape_.rank()));
+  }
+
+  // All reached operands must carry positions on the same axes; other operands are constants of the position.
+  void elementwise(const Eqn& eqn) {
+    const AxisMap* common = nullptr;
+    for (const Atom& a : eqn.in) {
+      const AxisMap* map = map_of(a);
+      const Shape& shape = aval_of(a).shape;
+      if (compat_ != Compat::None && !shape.is_scalar() && !begins_with(shape, varshape_)) return fail(not_preserving(eqn));
+      if (map == nullptr) continue;
+      if (shape.is_scalar() && !varshape_.is_scalar()) return fail(not_preserving(eqn));
+      if (common != nullptr && *common != *map) return fail(fmt::format("'{}' meets positions on different axes", eqn.prim->name()));
+      common = map;
+    }
+    for (const Var& v : eqn.out) {
+      if (compat_ != Compat::None && !v.aval.shape.is_scalar() && !begins_with(v.aval.shape, varshape_)) return fail(not_preserving(eqn));
+      if (!still_there(*common, v.aval.shape)) return fail(not_preserving(eqn));
+      reach(v, *common);
+    }
+  }
+
+  // Along mapped axes a value has the positions' size; along unmapped ones it may grow by broadcasting.
+  bool still_there(const AxisMap& map, const Shape& shape) const {
+    for (std::size_t i = 0; i < map.size(); ++i)
+      if (map[i] != kNone && (map[i] >= shape.rank() || shape[map[i]] != varshape_[i])) return false;
+    return true;
+  }
+
+  bool is_position_axis(const AxisMap& map, std::size_t axis) const { return std::find(map.begin(), map.end(), axis) != map.end(); }
+
+  bool touches_positions(const AxisMap& map, const Dims& axes) const {
+    return std::any_of(axes.begin(), axes.end(), [&](std::int64_t a) { return is_position_axis(map, static_cast<std::size_t>(a)); });
+  }
+
+  // Operations that rearrange axes or work along axes that carry no positions. False: not one of these, or it would move positions.
+  bool move(const Eqn& eqn) {
+    if (eqn.prim == &concatenate_p || eqn.prim == &stack_p) return join(eqn);
+    if (eqn.prim == &custom_jvp_call_p) return call(eqn);
+    const AxisMap* map = map_of(eqn.in[0]);
+    if (map == nullptr) return false;
+    const Shape& in = aval_of(eqn.in[0]).shape;
+    if (eqn.prim == &broadcast_in_dim_p) return broadcast(eqn, *map, in);
+    if (eqn.prim == &transpose_p) {
+      const Dims perm = eqn.params.dims("permutation");
+      AxisMap moved(*map);
+      for (std::size_t& m : moved)
+        for (std::size_t k = 0; m != kNone && k < perm.size(); ++k)
+          if (static_cast<std::size_t>(perm[k]) == m) {
+            m = k;
+            break;
+          }
+      return settle(eqn, moved);
+    }
+    if (eqn.prim == &squeeze_p || eqn.prim == &reduce_sum_p || eqn.prim == &reduce_max_p || eqn.prim == &reduce_min_p ||
+        eqn.prim == &reduce_prod_p) {
+      const Dims axes = eqn.params.dims(eqn.prim == &squeeze_p ? "dimensions" : "axes");
+      return !touches_positions(*map, axes) && settle(eqn, without_axes(*map, axes));
+    }
+    if (eqn.prim == &expand_dims_p) return settle(eqn, with_axes(*map, eqn.params.dims("dimensions")));
+    if (eqn.prim == &reshape_p) return reshape_units(eqn, *map, in);
+    if (eqn.prim == &slice_p) {
+      const Shape& out = eqn.out[0].aval.shape;
+      for (std::size_t i = 0; i < in.rank(); ++i)
+        if (in[i] != out[i] && is_position_axis(*map, i)) return false;
+      return settle(eqn, *map);
+    }
+    return false;
+  }
+
+  bool settle(const Eqn& eqn, AxisMap map) {
+    if (!still_there(map, eqn.out[0].aval.shape)) return false;
+    reach(eqn.out[0], std::move(map));
+    return true;
+  }
+
+  static AxisMap without_axes(AxisMap map, const Dims& axes) {
+    for (std::size_t& m : map)
+      if (m != kNone)
+        m -= static_cast<std::size_t>(std::count_if(axes.begin(), axes.end(), [&](std::int64_t a) { return static_cast<std::size_t>(a) < m; }));
+    return map;
+  }
+
+  static AxisMap with_axes(AxisMap map, Dims axes) {
+    std::sort(axes.begin(), axes.end());
+    for (const std::int64_t a : axes)
+      for (std::size_t& m : map)
+        if (m != kNone && m >= static_cast<std::size_t>(a)) ++m;
+    return map;
+  }
+
+  bool broadcast(const Eqn& eqn, const AxisMap& map, const Shape& in) {
+    const Dims to = eqn.params.dims("broadcast_dimensions");
+    const Shape& out = eqn.out[0].aval.shape;
+    AxisMap moved(map);
+    for (std::size_t i = 0; i < map.size(); ++i) {
+      if (map[i] == kNone) continue;
+      const auto target = static_cast<std::size_t>(to[map[i]]);
+      if (in[map[i]] != out[target]) return false;
+      moved[i] = target;
+    }
+    return settle(eqn, adopt_batch(moved, out));
+  }
+
+  // A source that lacked leading position axes gets them by broadcasting: unmapped leading axes of the right size are they.
+  AxisMap adopt_batch(AxisMap map, const Shape& shape) const {
+    for (std::size_t i = 0; i < map.size(); ++i)
+      if (map[i] == kNone && i < shape.rank() && shape[i] == varshape_[i] && !is_position_axis(map, i)) map[i] = i;
+    return map;
+  }
+
+  // Reshapes that only add or drop axes of size 1.
+  bool reshape_units(const Eqn& eqn, const AxisMap& map, const Shape& in) {
+    const Shape& out = eqn.out[0].aval.shape;
+    std::vector<std::size_t> to(in.rank(), kNone);
+    std::size_t j = 0;
+    for (std::size_t i = 0; i < in.rank(); ++i) {
+      if (in[i] == 1) continue;
+      while (j < out.rank() && out[j] == 1) ++j;
+      if (j == out.rank() || out[j] != in[i]) return false;
+      to[i] = j++;
+    }
+    while (j < out.rank())
+      if (out[j++] != 1) return false;
+    AxisMap moved(map);
+    for (std::size_t& m : moved)
+      if (m != kNone) {
+        if (to[m] == kNone) return false;  // a position axis of size 1 has no fixed place after a reshape
+        m = to[m];
+      }
+    return settle(eqn, moved);
+  }
+
+  bool join(const Eqn& eqn) {
+    const bool stacks = eqn.prim == &stack_p;
+    const auto axis = static_cast<std::size_t>(eqn.params.integer(stacks ? "axis" : "dimension"));
+    const AxisMap* common = nullptr;
+    for (const Atom& a : eqn.in) {
+      const AxisMap* map = map_of(a);
+      if (map == nullptr) continue;
+      if (common != nullptr && *common != *map) return false;
+      common = map;
+    }
+    if (common == nullptr || (!stacks && is_position_axis(*common, axis))) return false;
+    return settle(eqn, stacks ? with_axes(*common, {static_cast<std::int64_t>(axis)}) : *common);
+  }
+
+  // A function with its own derivative preserves positions if its body does.
+  bool call(const Eqn& eqn) {
+    const JaxprPtr body = eqn.params.jaxpr("call_jaxpr");
+    Sweeper inner(varshape_, compat_);
+    for (std::size_t i = 0; i < eqn.in.size(); ++i)
+      if (const AxisMap* map = map_of(eqn.in[i])) inner.reach(body->jaxpr.invars[i], *map);
+    for (const Eqn& e : body->jaxpr.eqns) {
+      if (!inner.reads_reached(e)) continue;
+      if (is_mixing(e)) return false;
+      inner.step(e);
+      if (!inner.result_.reason.empty()) return false;
+    }
+    for (std::size_t i = 0; i < eqn.out.size(); ++i)
+      if (const AxisMap* map = inner.map_of(body->jaxpr.outs[i])) reach(eqn.out[i], *map);
+    return true;
+  }
+
+  void check_outputs(const Jaxpr& program) {
+    for (const Atom& a : program.outs) {
+      const AxisMap* map = map_of(a);
+      if (map == nullptr) continue;
+      for (std::size_t i = 0; i < map->size(); ++i)
+        if ((*map)[i] != i && (*map)[i] != kNone) return fail("positions end on other axes than they started on");
+    }
+  }
+
+  Shape varshape_;
+  Compat compat_;
+  PositionSweep result_;
+  std::unordered_map<std::uint64_t, AxisMap> maps_;
+};
+
+// Boolean square matrices, row-major.
+using Matrix = std::vector<bool>;
+
+Matrix identity_matrix(std::size_t n) {
+  Matrix m(n * n, false);
+  for (std::size_t i = 0; i < n; ++i) m[i * n + i] = true;
+  return m;
+}
+
+// I ∨ A ∨ … ∨ A^(n-1), by breadth-first steps from every row until nothing changes.
+Matrix closure(const Matrix& a, std::size_t size, std::int64_t n) {
+  Matrix closed = identity_matrix(size);
+  for (std::int64_t step = 1; step < n; ++step) {
+    Matrix next = closed;
+    for (std::size_t p = 0; p < size; ++p)
+      for (std::size_t q = 0; q < size; ++q)
+        if (closed[p * size + q])
+          for (std::size_t r = 0; r < size; ++r)
+            if (a[q * size + r]) next[p * size + r] = true;
+    if (next == closed) break;
+    closed = std::move(next);
+  }
+  return closed;
+}
+
+// Positions that p influences along one axis: column p, p itself first, the others ascending.
+std::vector<std::vector<std::int64_t>> columns(const Matrix& m, std::size_t size) {
+  std::vector<std::vector<std::int64_t>> out(size);
+  for (std::size_t p = 0; p < size; ++p)
+    for (std::size_t q = 0; q < size; ++q)
+      if (m[q * size + p]) out[p].push_back(static_cast<std::int64_t>(q));
+  return out;
+}
+
+}  // namespace
+
+PositionSweep sweep_positions(const Jaxpr& program, std::span<const Var> sources, const Shape& varshape, Compat compat) {
+  return Sweeper(varshape, compat).run(program, sources);
+}
+
+PositionPattern position_pattern(const HiddenGroup& group, std::int64_t n, const CompileOptions& options) {
+  if (n < 1) throw ValueError("snap", fmt::format("SnAp order {}; it must be at least 1", n));
+  const Shape varshape = group.varshape();
+  const PositionSweep sweep = sweep_positions(group.transition_jaxpr, group.hidden_invars, varshape, options.compat);
+  PositionPattern pattern;
+  pattern.n = n;
+  pattern.reason = sweep.reason;
+  pattern.conservative = !sweep.reason.empty();
+  for (std::size_t axis = 0; axis < varshape.rank(); ++axis) {
+    const auto size = static_cast<std::size_t>(varshape[axis]);
+    Matrix step = identity_matrix(size);
+    if (pattern.conservative) step.assign(size * size, true);
+    else if (sweep.mixing != nullptr && axis + 1 == varshape.rank())
+      step = etp_rules(*sweep.mixing->prim)->adjacency(sweep.mixing->params, varshape[axis]);
+    pattern.axes.push_back(closure(step, size, n));
+  }
+
+  // Neighbours of a position: every combination of the axes' columns, as flat indices.
+  std::vector<std::vector<std::vector<std::int64_t>>> per_axis;
+  std::int64_t width = 1;
+  for (std::size_t axis = 0; axis < varshape.rank(); ++axis) {
+    per_axis.push_back(columns(pattern.axes[axis], static_cast<std::size_t>(varshape[axis])));
+    std::size_t most = 0;
+    for (const auto& c : per_axis.back()) most = std::max(most, c.size());
+    width *= static_cast<std::int64_t>(most);
+  }
+  const std::int64_t positions = varshape.size(), states = group.num_state();
+  const std::int64_t elements = positions * (width * states) * (width * states);
+  if (elements > options.snap_max_jacobian_elements)
+    throw NotSupportedError("snap", fmt::format("sparse_n={} on group {} needs {} positions × ({} neighbours × {} states)² = {} Jacobian "
+                                                "elements, over snap_max_jacobian_elements={}; lower n, raise the limit, or use D_RTRL",
+                                                n, group.index, positions, width, states, elements, options.snap_max_jacobian_elements));
+  const Dims strides = strides_of(varshape);
+  for (std::int64_t p = 0; p < positions; ++p) {
+    Dims flat{0};
+    for (std::size_t axis = 0; axis < varshape.rank(); ++axis) {
+      const auto at = static_cast<std::size_t>(p / strides[axis] % varshape[axis]);
+      Dims next;
+      for (const std::int64_t base : flat)
+        for (const std::int64_t q : per_axis[axis][at]) next.push_back(base + q * strides[axis]);
+      flat = std::move(next);
+    }
+    std::sort(flat.begin(), flat.end());
+    flat.erase(std::find(flat.begin(), flat.end(), p));
+    flat.insert(flat.begin(), p);
+    std::vector<bool> valid(flat.size(), true);
+    flat.resize(static_cast<std::size_t>(width), p);
+    valid.resize(static_cast<std::size_t>(width), false);
+    pattern.neighbours.push_back(std::move(flat));
+    pattern.valid.push_back(std::move(valid));
+  }
+  return pattern;
+}
+
+}  // namespace etrace

@@ -1,0 +1,102 @@
+// CompilationReport: what a reader wants to know about a graph, in five lists.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "compiler/explain_text.h"
+#include "compiler/trace_memory.h"
+#include "etrace/graph.h"
+
+namespace etrace {
+
+namespace {
+
+bool is_exclusion(DiagnosticKind k) {
+  switch (k) {
+    case DiagnosticKind::RELATION_EXCLUDED_NO_PARAMSTATE:
+    case DiagnosticKind::RELATION_EXCLUDED_NON_TEMPORAL:
+    case DiagnosticKind::RELATION_EXCLUDED_SHAPE_MISMATCH:
+    case DiagnosticKind::RELATION_EXCLUDED_WEIGHT_TO_WEIGHT:
+    case DiagnosticKind::RELATION_EXCLUDED_SLICED_WEIGHT: return true;
+    default: return false;
+  }
+}
+
+bool is_learned(const ETraceGraph& graph, const StatePath& path) {
+  for (const HiddenParamOpRelation& r : graph.hidden_param_op_relations)
+    for (const TrainableSource& t : r.trainables) {
+      if (t.path == path) return true;
+      for (const auto& [leaf_path, leaf] : t.leaves)
+        if (leaf_path == path) return true;
+    }
+  return false;
+}
+
+std::optional<DiagnosticKind> exclusion_of(const ETraceGraph& graph, const StatePath& path) {
+  for (const CompilationRecord& d : graph.diagnostics)
+    if (is_exclusion(d.kind) && d.weight_path == path) return d.kind;
+  return std::nullopt;
+}
+
+// States that a step reads and writes without belonging to a group; statistics over a training run are no such state.
+std::vector<StatePath> states_outside_groups(const ETraceGraph& graph) {
+  std::vector<StatePath> out;
+  for (const InputRecord& in : graph.module_info.model.inputs) {
+    if (in.role != Role::Hidden && in.role != Role::Other) continue;
+    if (in.type == "LongTermState" || graph.hid_path_to_group(in.path) != nullptr) continue;
+    if (std::find(out.begin(), out.end(), in.path) == out.end()) out.push_back(in.path);
+  }
+  return out;
+}
+
+}  // namespace
+
+CompilationReport::CompilationReport(const ETraceGraph& graph)
+    : dynamic_states(states_outside_groups(graph)), diagnostics(graph.diagnostics) {
+  for (const HiddenGroup& g : graph.hidden_groups) hidden_groups.emplace_back(g.index, g.hidden_paths);
+  for (const HiddenParamOpRelation& r : graph.hidden_param_op_relations)
+    for (const TrainableSource& t : r.trainables) etrace_weights.push_back({t.path, t.key, r.hidden_groups});
+  for (const WeightInfo& w : graph.module_info.weights)
+    if (!is_learned(graph, w.path)) excluded_weights.push_back({w.path, exclusion_of(graph, w.path)});
+  const std::vector<RelationMemory> sizes = trace_memory(graph);
+  for (std::size_t i = 0; i < sizes.size(); ++i)
+    memory.push_back(
+        {graph.hidden_param_op_relations[i].path(), sizes[i].d_rtrl, sizes[i].pp_prop()});
+  for (const CompilationRecord& d : diagnostics) {
+    warnings += d.level == DiagnosticLevel::Warning;
+    errors += d.level == DiagnosticLevel::Error;
+  }
+}
+
+std::string CompilationReport::to_string(int level) const {
+  using etrace::to_string;
+  std::string text;
+  const auto section = [&](std::string_view title, const auto& list, const auto& line) {
+    if (list.empty()) return;
+    text += fmt::format("{}{}\n", text.empty() ? "" : "\n", title);
+    for (const auto& item : list) text += fmt::format("  {}\n", line(item));
+  };
+  section("The hidden groups are:", hidden_groups,
+          [](const auto& g) { return fmt::format("group {}: {}", g.first, path_list(g.second)); });
+  section("Carried from step to step, in no group:", dynamic_states,
+          [](const StatePath& p) { return to_string(p); });
+  section("Weights that are learned online:", etrace_weights, [](const Weight& w) {
+    return fmt::format("{} ({}) -> {}", to_string(w.path), w.key, group_list(w.groups));
+  });
+  section("Weights that are not:", excluded_weights, [](const Excluded& w) {
+    return fmt::format("{}: {}", to_string(w.path),
+                       w.reason ? meaning(*w.reason) : std::string_view(kNoOperator));
+  });
+  section("Numbers kept per relation (D-RTRL, pp_prop):", memory, [](const TraceMemory& m) {
+    return fmt::format("{}: {}, {}", to_string(m.path), grouped(m.d_rtrl), grouped(m.pp_prop));
+  });
+  if (level < 2) return text;
+  std::vector<CompilationRecord> serious;
+  for (const CompilationRecord& d : diagnostics)
+    if (d.level != DiagnosticLevel::Info || level > 2) serious.push_back(d);
+  section(level > 2 ? "Records:" : "Warnings and errors:", serious,
+          [](const CompilationRecord& d) { return to_string(d); });
+  return text;
+}
+
+}  // namespace etrace

@@ -1,0 +1,65 @@
+// Sizes of the traces, from the operators' anchor maps; see the header.
+#include "compiler/trace_memory.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "etrace/etp.h"
+#include "etrace/transform.h"
+
+namespace etrace {
+
+namespace {
+
+// Copies of y that a group holds: an operator without data (element-wise) has one result for the whole batch,
+// but each sample's state has a trace of its own.
+std::int64_t copies(const HiddenParamOpRelation& r, const HiddenGroup& g) {
+  const std::int64_t y = r.y_var.aval.shape.size(), positions = g.varshape().size();
+  return y > 0 && positions > y ? positions / y : 1;
+}
+
+std::int64_t x_numbers(const HiddenParamOpRelation& r, const EtpRules& rules, const Avals& in) {
+  if (!r.x_var) return 0;
+  if (rules.x_representation == nullptr) return r.x_var->aval.shape.size();
+  const auto represented = [&](ArraySpan x) {
+    return Arrays{rules.x_representation(r.eqn_params, x[0], in)};
+  };
+  return make_jaxpr(represented, Avals{r.x_var->aval}).out_avals().front().shape.size();
+}
+
+}  // namespace
+
+std::vector<RelationMemory> trace_memory(const ETraceGraph& graph) {
+  std::vector<RelationMemory> out;
+  std::unordered_map<std::uint64_t, std::size_t> payer;  // x -> the first relation that reads it
+  const auto& relations = graph.hidden_param_op_relations;
+  for (std::size_t i = 0; i < relations.size(); ++i) {
+    const HiddenParamOpRelation& r = relations[i];
+    const EtpRules& rules = *etp_rules(*r.primitive);
+    const Aval& y = r.y_var.aval;
+    Avals in;
+    for (const Atom& a : r.operands) in.push_back(aval_of(a));
+
+    RelationMemory m;
+    for (const TrainableSource& t : r.trainables)
+      m.slots.push_back({t.key, rules.anchors(r.eqn_params, t.key, in, y).slots});
+    const std::int64_t samples = rules.batched ? y.shape[0] : 1;
+    m.batch = samples;
+    for (const std::size_t g : r.hidden_groups) {
+      const HiddenGroup& group = graph.hidden_groups[g];
+      m.batch = std::max(m.batch, samples * copies(r, group));
+      for (const auto& s : m.slots)
+        m.d_rtrl += samples * copies(r, group) * s.shape.size() * group.trace_state_width();
+      m.df_trace += y.shape.size() * copies(r, group) * group.num_state();
+    }
+    const auto [first, is_first] = payer.try_emplace(r.x_var ? r.x_var->id : 0, i);
+    if (!r.x_var || is_first)
+      m.x_trace = x_numbers(r, rules, in);
+    else
+      m.x_shared_with = first->second;
+    out.push_back(std::move(m));
+  }
+  return out;
+}
+
+}  // namespace etrace

@@ -1,0 +1,168 @@
+// Modules: the tree of children and states, and the walk over it.
+#include <algorithm>
+#include <unordered_set>
+
+#include "etrace/error.h"
+#include "etrace/module.h"
+
+namespace etrace {
+
+namespace {
+
+std::string text_of(const PathPart& part) { return to_string(StatePath{part}); }
+
+// "rnn1/W/weight": the place of a member of the module that is being made.
+std::string place_of(const PathPart& name) {
+  StatePath path;
+  for (const std::string& part : OriginScope::current().module) path.emplace_back(part);
+  path.push_back(name);
+  return to_string(path);
+}
+
+std::string text_of(const Module::Member& member) {
+  return member.module != nullptr ? "module" : std::string(member.state->type());
+}
+
+}  // namespace
+
+// Module -------------------------------------------------------------------------------------------------------------
+Module::~Module() = default;
+
+Array Module::update(const Array&) {
+  throw NotSupportedError("module", "this module defines no step for one input; override update() or update_all()",
+                          OriginScope::current());
+}
+
+Arrays Module::update_all(ArraySpan x) {
+  if (x.size() != 1)
+    throw ValueError("module",
+                     "update() takes one input but " + std::to_string(x.size()) +
+                         " were given; override update_all() for several",
+                     OriginScope::current());
+  return {update(x[0])};
+}
+
+Arrays Module::operator()(ArraySpan x) {
+  const OriginScope here(Origin{scope_, {}, 0});
+  return update_all(x);
+}
+
+Array Module::operator()(const Array& x) {
+  Arrays results = (*this)(ArraySpan(&x, 1));
+  if (results.size() != 1)
+    throw ValueError("module", "this module returns " + std::to_string(results.size()) +
+                                   " results; call it with a list of inputs to get a list of results",
+                     Origin{scope_, {}, 0});
+  return std::move(results[0]);
+}
+
+std::shared_ptr<Module> Module::shared_owner(Module& module) {
+  std::shared_ptr<Module> owner = module.weak_from_this().lock();
+  if (owner == nullptr)
+    throw ValueError("module", "only a module made with child() or add() can be shared; this one has no owner",
+                     OriginScope::current());
+  return owner;
+}
+
+std::vector<std::string> Module::scope_of(const PathPart& child) const { return {text_of(child)}; }
+void Module::rename(std::vector<std::string> scope) { scope_ = std::move(scope); }
+
+void Module::adopt(PathPart name, std::shared_ptr<Module> module) {
+  module->rename(scope_of(name));
+  add({std::move(name), std::move(module), nullptr});
+}
+
+void Module::add_state(std::string name, std::shared_ptr<State> state) {
+  state->name_ = name;
+  add({std::move(name), nullptr, std::move(state)});
+}
+
+void Module::add(Member member) {
+  // Files name states "a/b".
+  if (const auto* name = std::get_if<std::string>(&member.name);
+      name != nullptr && (name->empty() || name->find('/') != std::string::npos))
+    throw ValueError("module", "'" + *name + "' cannot name a member; expected a name without '/'",
+                     OriginScope::current());
+  const auto at = std::lower_bound(members_.begin(), members_.end(), member,
+                                   [](const Member& a, const Member& b) { return a.name < b.name; });
+  if (at != members_.end() && at->name == member.name)
+    throw CompilationError("module", "the name " + place_of(at->name) + " (" + text_of(*at) + ") is taken; " +
+                                         place_of(member.name) + " (" + text_of(member) + ") needs another one");
+  members_.insert(at, std::move(member));
+}
+
+// Lists --------------------------------------------------------------------------------------------------------------
+Module& ModuleList::operator[](std::size_t i) const {
+  if (i >= size())
+    throw ValueError("module",
+                     "element " + std::to_string(i) + " of a list of " + std::to_string(size()) + " modules",
+                     OriginScope::current());
+  return *members()[i].module;
+}
+
+// A list is never called, so its elements add its name to theirs.
+std::vector<std::string> ModuleList::scope_of(const PathPart& child) const {
+  std::vector<std::string> scope = scope_;
+  scope.push_back(text_of(child));
+  return scope;
+}
+
+void ModuleList::rename(std::vector<std::string> scope) {
+  scope_ = std::move(scope);
+  for (const Member& m : members_) m.module->rename(scope_of(m.name));
+}
+
+Array Sequential::update(const Array& x) {
+  Array y = x;
+  for (std::size_t i = 0; i < layers.size(); ++i) y = layers[i](y);
+  return y;
+}
+
+// Walks --------------------------------------------------------------------------------------------------------------
+namespace {
+struct Walk {
+  StateKind kind;
+  std::vector<StateEntry> found;
+  std::unordered_set<const void*> seen;
+  StatePath path;
+
+  void visit(const Module& module) {
+    if (!seen.insert(&module).second) return;
+    for (const Module::Member& m : module.members()) {
+      path.push_back(m.name);
+      if (m.module != nullptr)
+        visit(*m.module);
+      else if (seen.insert(m.state.get()).second && is_a(m.state->kind(), kind))
+        found.push_back({path, m.state.get()});
+      path.pop_back();
+    }
+  }
+};
+
+template <class F>
+void for_each_short_term(Module& module, F f) {
+  for (const StateEntry& entry : states(module, StateKind::ShortTerm)) f(dynamic_cast<ShortTermState&>(*entry.state));
+}
+}  // namespace
+
+std::vector<StateEntry> states(const Module& module, StateKind kind) {
+  Walk walk{kind, {}, {}, {}};
+  walk.visit(module);
+  return std::move(walk.found);
+}
+
+State* find_state(const Module& module, const StatePath& path) {
+  for (const StateEntry& entry : states(module))
+    if (entry.path == path) return entry.state;
+  return nullptr;
+}
+
+void init_all_states(Module& module, std::optional<std::int64_t> batch) {
+  for_each_short_term(module, [&](ShortTermState& s) { s.init(batch); });
+}
+
+void reset_all_states(Module& module) {
+  for_each_short_term(module, [](ShortTermState& s) { s.reset(); });
+}
+
+}  // namespace etrace

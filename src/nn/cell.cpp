@@ -1,0 +1,29 @@
+#include "etrace/nn/cell.h"
+
+#include "etrace/error.h"
+#include "etrace/ops/shape.h"
+
+namespace etrace::nn {
+
+CellOptions or_defaults(CellOptions options, Initializer weight_init, Activation activation) {
+  if (!options.weight_init) options.weight_init = std::move(weight_init);
+  if (!options.activation) options.activation = std::move(activation);
+  return options;
+}
+
+LinearOptions gate_options(const CellOptions& o) {
+  return {.weight_init = o.weight_init, .bias_init = o.bias_init, .dtype = o.dtype, .seed = o.seed};
+}
+
+Array join_input(const Array& x, const Array& h) {
+  const bool fits = x.rank() == h.rank() && x.rank() > 0 &&
+                    std::equal(x.shape().begin(), x.shape().end() - 1, h.shape().begin());
+  if (!fits)
+    throw ValueError("nn",
+                     "the input is " + to_string(x.aval()) + " but the hidden state is " + to_string(h.aval()) +
+                         "; call init_all_states(model, batch) with the batch of the input, or without for [features]",
+                     OriginScope::current());
+  return concatenate(Arrays{x, h}, -1);
+}
+
+}  // namespace etrace::nn

@@ -1,0 +1,122 @@
+// Built-in models: a row per model in the table at the end.
+#include "etrace/models.h"
+
+#include <cmath>
+
+#include "etrace/error.h"
+#include "etrace/etp.h"
+#include "etrace/nn.h"
+#include "etrace/ops/numpy.h"
+
+namespace etrace {
+
+namespace {
+
+nn::CellOptions cell_options(const ModelOptions& o) { return {.dtype = o.dtype, .seed = o.seed}; }
+nn::LinearOptions linear_options(const ModelOptions& o) { return {.dtype = o.dtype, .seed = o.seed}; }
+
+template <class Cell>
+struct OneLayer : Module {
+  explicit OneLayer(const ModelOptions& o)
+      : rnn(child<Cell>("rnn", o.sizes[0], o.sizes[1], cell_options(o))),
+        out(child<nn::Linear>("out", o.sizes[1], o.sizes[2], linear_options(o))) {}
+  Array update(const Array& x) override { return out(rnn(x)); }
+  Cell& rnn;
+  nn::Linear& out;
+};
+
+template <class Cell>
+struct TwoLayer : Module {
+  explicit TwoLayer(const ModelOptions& o)
+      : rnn1(child<Cell>("rnn1", o.sizes[0], o.sizes[1], cell_options(o))),
+        rnn2(child<Cell>("rnn2", o.sizes[1], o.sizes[2], cell_options(o))),
+        out(child<nn::Linear>("out", o.sizes[2], o.sizes[3], linear_options(o))) {}
+  Array update(const Array& x) override { return out(rnn2(rnn1(x))); }
+  Cell &rnn1, &rnn2;
+  nn::Linear& out;
+};
+
+// 1 where x ≥ 0; its derivative is taken to be a triangle of height 0.3 around 0.
+Array spike(const Array& x) {
+  return heaviside_surrogate(x, maximum(0.3 - 0.3 * abs(stop_gradient(x)), 0.0));
+}
+
+// r ← λ·r + x·W
+struct LeakyReadout : Module {
+  LeakyReadout(std::int64_t in, const ModelOptions& o)
+      : r(hidden("r", {o.sizes[2]}, o.dtype)),
+        W(param("W", nn::init::kaiming_normal()(nn::layer_key(o.seed), {in, o.sizes[2]}, o.dtype))) {}
+  Array update(const Array& x) override {
+    r.set(std::exp(-0.1) * r.value() + matmul(x, W.value()));
+    return r.value();
+  }
+  HiddenState& r;
+  ParamState& W;
+};
+
+// s = H(V − 1)   V ← λ·(V − s) + syn([x, s])   out ← readout of H(V − 1)
+struct LifNet : Module {
+  explicit LifNet(const ModelOptions& o)
+      : V(hidden("V", {o.sizes[1]}, o.dtype)),
+        syn(child<nn::Linear>("syn", o.sizes[0] + o.sizes[1], o.sizes[1], linear_options(o))),
+        out(child<LeakyReadout>("out", o.sizes[1], o)) {}
+  Array update(const Array& x) override {
+    const Array before = V.value();
+    const Array fired = spike(before - 1.0);
+    const Array current = syn(nn::join_input(x, fired));
+    V.set(std::exp(-0.2) * (before - fired) + current);
+    return out(spike(V.value() - 1.0));
+  }
+  HiddenState& V;
+  nn::Linear& syn;
+  LeakyReadout& out;
+};
+
+template <class M>
+std::shared_ptr<Module> make(const ModelOptions& options) {
+  return std::make_shared<M>(options);
+}
+
+const std::vector<BuiltinModel>& table() {
+  static const std::vector<BuiltinModel> rows{
+      {"gru", "a gated recurrent layer and a linear readout", {3, 8, 1}, make<OneLayer<nn::GRUCell>>},
+      {"lif", "spiking neurons with soft reset, recurrent spikes, a leaky readout", {4, 16, 2}, make<LifNet>},
+      {"rnn", "a recurrent layer with relu and a linear readout", {3, 8, 1}, make<OneLayer<nn::ValinaRNNCell>>},
+      {"two_layer_gru", "two gated recurrent layers and a linear readout", {3, 8, 8, 1}, make<TwoLayer<nn::GRUCell>>},
+      {"two_layer_rnn", "two recurrent layers with relu and a linear readout", {10, 32, 16, 5},
+       make<TwoLayer<nn::ValinaRNNCell>>},
+  };
+  return rows;
+}
+
+}  // namespace
+
+std::span<const BuiltinModel> builtin_models() { return table(); }
+
+const BuiltinModel* find_builtin_model(std::string_view name) {
+  for (const BuiltinModel& m : table())
+    if (m.name == name) return &m;
+  return nullptr;
+}
+
+ReadyModel make_model(std::string_view name, const ModelOptions& options) {
+  const BuiltinModel* found = find_builtin_model(name);
+  if (found == nullptr) {
+    std::string known;
+    for (const BuiltinModel& m : table()) known += (known.empty() ? "" : ", ") + std::string(m.name);
+    throw ValueError("models", "there is no built-in model '" + std::string(name) + "'; expected one of " + known);
+  }
+  ModelOptions complete = options;
+  if (complete.sizes.empty()) complete.sizes = found->sizes;
+  if (complete.sizes.size() != found->sizes.size())
+    throw ValueError("models", "the model " + std::string(name) + " has " + std::to_string(found->sizes.size()) +
+                                   " sizes (input, hidden, output) but was given " +
+                                   std::to_string(complete.sizes.size()));
+  ReadyModel ready{found->make(complete), {}};
+  init_all_states(*ready.module, complete.batch);
+  const Shape features{complete.sizes[0]};
+  ready.example = {zeros(complete.batch ? features.with_front(*complete.batch) : features, complete.dtype)};
+  return ready;
+}
+
+}  // namespace etrace
