@@ -53,6 +53,7 @@ PUBLIC = {
     "diagnostics.def": "compiler",
     "graph.h": "compiler",
     "compiler.h": "compiler",
+    "explain.h": "compiler",
     "learner.h": "learn",
     "learn.h": "learn",
     "learn/": "learn",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "etrace/graph.h"
+#include "etrace/module.h"
 
 namespace etrace {
 
@@ -29,5 +30,17 @@ HiddenPerturbation add_hidden_perturbation_from_minfo(const ModuleInfo&, Reporte
 
 // All of it. Errors carry the records made until then (WithRecords).
 ETraceGraph compile_etrace_graph(const Model&, const CompileOptions& = {});
+
+// The same for a module, traced on example arguments. States of the module that the step does not touch, and touched
+// states that the module does not hold, are reported as STATE_MISMATCH.
+ETraceGraph compile_etrace_graph(Module&, ArraySpan example, const CompileOptions& = {});
+inline ETraceGraph compile_etrace_graph(Module& m, const Array& example, const CompileOptions& options = {}) {
+  return compile_etrace_graph(m, ArraySpan(&example, 1), options);
+}
+ModuleInfo extract_module_info(Module&, ArraySpan example, Reporter&, const CompileOptions& = {});
+std::vector<HiddenGroup> find_hidden_groups_from_module(Module&, ArraySpan example, Reporter&, const CompileOptions& = {});
+std::vector<HiddenParamOpRelation> find_hidden_param_op_relations_from_module(Module&, ArraySpan example, Reporter&,
+                                                                              const CompileOptions& = {});
+HiddenPerturbation add_hidden_perturbation_in_module(Module&, ArraySpan example, Reporter&, const CompileOptions& = {});
 
 }  // namespace etrace

@@ -11,19 +11,19 @@
 namespace etrace {
 
 struct ModelOptions {
-  Dims sizes;  // features of input, hidden layers, output; empty: the model's own
-  std::optional<std::int64_t> batch;
+  Dims sizes = {};  // features of input, hidden layers, output; empty: the model's own
+  std::optional<std::int64_t> batch = {};
   Dtype dtype = Dtype::F32;
   std::uint64_t seed = 0;
 };
 
 struct BuiltinModel {
   std::string_view name;
-  std::string_view doc;  // one line
-  Dims sizes;            // its own
+  std::string_view doc;                                  // one line
+  Dims sizes;                                            // its own
   std::shared_ptr<Module> (*make)(const ModelOptions&);  // options complete
 };
-std::span<const BuiltinModel> builtin_models();             // names ascending
+std::span<const BuiltinModel> builtin_models();                 // names ascending
 const BuiltinModel* find_builtin_model(std::string_view name);  // null if there is none
 
 // A model with initialised states, and an argument for one step.

@@ -9,8 +9,9 @@
 //     }
 //   };
 //
-// A state is read with value() and written with set(). Both are visible acts: the order in which a step first touches
-// its states is the order in which they are inputs and outputs of the traced program. Start with Module.
+// A state is read with value() and written with set(). Both are visible acts: the order in which a step first
+// touches its states is the order in which they are inputs and outputs of the traced program. Start with
+// Module.
 #pragma once
 
 #include <concepts>
@@ -28,11 +29,11 @@
 
 namespace etrace {
 
-// States -------------------------------------------------------------------------------------------------------------
+// States ----------------------------------------------------------------------------------------------------
 // Any ─┬─ LongTerm ── Param                     survives a reset
 //      └─ ShortTerm ── Hidden ── HiddenGroup ── HiddenTree
 enum class StateKind : std::uint8_t { Any, LongTerm, Param, ShortTerm, Hidden, HiddenGroup, HiddenTree };
-std::string_view name(StateKind);           // "ParamState"
+std::string_view name(StateKind);            // "ParamState"
 bool is_a(StateKind kind, StateKind other);  // every kind is_a(Any); HiddenTree is_a(ShortTerm)
 
 using NamedArrays = std::vector<std::pair<std::string, Array>>;
@@ -40,7 +41,7 @@ using NamedArrays = std::vector<std::pair<std::string, Array>>;
 // A value that outlives a step: one array, or a dictionary of named leaves kept in alphabetical order.
 // set() keeps element types and shapes (TypeError, ValueError); a bare C++ number fills the whole array.
 // While a step is traced, values are tracers and everything below records.
-class State {
+class State : public std::enable_shared_from_this<State> {
  public:
   virtual ~State();
   State(const State&) = delete;  // a state is a place, not a value
@@ -50,7 +51,7 @@ class State {
   virtual std::string_view type() const { return name(kind_); }  // the class as its author names it
   const std::string& name_in_owner() const { return name_; }     // empty outside of every module
 
-  Array value() const;             // TypeError if the state is a dictionary
+  Array value() const;  // TypeError if the state is a dictionary
   void set(const Array& value);
   Array value(std::string_view leaf) const;  // ValueError lists the leaves
   void set(std::string_view leaf, const Array& value);
@@ -58,13 +59,13 @@ class State {
   Arrays leaves() const;
   void set_leaves(ArraySpan values);
   const std::vector<std::string>& leaf_keys() const { return keys_; }  // empty for a bare array
-  Avals avals() const { return avals_of(leaves_); }                     // types of the leaves; asking is no read
+  Avals avals() const { return avals_of(leaves_); }  // types of the leaves; asking is no read
   bool has_leaf(std::string_view key) const;
 
  protected:
   State(StateKind kind, const Array& value);
   State(StateKind kind, NamedArrays leaves);
-  void replace(Arrays leaves);  // as set_leaves, but types may change
+  void replace(Arrays leaves);                               // as set_leaves, but types may change
   Array fitted(const Array& value, const Aval& type) const;  // checked; a bare number filled up
   std::string describe() const;                              // "HiddenState 'h'"
 
@@ -99,8 +100,8 @@ class ParamState : public LongTermState {
   explicit ParamState(NamedArrays leaves) : LongTermState(StateKind::Param, std::move(leaves)) {}
 };
 
-// Set back to its initial value by init_all_states and reset_all_states. Alone it is carried from step to step but is
-// no hidden state: delays, counters, random keys.
+// Set back to its initial value by init_all_states and reset_all_states. Alone it is carried from step to
+// step but is no hidden state: delays, counters, random keys.
 class ShortTermState : public State {
  public:
   // per_sample: a batch gives every sample a copy, along a leading axis.
@@ -162,9 +163,9 @@ class HiddenTreeState : public HiddenGroupState {
   std::vector<std::string> names_;
 };
 
-// Modules ------------------------------------------------------------------------------------------------------------
-// A node of the model: named children, named states, and what one time step does with them. Derive from it, declare
-// members with child(), param(), hidden() …, and override one of the two forms of update.
+// Modules ---------------------------------------------------------------------------------------------------
+// A node of the model: named children, named states, and what one time step does with them. Derive from it,
+// declare members with child(), param(), hidden() …, and override one of the two forms of update.
 class Module : public std::enable_shared_from_this<Module> {
  public:
   Module() = default;
@@ -172,8 +173,8 @@ class Module : public std::enable_shared_from_this<Module> {
   Module(const Module&) = delete;  // members refer to children and states
   Module& operator=(const Module&) = delete;
 
-  virtual Array update(const Array& x);       // one input, one result
-  virtual Arrays update_all(ArraySpan x);     // any number; by default update()
+  virtual Array update(const Array& x);    // one input, one result
+  virtual Arrays update_all(ArraySpan x);  // any number; by default update()
 
   // One step. Equations that are recorded meanwhile carry the module's place in their origin.
   Array operator()(const Array& x);
@@ -187,8 +188,8 @@ class Module : public std::enable_shared_from_this<Module> {
   const std::vector<Member>& members() const { return members_; }  // names ascending
 
  protected:
-  // Makes a child or a state and owns it. CompilationError if the name is taken, naming both; ValueError for a name
-  // that is empty or holds a '/'. While a child is made, OriginScope::current() is the place it will have.
+  // Makes a child or a state and owns it. While a child is made, OriginScope::current() is its future place.
+  // CompilationError names both if the name is taken; ValueError for a name that is empty or holds a '/'.
   template <std::derived_from<Module> M, class... Args>
   M& child(std::string name, Args&&... args) {
     return make_child<M>(PathPart(std::move(name)), std::forward<Args>(args)...);
@@ -200,14 +201,16 @@ class Module : public std::enable_shared_from_this<Module> {
     add_state(std::move(name), std::move(made));
     return result;
   }
-  // One object at several places; it keeps the first path. ValueError if no module owns it yet.
-  template <std::derived_from<Module> M>
-  M& share(std::string name, M& module) {
-    add({std::move(name), shared_owner(module), nullptr});
-    return module;
+  // One module or state at several places; it keeps the first path. ValueError if nothing owns it yet.
+  template <class T>
+  requires std::derived_from<T, Module> || std::derived_from<T, State> T& share(std::string name, T& object) {
+    share_object(std::move(name), object);
+    return object;
   }
 
-  ParamState& param(std::string name, const Array& value) { return state<ParamState>(std::move(name), value); }
+  ParamState& param(std::string name, const Array& value) {
+    return state<ParamState>(std::move(name), value);
+  }
   ParamState& param(std::string name, NamedArrays leaves) {
     return state<ParamState>(std::move(name), std::move(leaves));
   }
@@ -248,9 +251,11 @@ class Module : public std::enable_shared_from_this<Module> {
     adopt(std::move(name), std::move(made));
     return result;
   }
-  static std::shared_ptr<Module> shared_owner(Module&);
-  virtual std::vector<std::string> scope_of(const PathPart& child) const;  // what the child adds to the origin
+  // What a child adds to the origin of its equations.
+  virtual std::vector<std::string> scope_of(const PathPart& child) const;
   virtual void rename(std::vector<std::string> scope);
+  void share_object(std::string name, Module&);
+  void share_object(std::string name, State&);
   void adopt(PathPart name, std::shared_ptr<Module>);
   void add_state(std::string name, std::shared_ptr<State>);
   void add(Member);
@@ -290,27 +295,27 @@ struct StateEntry {
   StatePath path;
   State* state;  // owned by the model
 };
-// Depth first; members by ascending name, elements by index. An object with several places appears at the first.
+// Depth first; members by ascending name, elements by index. A shared object appears at its first place.
 std::vector<StateEntry> states(const Module&, StateKind kind = StateKind::Any);
 State* find_state(const Module&, const StatePath&);  // null if there is none
 
-// Initial values for all short-term states; with a batch, every per-sample state gets a leading axis of that size.
+// Initial values for all short-term states; a batch gives every per-sample state a leading axis of that size.
 void init_all_states(Module&, std::optional<std::int64_t> batch = std::nullopt);
 // The same with the batch that each state has.
 void reset_all_states(Module&);
 
-// Tracing ------------------------------------------------------------------------------------------------------------
+// Tracing ---------------------------------------------------------------------------------------------------
 struct TracedStep {
-  // Inputs: arguments, then the leaves of every touched state in order of first touch. Outputs: results, then the
-  // same leaves.
+  // Inputs: arguments, then the leaves of every touched state in order of first touch. Outputs: results, then
+  // the same leaves.
   Model model;
-  std::vector<State*> touched;        // one per state, in that order; owned by the model or by whoever made them
-  std::vector<StatePath> untouched;   // states of the module that the step neither read nor wrote
-  std::vector<StatePath> unknown;     // touched states that the module does not hold: _unknown_path_0 …
+  std::vector<State*> touched;       // one per state, in that order; owned by whoever made them
+  std::vector<StatePath> untouched;  // states of the module that the step neither read nor wrote
+  std::vector<StatePath> unknown;    // touched states that the module does not hold: _unknown_path_0 …
 };
 // Traces one step. Afterwards, also if it throws, every state holds what it held before.
-// NotSupportedError: a parameter is written; a state is written inside the body of a jit, scan, cond, while or
-// transform; a trace_step within a trace_step.
+// NotSupportedError: a parameter is written; a state is written inside the body of a jit, scan, cond, while
+// or transform; a trace_step within a trace_step.
 TracedStep trace_step(Module&, std::span<const Aval> args, std::string name = "model");
 TracedStep trace_step(Module&, ArraySpan example_args, std::string name = "model");
 TracedStep trace_step(Module&, const Array& example, std::string name = "model");

@@ -52,6 +52,7 @@ void add_check(CLI::App& app, Status& status) {
   verb->add_option("FILE", *files, "model files")->required();
   verb->add_option("--stage", *stage_names, "forward, bptt, graph or learn (default: all)")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::IsMember({"forward", "bptt", "graph", "learn"}));
   verb->add_option("--compat", options->compat, "reproduce the numbers of this system")->check(CLI::IsMember({"braintrace"}));
   verb->callback([files, stage_names, options, &status] {

@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   cli::add_print(app, status);
   cli::add_ops(app, status);
   cli::add_check(app, status);
+  cli::add_explain(app, status);
   cli::add_demo(app, status);
   try {
     app.parse(argc, argv);

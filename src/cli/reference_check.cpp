@@ -198,11 +198,11 @@ std::string_view name(Stage s) {
   return names[static_cast<std::size_t>(s)];
 }
 
-StageResult run_stage(const Model& m, Stage stage, const CheckOptions&) {
+StageResult run_stage(const Model& m, Stage stage, const CheckOptions& options) {
   switch (stage) {
     case Stage::Forward: return check_forward(m);
     case Stage::Bptt: return check_bptt(m);
-    case Stage::Graph:
+    case Stage::Graph: return check_graph(m, options);
     case Stage::Learn: break;
   }
   return {{}, "this stage is not built yet"};

@@ -24,5 +24,6 @@ struct StageResult {
   std::optional<std::string> skipped;  // why nothing, or not all, was compared
 };
 StageResult run_stage(const Model&, Stage, const CheckOptions&);
+StageResult check_graph(const Model&, const CheckOptions&);  // graph_check.cpp
 
 }  // namespace etrace::cli

@@ -12,6 +12,7 @@ struct Status {
 void add_print(CLI::App&, Status&);
 void add_ops(CLI::App&, Status&);
 void add_check(CLI::App&, Status&);
+void add_explain(CLI::App&, Status&);
 void add_demo(CLI::App&, Status&);
 
 }  // namespace etrace::cli

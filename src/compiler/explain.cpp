@@ -34,10 +34,10 @@ std::string paragraph(std::string_view text, std::size_t indent) {
   return out;
 }
 
-std::string trainables_text(const HiddenParamOpRelation& r) {
+std::string trainables_text(const ExplainView& v, const HiddenParamOpRelation& r) {
   std::vector<std::string> parts;
   for (const TrainableSource& t : r.trainables) {
-    std::string part = t.key + " from " + to_string(t.path);
+    std::string part = t.key + " from " + v.source_text(t);
     if (!t.processing_chain.empty()) part += " by " + join(t.processing_chain);
     parts.push_back(std::move(part));
   }
@@ -53,7 +53,7 @@ std::string relation_text(const ExplainView& v, std::size_t index) {
                      info.x_var ? "x " + to_string(info.x_var->aval) : "no data input", to_string(info.y_var.aval));
   for (const ExplainView::Read& read : r.reads)
     out += fmt::format("; x reads group {} at {}", read.group, read.previous ? "t-1" : "t");
-  out += "\n" + paragraph(trainables_text(info), 6);
+  out += "\n" + paragraph(trainables_text(v, info), 6);
   for (std::size_t i = 0; i < info.connected_hidden_paths.size(); ++i)
     out += fmt::format("      -> {}: {}\n", to_string(info.connected_hidden_paths[i]),
                        name(info.path_classification[i]));
@@ -89,22 +89,26 @@ std::string memory_text(const ExplainView& v) {
   return out + fmt::format("  {:<{}}  {:>14}  {:>14}\n", "in all", width, grouped(v.d_rtrl), grouped(v.pp_prop));
 }
 
-// Everything but the records that the sections above have told already.
-std::string records_text(const ETraceGraph& graph) {
+// What to do about an excluded weight stands in its section already.
+bool told_above(const ExplainView& v, const CompilationRecord& r) {
+  return std::any_of(v.weights.begin(), v.weights.end(), [&](const ExplainView::Weight& w) { return w.record == &r; });
+}
+
+std::string records_text(const ExplainView& v) {
   std::string out;
   for (const DiagnosticKind kind : all_diagnostic_kinds()) {
-    const std::vector<CompilationRecord> records = graph.explain_records({.weight_path = {}, .hidden_path = {}, .kind = kind});
-    if (records.empty()) continue;
-    out += fmt::format("  {} ({}): {}\n", name(kind), records.size(), meaning(kind));
-    for (const CompilationRecord& r : records) {
+    std::string items;
+    std::size_t count = 0;
+    for (const CompilationRecord& r : v.graph.diagnostics) {
+      if (r.kind != kind) continue;
+      ++count;
       const std::string place = to_string(r.origin);
-      std::string text = paragraph(fmt::format("{}: {}{}{}", name(r.level), r.message,
-                                               r.note.empty() ? "" : " To do: " + r.note,
-                                               place.empty() ? "" : " (at " + place + ")"),
-                                   6);
+      std::string text = paragraph(fmt::format("{}: {}{}", name(r.level), r.message, place.empty() ? "" : " (at " + place + ")"), 6);
       text[4] = '-';
-      out += text;
+      items += text;
+      if (!r.note.empty() && !told_above(v, r)) items += paragraph("To do: " + r.note, 6);
     }
+    if (count > 0) out += fmt::format("  {} ({}): {}\n{}", name(kind), count, meaning(kind), items);
   }
   return out;
 }
@@ -143,7 +147,7 @@ std::string ETraceGraph::explain() const {
   section("Hidden groups", groups);
   section("Carried from step to step, in no group", dynamic);
   if (!v.relations.empty()) section("Numbers kept per rule", memory_text(v));
-  section("Records by kind", records_text(*this));
+  section("Records by kind", records_text(v));
   return out;
 }
 

@@ -58,8 +58,7 @@ std::string signature(const HiddenParamOpRelation& r) {
 
 class Canvas {
  public:
-  Canvas(const ExplainView& view, Drawing kind) : v_(view), kind_(kind) {
-    wide_ = kind == Drawing::Wide;
+  Canvas(const ExplainView& view, Drawing kind) : v_(view), wide_(kind == Drawing::Wide) {
     weights_.resize(v_.weights.size());
     operators_.resize(v_.relations.size());
     groups_.resize(v_.graph.hidden_groups.size());
@@ -74,8 +73,8 @@ class Canvas {
     const std::string label = escape_html("Weights, operators and hidden groups. " + v_.summary());
     return fmt::format(
         "<svg class=\"drawing {0}\" viewBox=\"-4 -4 {1} {2:.0f}\" style=\"--w:{1}\" role=\"group\" "
-        "aria-label=\"{3}\">{4}{5}</svg>\n",
-        wide_ ? "wide" : "narrow", wide_ ? 1088 : 388, height_ + 8, label, markers(), body_);
+        "aria-label=\"{3}\">{4}</svg>\n",
+        wide_ ? "wide" : "narrow", wide_ ? 1088 : 388, height_ + 8, label, body_);
   }
 
  private:
@@ -179,7 +178,7 @@ class Canvas {
           wide_ ? curve(from.right(), from.y + from.h / 2, o.x, o.y + o.h / 2)
                 : fmt::format("M14 {:.1f}V{:.1f}H{:.1f}", from.bottom(), o.y + o.h / 2, o.x);
       edge("weight", fmt::format("w{}", w), op, path,
-           to_string(v_.weights[w].info->path) + ": " + join(r.keys_of(v_, w)), "plain");
+           to_string(v_.weights[w].info->path) + ": " + join(r.keys_of(v_, w)));
     }
     for (std::size_t k = 0; k < r.info->connected_hidden_paths.size(); ++k) {
       const StatePath& path = r.info->connected_hidden_paths[k];
@@ -193,15 +192,14 @@ class Canvas {
       edge(css, op, fmt::format("g{}", g->index),
            wide_ ? curve(o.right(), fy, to.x, ty)
                  : fmt::format("M{:.1f} {:.1f}H{:.1f}V{:.1f}H{:.1f}", o.right(), fy, lane, ty, to.right()),
-           fmt::format("{} → {}: {}", r.info->primitive->name(), to_string(path), name(r.info->path_classification[k])),
-           css);
+           fmt::format("{} → {}: {}", r.info->primitive->name(), to_string(path), name(r.info->path_classification[k])));
     }
     if (!wide_) return;
     for (const ExplainView::Read& read : r.reads) {
       const Box& g = groups_[read.group];
       edge("reads", fmt::format("g{}", read.group), op,
            curve(g.x, g.bottom() - 14, o.right(), o.y + o.h / 2 + 12),
-           fmt::format("x depends on group {} at {}", read.group, read.previous ? "t−1" : "t"), "reads");
+           fmt::format("x depends on group {} at {}", read.group, read.previous ? "t−1" : "t"));
     }
   }
 
@@ -265,30 +263,20 @@ class Canvas {
       edge("recurrence", id, id,
            fmt::format("M{0:.1f} {1:.1f}C{2:.1f} {1:.1f} {2:.1f} {3:.1f} {0:.1f} {3:.1f}", b.right(), b.bottom() - 18,
                        b.right() + 44, b.y + 20),
-           v_.recurrence(g), "recurrence");
+           v_.recurrence(g));
   }
 
   // SVG -------------------------------------------------------------------------------------------------------------
-  std::string markers() const {
-    std::string out = "<defs>";
-    for (const std::string_view css : {"plain", "direct", "mixed", "through", "reads", "recurrence"})
-      out += fmt::format(
-          "<marker id=\"{0}-{1}\" class=\"arrow {1}\" viewBox=\"0 0 8 8\" refX=\"7.5\" refY=\"4\" markerWidth=\"8\" "
-          "markerHeight=\"8\" markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 .5L8 4L0 7.5z\"/></marker>",
-          wide_ ? "w" : "n", css);
-    return out + "</defs>";
-  }
-
   static std::string curve(double x0, double y0, double x1, double y1) {
     const double bend = (x1 - x0) / 2;
     return fmt::format("M{:.1f} {:.1f}C{:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}", x0, y0, x0 + bend, y0, x1 - bend, y1, x1, y1);
   }
 
   void edge(std::string_view css, const std::string& from, const std::string& to, const std::string& path,
-            const std::string& title, std::string_view marker) {
+            const std::string& title) {
     body_ += fmt::format(
-        "<path class=\"edge {}\" data-from=\"{}\" data-to=\"{}\" d=\"{}\" marker-end=\"url(#{}-{})\"><title>{}</title></path>",
-        css, from, to, path, wide_ ? "w" : "n", marker, escape_html(title));
+        "<path class=\"edge {}\" data-from=\"{}\" data-to=\"{}\" d=\"{}\" marker-end=\"url(#arrow-{})\"><title>{}</title></path>",
+        css, from, to, path, css, escape_html(title));
   }
 
   void open(const std::string& id, std::string_view css, const std::string& link, const std::string& title) {
@@ -311,8 +299,7 @@ class Canvas {
   }
 
   const ExplainView& v_;
-  Drawing kind_;
-  bool wide_ = true;
+  bool wide_;
   std::vector<Box> weights_, operators_, groups_;
   std::optional<double> divider_;
   double height_ = 0;
@@ -335,6 +322,16 @@ std::string escape_html(std::string_view text) {
     }
   }
   return out;
+}
+
+std::string drawing_markers() {
+  std::string out = "<svg class=\"markers\" aria-hidden=\"true\"><defs>";
+  for (const std::string_view css : {"weight", "direct", "mixed", "through", "reads", "recurrence"})
+    out += fmt::format(
+        "<marker id=\"arrow-{0}\" class=\"arrow {0}\" viewBox=\"0 0 8 8\" refX=\"7.5\" refY=\"4\" markerWidth=\"8\" "
+        "markerHeight=\"8\" markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 .5L8 4L0 7.5z\"/></marker>",
+        css);
+  return out + "</defs></svg>\n";
 }
 
 std::string explain_drawing(const ExplainView& view, Drawing kind) { return Canvas(view, kind).svg(); }

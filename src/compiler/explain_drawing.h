@@ -13,5 +13,7 @@ std::string escape_html(std::string_view text);  // harmless in text and in quot
 // Three columns, for a desktop; or one, for a phone.
 enum class Drawing : std::uint8_t { Wide, Narrow };
 std::string explain_drawing(const ExplainView&, Drawing);
+// Arrowheads arrow-direct, arrow-mixed …: once per page, outside what may be hidden.
+std::string drawing_markers();
 
 }  // namespace etrace

@@ -221,6 +221,19 @@ std::string ExplainView::summary() const {
   return text;
 }
 
+std::string ExplainView::leaf_name(const StatePath& path, std::int64_t leaf) const {
+  const auto at = static_cast<std::size_t>(leaf);
+  for (const Weight& w : weights)
+    if (w.info->path == path && at < w.info->leaf_keys.size()) return leaf_text(path, w.info->leaf_keys[at]);
+  return to_string(path);
+}
+
+std::string ExplainView::source_text(const TrainableSource& t) const {
+  std::vector<std::string> names;
+  for (const auto& [path, leaf] : t.leaves) names.push_back(leaf_name(path, leaf));
+  return names.empty() ? leaf_name(t.path, t.leaf) : join(names);
+}
+
 std::string ExplainView::recurrence(const HiddenGroup& g) const {
   std::string text = g.is_diagonal_recurrence ? "each position depends on itself alone"
                                               : "positions depend on each other";

@@ -60,6 +60,8 @@ struct ExplainView {
 
   std::size_t num_learned() const;
   std::string recurrence(const HiddenGroup&) const;  // in words
+  std::string leaf_name(const StatePath&, std::int64_t leaf) const;  // "cell/W:bias"
+  std::string source_text(const TrainableSource&) const;  // the leaves it comes from
 };
 
 }  // namespace etrace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "compiler/pipeline.h"
 #include "compiler/program_index.h"
 #include "compiler/scan_descent.h"
 #include "etrace/compiler.h"
@@ -107,8 +108,7 @@ ETraceGraph build(const Model& model, const CompileOptions& options, Reporter& r
 
 }  // namespace
 
-ETraceGraph compile_etrace_graph(const Model& model, const CompileOptions& options) {
-  Reporter reporter;
+ETraceGraph compile_traced_step(const Model& model, const CompileOptions& options, Reporter reporter) {
   try {
     return build(model, options, reporter);
   } catch (const CompilationError& e) {
@@ -119,6 +119,8 @@ ETraceGraph compile_etrace_graph(const Model& model, const CompileOptions& optio
     throw WithRecords<ValueError>(e, reporter.records());
   }
 }
+
+ETraceGraph compile_etrace_graph(const Model& model, const CompileOptions& options) { return compile_traced_step(model, options, {}); }
 
 const HiddenGroup* ETraceGraph::hid_path_to_group(const StatePath& path) const {
   for (const HiddenGroup& g : hidden_groups)

@@ -142,5 +142,12 @@ const T* lookup(const std::unordered_map<std::uint64_t, std::size_t>& map, const
 
 const HiddenInfo* ModuleInfo::hidden_of_invar(const Var& v) const { return lookup(invar_to_hidden, hidden, v); }
 const HiddenInfo* ModuleInfo::hidden_of_outvar(const Var& v) const { return lookup(outvar_to_hidden, hidden, v); }
+const WeightInfo* ModuleInfo::weight_of(const Var& v) const { return lookup(invar_to_weight, weights, v); }
+
+const HiddenInfo* ModuleInfo::hidden_at(const StatePath& path) const {
+  for (const HiddenInfo& h : hidden)
+    if (h.path == path) return &h;
+  return nullptr;
+}
 
 }  // namespace etrace

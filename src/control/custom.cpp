@@ -36,7 +36,8 @@ ValuesAndTangents differentiate_body(const Params& params, ArraySpan x, ArraySpa
 ValuesAndTangents by_rule(const Params& params, ArraySpan x, ArraySpan dx, TangentMode mode) {
   const JaxprPtr rule = params.jaxpr_or_null("jvp_jaxpr");
   if (rule == nullptr) return differentiate_body(params, x, dx, mode);
-  const Arrays out = eval_jaxpr(*rule, join({x, instantiated(x, dx)}));
+  // Inlined, because a call would tie values to tangents, which reverse mode must tell apart.
+  const Arrays out = eval_jaxpr(inline_calls(*rule), join({x, instantiated(x, dx)}));
   const std::size_t n = params.jaxpr("call_jaxpr")->jaxpr.outs.size();
   if (out.size() != 2 * n)
     throw CompilationError("custom_jvp_call", "the rule returns " + std::to_string(out.size()) + " values for " +

@@ -374,6 +374,43 @@ ValuesAndTangents scan_linearize(const Params& params, ArraySpan x, ArraySpan dx
   return out;
 }
 
+Arrays scan_transpose(const Params& params, ArraySpan ct, ArraySpan x, std::span<const Aval> in);
+
+// Carries that do not depend on linear values run ahead in a scan of their own; the linear part reads them as xs.
+Arrays transpose_after_known(const Scan& s, const Mask& linear, ArraySpan ct, ArraySpan x, std::span<const Aval> in) {
+  Mask known(linear);
+  known.flip();
+  const Mask lk = part(linear, s.num_consts, s.num_carry), kk = part(known, s.num_consts, s.num_carry);
+  const std::size_t num_linear = count(lk), num_known = count(kk);
+  ClosedJaxpr ahead = eliminate_dead_code(*s.body, join({kk, Mask(s.num_ys(), false)}));
+  std::vector<Var> invars;
+  for (const std::size_t i : positions(known)) invars.push_back(ahead.jaxpr.invars[i]);
+  for (const std::size_t i : positions(kk, s.num_consts)) ahead.jaxpr.outs.emplace_back(ahead.jaxpr.invars[i]);
+  ahead.jaxpr.invars = std::move(invars);
+  const Arrays walked =
+      bind_primitive(scan_p, select(x, known), s.with_body(ahead, count(part(known, 0, s.num_consts)), num_known));
+
+  // The body of the rest: consts | linear carry | xs, known carry.
+  std::vector<std::size_t> order, outs = positions(lk);
+  append_range(order, 0, s.num_consts);
+  for (const std::size_t i : positions(lk, s.num_consts)) order.push_back(i);
+  append_range(order, s.num_consts + s.num_carry, s.num_xs());
+  for (const std::size_t i : positions(kk, s.num_consts)) order.push_back(i);
+  append_range(outs, s.num_carry, s.num_ys());
+  const ArraySpan starts = ArraySpan(walked).subspan(num_known);
+  const Arrays rest = join({s.consts(x), select(s.carry(x), lk), s.xs(x), starts});
+  Avals types(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(s.num_consts));
+  for (const std::size_t i : positions(lk, s.num_consts)) types.push_back(in[i]);
+  types.insert(types.end(), in.begin() + static_cast<std::ptrdiff_t>(s.num_consts + s.num_carry), in.end());
+  for (const Array& a : starts) types.push_back(a.aval());
+  const Arrays cts = scan_transpose(
+      s.with_body(select_outputs(reorder_inputs(*s.body, order), outs), s.num_consts, num_linear),
+      join({select(ct.first(s.num_carry), lk), ct.subspan(s.num_carry)}), rest, types);
+  const ArraySpan c(cts);
+  return join({s.consts(c), spread(c.subspan(s.num_consts, num_linear), lk),
+               c.subspan(s.num_consts + num_linear, s.num_xs())});
+}
+
 // With body linear in (dconsts, dcarry, dxs): the transposed scan runs the other way, carrying the cotangent of the carry
 // and the sums of those of the constants.
 Arrays scan_transpose(const Params& params, ArraySpan ct, ArraySpan x, std::span<const Aval> in) {
@@ -383,8 +420,7 @@ Arrays scan_transpose(const Params& params, ArraySpan ct, ArraySpan x, std::span
   linear = carry_fixpoint(s, linear, [&](const Mask& m) { return outputs_reached(*s.body, m); });
   const Mask lc = part(linear, 0, s.num_consts), lk = part(linear, s.num_consts, s.num_carry);
   const Mask lx = part(linear, s.num_consts + s.num_carry, s.num_xs());
-  if (count(lk) != s.num_carry)
-    throw NotSupportedError("scan", "transposing a loop that carries both linear and other values; linearize it first");
+  if (count(lk) != s.num_carry) return transpose_after_known(s, linear, ct, x, in);
   const Mask with_ct = join({Mask(s.num_carry, true), defined_mask(ct.subspan(s.num_carry))});
   const ClosedJaxpr back = transpose(*s.body, linear, with_ct);
 

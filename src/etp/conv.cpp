@@ -5,7 +5,6 @@
 // positions: slots are (space…, kernel…), the slot (s, …, k, …) belongs to the output (s, k), and space is
 // summed when the gradient is formed. Feature and batch groups change nothing about that.
 #include <algorithm>
-#include <array>
 
 #include "etp/common.h"
 #include "etrace/ops/elementwise.h"
@@ -20,8 +19,7 @@ namespace {
 
 constexpr const char* kOp = "etp_conv";
 
-// Layout
-// --------------------------------------------------------------------------------------------------------------
+// Layout -----------------------------------------------------------------------------------------------
 // JAX's index triples. Data: positions of batch, channel, space…; kernel: positions of out channel, in
 // channel, space….
 struct Layout {
@@ -100,8 +98,7 @@ void check_layout(const Layout& l, std::size_t rank) {
                                      "; transpose outside the operator");
 }
 
-// Geometry
-// ------------------------------------------------------------------------------------------------------------
+// Geometry ---------------------------------------------------------------------------------------------
 struct Geometry {
   ConvOptions options;  // everything spelled out
   Shape y;
@@ -199,8 +196,7 @@ Geometry geometry(const Params& params, const Aval& x, const Aval& kernel) {
   return g;
 }
 
-// Rules
-// ---------------------------------------------------------------------------------------------------------------
+// Rules ------------------------------------------------------------------------------------------------
 Avals abstract(const Params& params, std::span<const Aval> in) {
   const Operands o(kOp, params, in, {"x", "kernel"});
   const Geometry g = geometry(params, o[0], o[1]);

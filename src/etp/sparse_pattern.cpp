@@ -1,4 +1,5 @@
 // Fixed sparse patterns (CSR, CSC, COO): validation, and the form they have in files.
+#include <algorithm>
 #include <limits>
 
 #include "etrace/error.h"
@@ -20,14 +21,12 @@ Dims expand(const Dims& indptr, std::int64_t lines, std::size_t entries, const c
     refuse("indptr ends with " + std::to_string(indptr.back()) + ", expected the number of indices, " +
            std::to_string(entries));
   Dims out;
-  out.reserve(entries);
   for (std::size_t i = 0; i + 1 < indptr.size(); ++i) {
     if (indptr[i + 1] < indptr[i])
       refuse("indptr falls from " + std::to_string(indptr[i]) + " to " + std::to_string(indptr[i + 1]) +
              " at " + line + " " + std::to_string(i));
-    if (indptr[i + 1] > indptr.back())
-      refuse("indptr exceeds its last entry at " + std::string(line) + " " + std::to_string(i));
-    out.resize(static_cast<std::size_t>(indptr[i + 1]), static_cast<std::int64_t>(i));
+    // A number beyond the entries falls again later; until then it must not cost memory.
+    out.resize(std::min(static_cast<std::size_t>(indptr[i + 1]), entries), static_cast<std::int64_t>(i));
   }
   return out;
 }

@@ -3,6 +3,7 @@
 //   J[b, q, e] = ∂y[b, q] / ∂θ[e] must vanish unless a slot of e belongs to q.
 // Where a parameter has several slots (one per position), they must belong to different positions: each then
 // stands for its own copy of the parameter.
+#include <algorithm>
 #include <cmath>
 #include <set>
 

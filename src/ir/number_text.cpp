@@ -145,9 +145,23 @@ bool same_number(double a, double b) {
 }
 
 Scalar canonical_value(const Literal& l) {
-  const Scalar v = Tensor::full(l.aval(), l.value).at(0);
-  const double* d = std::get_if<double>(&v);
-  return d != nullptr && std::isnan(*d) ? Scalar(std::numeric_limits<double>::quiet_NaN()) : v;
+  switch (l.dtype) {
+    case Dtype::Bool:
+      return to_double(l.value) != 0.0;
+    case Dtype::I32:
+      return std::int64_t{static_cast<std::int32_t>(to_int(l.value))};
+    case Dtype::U32:
+      return std::int64_t{static_cast<std::uint32_t>(to_int(l.value))};
+    case Dtype::I64:
+      return to_int(l.value);
+    default:
+      break;
+  }
+  const double value = to_double(l.value);
+  if (std::isnan(value)) return std::numeric_limits<double>::quiet_NaN();
+  return with_format(l.dtype, [&](const auto& format) {
+    return static_cast<double>(format.widen(format.narrow(static_cast<decltype(format.widen({}))>(value))));
+  });
 }
 
 std::string number_text(double value) {

@@ -25,11 +25,12 @@ std::string text_of(const Module::Member& member) {
 
 }  // namespace
 
-// Module -------------------------------------------------------------------------------------------------------------
+// Module ----------------------------------------------------------------------------------------------------
 Module::~Module() = default;
 
 Array Module::update(const Array&) {
-  throw NotSupportedError("module", "this module defines no step for one input; override update() or update_all()",
+  throw NotSupportedError("module",
+                          "this module defines no step for one input; override update() or update_all()",
                           OriginScope::current());
 }
 
@@ -50,18 +51,30 @@ Arrays Module::operator()(ArraySpan x) {
 Array Module::operator()(const Array& x) {
   Arrays results = (*this)(ArraySpan(&x, 1));
   if (results.size() != 1)
-    throw ValueError("module", "this module returns " + std::to_string(results.size()) +
-                                   " results; call it with a list of inputs to get a list of results",
+    throw ValueError("module",
+                     "this module returns " + std::to_string(results.size()) +
+                         " results; call it with a list of inputs to get a list of results",
                      Origin{scope_, {}, 0});
   return std::move(results[0]);
 }
 
-std::shared_ptr<Module> Module::shared_owner(Module& module) {
-  std::shared_ptr<Module> owner = module.weak_from_this().lock();
+namespace {
+template <class T>
+std::shared_ptr<T> owner_of(T& object) {
+  std::shared_ptr<T> owner = object.weak_from_this().lock();
   if (owner == nullptr)
-    throw ValueError("module", "only a module made with child() or add() can be shared; this one has no owner",
-                     OriginScope::current());
+    throw ValueError(
+        "module", "only what a module has made (child(), add(), param() …) can be shared; this has no owner",
+        OriginScope::current());
   return owner;
+}
+}  // namespace
+
+void Module::share_object(std::string name, Module& module) {
+  add({std::move(name), owner_of(module), nullptr});
+}
+void Module::share_object(std::string name, State& state) {
+  add({std::move(name), nullptr, owner_of(state)});
 }
 
 std::vector<std::string> Module::scope_of(const PathPart& child) const { return {text_of(child)}; }
@@ -87,11 +100,12 @@ void Module::add(Member member) {
                                    [](const Member& a, const Member& b) { return a.name < b.name; });
   if (at != members_.end() && at->name == member.name)
     throw CompilationError("module", "the name " + place_of(at->name) + " (" + text_of(*at) + ") is taken; " +
-                                         place_of(member.name) + " (" + text_of(member) + ") needs another one");
+                                         place_of(member.name) + " (" + text_of(member) +
+                                         ") needs another one");
   members_.insert(at, std::move(member));
 }
 
-// Lists --------------------------------------------------------------------------------------------------------------
+// Lists -----------------------------------------------------------------------------------------------------
 Module& ModuleList::operator[](std::size_t i) const {
   if (i >= size())
     throw ValueError("module",
@@ -118,7 +132,7 @@ Array Sequential::update(const Array& x) {
   return y;
 }
 
-// Walks --------------------------------------------------------------------------------------------------------------
+// Walks -----------------------------------------------------------------------------------------------------
 namespace {
 struct Walk {
   StateKind kind;
@@ -141,7 +155,8 @@ struct Walk {
 
 template <class F>
 void for_each_short_term(Module& module, F f) {
-  for (const StateEntry& entry : states(module, StateKind::ShortTerm)) f(dynamic_cast<ShortTermState&>(*entry.state));
+  for (const StateEntry& entry : states(module, StateKind::ShortTerm))
+    f(dynamic_cast<ShortTermState&>(*entry.state));
 }
 }  // namespace
 

@@ -33,7 +33,8 @@ std::string quoted_list(const std::vector<std::string>& names) {
 }
 
 void require_value(StateKind kind, const Array& value) {
-  if (!value.defined()) throw TypeError("state", "a " + std::string(name(kind)) + " was made without a value");
+  if (!value.defined())
+    throw TypeError("state", "a " + std::string(name(kind)) + " was made without a value");
   // A state that ends with the step would leave nothing to write back to.
   if (StatefulTrace::active() != nullptr || value.is_tracer())
     throw NotSupportedError("state",
@@ -51,7 +52,7 @@ bool is_a(StateKind kind, StateKind other) {
   return kind == other;
 }
 
-// State --------------------------------------------------------------------------------------------------------------
+// State -----------------------------------------------------------------------------------------------------
 State::State(StateKind kind, const Array& value) : kind_(kind), leaves_{value} { require_value(kind, value); }
 
 State::State(StateKind kind, NamedArrays leaves) : kind_(kind) {
@@ -119,10 +120,12 @@ void State::put(std::size_t leaf, const Array& value) {
     trace->require_writable(*this);
     trace->touch(*this);
   } else if (value.is_tracer()) {
-    throw NotSupportedError("state",
-                            describe() + " was set to a traced value outside of trace_step, which is where a step with "
-                                         "states can be traced",
-                            OriginScope::current());
+    throw NotSupportedError(
+        "state",
+        describe() +
+            " was set to a traced value outside of trace_step, which is where a step with "
+            "states can be traced",
+        OriginScope::current());
   }
   leaves_[leaf] = fitted(value, leaves_[leaf].aval());
 }
@@ -132,25 +135,28 @@ Array State::fitted(const Array& value, const Aval& type) const {
   const Aval& found = value.aval();
   const std::string what = describe() + " holds " + to_string(type) + " but was set to " + to_string(found);
   if (found.dtype != type.dtype)
-    throw TypeError("state", what + "; give it the element type of the step, or convert()", OriginScope::current());
+    throw TypeError("state", what + "; give it the element type of the step, or convert()",
+                    OriginScope::current());
   if (found.shape == type.shape) return value;
   const bool batched = is_a(kind_, StateKind::ShortTerm) && found.shape.rank() == type.shape.rank() + 1;
-  throw ValueError("state",
-                   what + (batched ? "; if the first axis is a batch, call init_all_states(model, batch) first"
-                                   : "; a state keeps its shape"),
-                   OriginScope::current());
+  throw ValueError(
+      "state",
+      what + (batched ? "; if the first axis is a batch, call init_all_states(model, batch) first"
+                      : "; a state keeps its shape"),
+      OriginScope::current());
 }
 
 void State::replace(Arrays leaves) {
   if (StatefulTrace::active() != nullptr)
     throw NotSupportedError("state",
-                            describe() + " was initialised inside a traced step; call init_all_states or "
-                                         "reset_all_states before the sequence",
+                            describe() +
+                                " was initialised inside a traced step; call init_all_states or "
+                                "reset_all_states before the sequence",
                             OriginScope::current());
   leaves_ = std::move(leaves);
 }
 
-// ShortTermState -----------------------------------------------------------------------------------------------------
+// ShortTermState --------------------------------------------------------------------------------------------
 ShortTermState::ShortTermState(StateKind kind, const Array& init, bool per_sample)
     : State(kind, init), init_{init}, per_sample_(per_sample) {}
 
@@ -167,11 +173,12 @@ void ShortTermState::init(std::optional<std::int64_t> batch) {
   batch_ = batch;
 }
 
-// Stacked hidden states ----------------------------------------------------------------------------------------------
+// Stacked hidden states -------------------------------------------------------------------------------------
 HiddenGroupState::HiddenGroupState(StateKind kind, const Array& init) : HiddenState(kind, init) {
   if (init.rank() < 2)
-    throw ValueError("state", "a HiddenGroupState needs at least two axes, the last for the states, but was given " +
-                                  to_string(init.aval()));
+    throw ValueError("state",
+                     "a HiddenGroupState needs at least two axes, the last for the states, but was given " +
+                         to_string(init.aval()));
 }
 
 Shape HiddenGroupState::varshape() const {
@@ -218,8 +225,9 @@ Array stack_named(const NamedArrays& init) {
   for (const auto& [key, value] : init) {
     require_value(StateKind::HiddenTree, value);
     if (value.aval() != init[0].second.aval())
-      throw ValueError("state", "the states of a HiddenTreeState must have one type: '" + init[0].first + "' is " +
-                                    to_string(init[0].second.aval()) + ", '" + key + "' is " + to_string(value.aval()));
+      throw ValueError("state", "the states of a HiddenTreeState must have one type: '" + init[0].first +
+                                    "' is " + to_string(init[0].second.aval()) + ", '" + key + "' is " +
+                                    to_string(value.aval()));
     values.push_back(value);
   }
   if (values.empty()) throw ValueError("state", "a HiddenTreeState was made without states");
@@ -242,7 +250,8 @@ HiddenTreeState::HiddenTreeState(const NamedArrays& init)
 std::int64_t HiddenTreeState::index(std::string_view name) const {
   const auto it = std::find(names_.begin(), names_.end(), name);
   if (it == names_.end())
-    throw ValueError("state", describe() + " has no state '" + std::string(name) + "'; it has " + quoted_list(names_),
+    throw ValueError("state",
+                     describe() + " has no state '" + std::string(name) + "'; it has " + quoted_list(names_),
                      OriginScope::current());
   return it - names_.begin();
 }

@@ -10,8 +10,8 @@
 
 namespace etrace {
 
-// At most one per thread. States find it when they are read or written; the values of a step cannot carry it, because
-// the first touch is what turns a state's value into a tracer.
+// At most one per thread. States find it when they are read or written; the values of a step cannot carry it,
+// because the first touch is what turns a state's value into a tracer.
 class StatefulTrace {
  public:
   explicit StatefulTrace(const Module& root);  // NotSupportedError if one is active on this thread

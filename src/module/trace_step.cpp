@@ -1,4 +1,5 @@
-// A stateful step becomes a program: states are inputs and outputs, in the order in which the step first touched them.
+// A stateful step becomes a program: states are inputs and outputs, in the order in which the step first
+// touched them.
 #include "etrace/error.h"
 #include "module/stateful_trace.h"
 
@@ -53,21 +54,24 @@ void StatefulTrace::touch(const State& state) {
 
 std::string StatefulTrace::path_text(const State& state) const {
   const auto it = paths_.find(&state);
-  return std::string(state.type()) + " " + (it == paths_.end() ? "outside of the module" : to_string(it->second));
+  return std::string(state.type()) + " " +
+         (it == paths_.end() ? "outside of the module" : to_string(it->second));
 }
 
 void StatefulTrace::require_writable(const State& state) const {
   if (is_a(state.kind(), StateKind::Param))
     throw NotSupportedError("trace_step",
-                            path_text(state) + " was written during a step; parameters change between steps only. Use a "
-                                               "ShortTermState or LongTermState for what a step changes",
+                            path_text(state) +
+                                " was written during a step; parameters change between steps only. Use a "
+                                "ShortTermState or LongTermState for what a step changes",
                             OriginScope::current());
-  // A value of the body cannot leave it except as a result, and a branch or a loop writes at other times than it is
-  // traced.
+  // A value of the body cannot leave it except as a result, and a branch or a loop writes at other times than
+  // it is traced.
   if (Recorder::running() != recorder_.get())
     throw NotSupportedError("trace_step",
-                            path_text(state) + " was written inside the body of a jit, scan, cond, while or transform; "
-                                               "pass its value in, return the new one and set() it outside",
+                            path_text(state) +
+                                " was written inside the body of a jit, scan, cond, while or transform; "
+                                "pass its value in, return the new one and set() it outside",
                             OriginScope::current());
 }
 
@@ -106,7 +110,8 @@ TracedStep StatefulTrace::run(Module& root, std::span<const Aval> args, std::str
   TracedStep step;
   step.model.name = std::move(name);
   step.model.source = "etrace";
-  for (std::size_t i = 0; i < args.size(); ++i) step.model.inputs.push_back(input_record(bare_record(Role::Arg, i)));
+  for (std::size_t i = 0; i < args.size(); ++i)
+    step.model.inputs.push_back(input_record(bare_record(Role::Arg, i)));
   for (std::size_t i = 0; i < outs.size(); ++i) {
     if (!outs[i].defined())
       throw TypeError("trace_step", "result " + std::to_string(i) + " of the step is undefined");

@@ -19,10 +19,11 @@ Array join_input(const Array& x, const Array& h) {
   const bool fits = x.rank() == h.rank() && x.rank() > 0 &&
                     std::equal(x.shape().begin(), x.shape().end() - 1, h.shape().begin());
   if (!fits)
-    throw ValueError("nn",
-                     "the input is " + to_string(x.aval()) + " but the hidden state is " + to_string(h.aval()) +
-                         "; call init_all_states(model, batch) with the batch of the input, or without for [features]",
-                     OriginScope::current());
+    throw ValueError(
+        "nn",
+        "the input is " + to_string(x.aval()) + " but the hidden state is " + to_string(h.aval()) +
+            "; call init_all_states(model, batch) with the batch of the input, or without for [features]",
+        OriginScope::current());
   return concatenate(Arrays{x, h}, -1);
 }
 

@@ -13,7 +13,8 @@
 namespace etrace::nn {
 
 Array layer_key(std::uint64_t seed) {
-  std::uint64_t hash = 0xcbf29ce484222325U;  // FNV-1a over the names, each closed by a byte that no name holds
+  std::uint64_t hash =
+      0xcbf29ce484222325U;  // FNV-1a over the names, each closed by a byte that no name holds
   auto mix = [&](unsigned char byte) { hash = (hash ^ byte) * 0x100000001b3U; };
   for (const std::string& part : OriginScope::current().module) {
     for (const char c : part) mix(static_cast<unsigned char>(c));
@@ -61,8 +62,9 @@ double chosen(Fan fan, const Fans& f) {
   return fan == Fan::Out ? f.out : (f.in + f.out) / 2.0;
 }
 
-// Columns of a rows × cols matrix, rows ≥ cols, made orthonormal in place. Two sweeps, so that rounding of the first
-// is corrected. The diagonal of R is positive, which makes the result uniform over orthogonal frames.
+// Columns of a rows × cols matrix, rows ≥ cols, made orthonormal in place. Two sweeps, so that rounding of
+// the first is corrected. The diagonal of R is positive, which makes the result uniform over orthogonal
+// frames.
 void orthonormalize(std::vector<double>& q, std::size_t rows, std::size_t cols) {
   auto at = [&](std::size_t r, std::size_t c) -> double& { return q[r * cols + c]; };
   auto dot = [&](std::size_t a, std::size_t b) {
@@ -108,9 +110,11 @@ Initializer truncated_normal(double scale) {
 
 Initializer identity(double scale) {
   return [=](const Array&, const Shape& shape, Dtype dtype) {
-    if (shape.rank() < 2) throw ValueError("init", "identity of shape " + to_string(shape) + "; expected two axes");
+    if (shape.rank() < 2)
+      throw ValueError("init", "identity of shape " + to_string(shape) + "; expected two axes");
     const auto rank = static_cast<int>(shape.rank());
-    return convert(equal_to(iota(Dtype::I32, shape, rank - 2), iota(Dtype::I32, shape, rank - 1)), dtype) * scale;
+    return convert(equal_to(iota(Dtype::I32, shape, rank - 2), iota(Dtype::I32, shape, rank - 1)), dtype) *
+           scale;
   };
 }
 
@@ -119,12 +123,14 @@ Initializer variance_scaling(const VarianceOptions& options) {
     const double fan = std::max(1.0, chosen(options.fan, fans(shape, options.in_axis, options.out_axis)));
     const double deviation = std::sqrt(options.scale / fan);
     switch (options.distribution) {
-      case Distribution::Normal: return random::normal(key, shape, dtype) * deviation;
+      case Distribution::Normal:
+        return random::normal(key, shape, dtype) * deviation;
       case Distribution::Uniform: {
         const double edge = std::sqrt(3.0) * deviation;
         return random::uniform(key, shape, dtype, -edge, edge);
       }
-      case Distribution::TruncatedNormal: break;
+      case Distribution::TruncatedNormal:
+        break;
     }
     return standard_truncated_normal(key, shape, dtype) * (deviation / kTruncatedDeviation);
   };
@@ -132,7 +138,9 @@ Initializer variance_scaling(const VarianceOptions& options) {
 
 Initializer kaiming_normal(Distribution d) { return variance_scaling({.scale = 2.0, .distribution = d}); }
 Initializer kaiming_uniform() { return kaiming_normal(Distribution::Uniform); }
-Initializer xavier_normal(Distribution d) { return variance_scaling({.fan = Fan::Average, .distribution = d}); }
+Initializer xavier_normal(Distribution d) {
+  return variance_scaling({.fan = Fan::Average, .distribution = d});
+}
 Initializer xavier_uniform() { return xavier_normal(Distribution::Uniform); }
 Initializer lecun_normal(Distribution d) { return variance_scaling({.distribution = d}); }
 Initializer lecun_uniform() { return lecun_normal(Distribution::Uniform); }
@@ -140,7 +148,8 @@ Initializer lecun_uniform() { return lecun_normal(Distribution::Uniform); }
 Initializer orthogonal(double scale) {
   return [=](const Array& key, const Shape& shape, Dtype dtype) {
     if (shape.rank() < 2)
-      throw ValueError("init", "orthogonal values of shape " + to_string(shape) + "; expected at least two axes");
+      throw ValueError("init",
+                       "orthogonal values of shape " + to_string(shape) + "; expected at least two axes");
     const auto last = static_cast<std::size_t>(shape.back());
     const std::size_t rest = last == 0 ? 0 : static_cast<std::size_t>(shape.size()) / last;
     const std::size_t tall = std::max(rest, last), thin = std::min(rest, last);

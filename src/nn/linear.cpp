@@ -12,7 +12,8 @@ NamedArrays leaves(std::int64_t in, std::int64_t out, const LinearOptions& o) {
   if (in < 0 || out < 0)
     throw ValueError("nn", "a Linear from " + std::to_string(in) + " to " + std::to_string(out) + " features",
                      OriginScope::current());
-  const Array key = layer_key(o.seed), weight_key = random::fold_in(key, 0), bias_key = random::fold_in(key, 1);
+  const Array key = layer_key(o.seed), weight_key = random::fold_in(key, 0),
+              bias_key = random::fold_in(key, 1);
   NamedArrays result{{"weight", o.weight_init(weight_key, {in, out}, o.dtype)}};
   if (o.bias_init) result.emplace_back("bias", o.bias_init(bias_key, {out}, o.dtype));
   return result;

@@ -81,9 +81,17 @@ const std::vector<BuiltinModel>& table() {
   static const std::vector<BuiltinModel> rows{
       {"gru", "a gated recurrent layer and a linear readout", {3, 8, 1}, make<OneLayer<nn::GRUCell>>},
       {"lif", "spiking neurons with soft reset, recurrent spikes, a leaky readout", {4, 16, 2}, make<LifNet>},
-      {"rnn", "a recurrent layer with relu and a linear readout", {3, 8, 1}, make<OneLayer<nn::ValinaRNNCell>>},
-      {"two_layer_gru", "two gated recurrent layers and a linear readout", {3, 8, 8, 1}, make<TwoLayer<nn::GRUCell>>},
-      {"two_layer_rnn", "two recurrent layers with relu and a linear readout", {10, 32, 16, 5},
+      {"rnn",
+       "a recurrent layer with relu and a linear readout",
+       {3, 8, 1},
+       make<OneLayer<nn::ValinaRNNCell>>},
+      {"two_layer_gru",
+       "two gated recurrent layers and a linear readout",
+       {3, 8, 8, 1},
+       make<TwoLayer<nn::GRUCell>>},
+      {"two_layer_rnn",
+       "two recurrent layers with relu and a linear readout",
+       {10, 32, 16, 5},
        make<TwoLayer<nn::ValinaRNNCell>>},
   };
   return rows;
@@ -104,12 +112,14 @@ ReadyModel make_model(std::string_view name, const ModelOptions& options) {
   if (found == nullptr) {
     std::string known;
     for (const BuiltinModel& m : table()) known += (known.empty() ? "" : ", ") + std::string(m.name);
-    throw ValueError("models", "there is no built-in model '" + std::string(name) + "'; expected one of " + known);
+    throw ValueError("models",
+                     "there is no built-in model '" + std::string(name) + "'; expected one of " + known);
   }
   ModelOptions complete = options;
   if (complete.sizes.empty()) complete.sizes = found->sizes;
   if (complete.sizes.size() != found->sizes.size())
-    throw ValueError("models", "the model " + std::string(name) + " has " + std::to_string(found->sizes.size()) +
+    throw ValueError("models", "the model " + std::string(name) + " has " +
+                                   std::to_string(found->sizes.size()) +
                                    " sizes (input, hidden, output) but was given " +
                                    std::to_string(complete.sizes.size()));
   ReadyModel ready{found->make(complete), {}};

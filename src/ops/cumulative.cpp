@@ -31,7 +31,9 @@ Running running(const KernelRequest& q) {
 // State: default-constructed before the first entry; next(x) takes an entry in and gives the result so far.
 template <class T, class State>
 Kernel running_kernel(const KernelRequest& q) {
-  return {[w = running(q)](const KernelArgs& k) {
+  Kernel kernel;
+  kernel.in_place = true;  // an entry is read before its place is written
+  kernel.run = [w = running(q)](const KernelArgs& k) {
     constexpr std::int64_t kColumns = 64;
     const T* x = static_cast<const T*>(k.in[0]);
     T* y = static_cast<T*>(k.out[0]);
@@ -44,7 +46,8 @@ Kernel running_kernel(const KernelRequest& q) {
           for (std::int64_t c = 0; c < width; ++c) y[at + c] = state[to_index(c)].next(x[at + c]);
         }
       }
-  }};
+  };
+  return kernel;
 }
 
 template <class T>
@@ -245,8 +248,8 @@ const Primitive cumlogsumexp_p{{
       const Array finite = maximum(x[0], full({}, least, x[0].dtype()));
       return running_tangent(params, finite, dx[0], [](const Dual& a, const Dual& b) -> Dual {
         const Array gap = a.value - b.value, weight = logistic(gap);  // the share of the earlier stretch
-        const Array softplus = maximum(gap, zeros_of({gap.dtype(), {}})) + log1p(exp(neg(abs(gap))));
-        return {b.value + softplus, b.tangent + weight * (a.tangent - b.tangent)};
+        const Array joined_value = maximum(a.value, b.value) + log1p(exp(neg(abs(gap))));
+        return {joined_value, b.tangent + weight * (a.tangent - b.tangent)};
       });
     },
     .batch = batch<cumlogsumexp_p>,

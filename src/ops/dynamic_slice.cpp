@@ -154,10 +154,13 @@ const Primitive dynamic_update_slice_p{{
       const Shape &x = q.x(0).shape, &update = q.x(1).shape;
       const StartReader start(x, update.to_dims(), q.in.subspan(2));
       const StridedCopy copy(update.dims(), strides_of(x), strides_of(update), size_of(q.y().dtype));
-      return {[=, bytes = q.y().bytes()](const KernelArgs& k) {
-        if (bytes > 0) std::memcpy(k.out[0], k.in[0], bytes);
+      Kernel kernel;
+      kernel.in_place = only_first_fits(q);
+      kernel.run = [=, bytes = q.y().bytes()](const KernelArgs& k) {
+        if (k.out[0] != k.in[0] && bytes > 0) std::memcpy(k.out[0], k.in[0], bytes);
         copy(k.in[1], 0, k.out[0], start(k.in + 2));
-      }};
+      };
+      return kernel;
     },
     .jvp = [](const Params&, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       return {dynamic_update_slice(instantiate(dx[0], x[0].aval()), instantiate(dx[1], x[1].aval()),

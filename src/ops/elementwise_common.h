@@ -100,7 +100,9 @@ struct MapRow {
   template <class... S>
   static void loop(std::int64_t n, Result* y, const S... x) {
     // An operand in the result's place is read before it is written: no dependence between iterations.
+#ifndef __clang__
 #pragma GCC ivdep
+#endif
     for (std::int64_t i = 0; i < n; ++i) y[i] = F(x[i]...);
   }
 };

@@ -52,14 +52,16 @@ T quotient(T a, T b) {
     return b == 0 ? static_cast<T>(-1) : quotient_overflows(a, b) ? a : static_cast<T>(a / b);
 }
 
-// A NaN in either operand is the result.
+// A NaN in either operand is the result. Two plain choices: gcc vectorises these, not one with `||`.
 template <class T>
 T larger(T a, T b) {
-  return b < a || a != a ? a : b;
+  const T winner = b < a ? a : b;
+  return a != a ? a : winner;
 }
 template <class T>
 T smaller(T a, T b) {
-  return a < b || a != a ? a : b;
+  const T winner = a < b ? a : b;
+  return a != a ? a : winner;
 }
 
 }  // namespace etrace::elementwise

@@ -32,12 +32,15 @@ Avals typing(std::string_view op, const Params& params, std::span<const Aval> in
 // write(window start in the result, window in the updates), after the operand has been copied.
 template <class Write>
 Kernel scatter_kernel(const KernelRequest& q, const Windows& windows, Write write) {
-  return {[=, bytes = q.y().bytes()](const KernelArgs& k) {
-    if (bytes > 0) std::memcpy(k.out[0], k.in[0], bytes);
+  Kernel kernel;
+  kernel.in_place = only_first_fits(q);
+  kernel.run = [=, bytes = q.y().bytes()](const KernelArgs& k) {
+    if (k.out[0] != k.in[0] && bytes > 0) std::memcpy(k.out[0], k.in[0], bytes);
     windows.for_each(k.in[1], [&](std::int64_t to, std::int64_t from, bool inside) {
       if (inside) write(k.out[0], to, k.in[2], from);
     });
-  }};
+  };
+  return kernel;
 }
 
 Windows windows_of(const KernelRequest& q) {

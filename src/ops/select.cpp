@@ -27,9 +27,11 @@ std::span<const Row> rows_by_width(Dtype dtype) {
   }
 }
 
-// y = which ? case1 : case0
+// y = which ? case1 : case0. The bool is read as its byte: gcc does not vectorise a choice by `bool`.
 Kernel select_by_bool(const KernelRequest& r) {
-  return loop_kernel(r, rows_by_width<[](bool w, auto a, auto b) { return w ? b : a; }, bool>(r.y().dtype));
+  using Byte = std::uint8_t;
+  return loop_kernel(r,
+                     rows_by_width<[](Byte w, auto a, auto b) { return w != 0 ? b : a; }, Byte>(r.y().dtype));
 }
 
 // One pass per case: y = case0, then y = (which ≥ k ? case_k : y) for k = 1, 2, … so that indices out of

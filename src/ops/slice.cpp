@@ -90,10 +90,10 @@ const Primitive slice_p{{
 
 Array slice(const Array& x, const Dims& start, const Dims& limit, const Dims& strides) {
   const bool unit = std::all_of(strides.begin(), strides.end(), [](std::int64_t s) { return s == 1; });
-  if (unit && Shape(limit) == x.shape() && start == Dims(x.rank(), 0)) return x;
-  return move_data(
-      slice_p, x,
-      {{"start_indices", start}, {"limit_indices", limit}, {"strides", unit ? Attr() : Attr(strides)}});
+  if (unit && limit == x.shape().to_dims() && start == Dims(x.rank(), 0)) return x;
+  Attr steps;  // null: 1 along every axis
+  if (!unit) steps = strides;
+  return move_data(slice_p, x, {{"start_indices", start}, {"limit_indices", limit}, {"strides", steps}});
 }
 
 Array slice_axis(const Array& x, int axis, std::int64_t start, std::int64_t limit, std::int64_t stride) {

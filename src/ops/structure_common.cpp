@@ -244,6 +244,11 @@ Kernel copy_kernel(std::size_t bytes) {
   return kernel;
 }
 
+bool only_first_fits(const KernelRequest& q) {
+  return std::none_of(q.in.begin() + 1, q.in.end(),
+                      [&](const Aval& a) { return a.bytes() == q.y().bytes(); });
+}
+
 ReadIndex index_reader(Dtype dtype) {
   return visit_integer(dtype, []<class T>(std::type_identity<T>) -> ReadIndex {
     return [](const void* p, std::int64_t i) -> std::int64_t { return static_cast<const T*>(p)[i]; };

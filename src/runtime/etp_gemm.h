@@ -62,6 +62,8 @@ typedef double etp_vu_f64 __attribute__((vector_size(ETP_VBYTES), aligned(8), ma
 #define ETP_WIDTH(T) ((ptrdiff_t)(ETP_VBYTES / sizeof(T))) /* lanes of a vector */
 ETP_GEMM_FN etp_v_f32 etp_load_f32(const float* p) { return *(const etp_vu_f32*)p; }
 ETP_GEMM_FN etp_v_f64 etp_load_f64(const double* p) { return *(const etp_vu_f64*)p; }
+ETP_GEMM_FN void etp_store_f32(float* p, etp_v_f32 v) { *(etp_vu_f32*)p = v; }
+ETP_GEMM_FN void etp_store_f64(double* p, etp_v_f64 v) { *(etp_vu_f64*)p = v; }
 
 #if defined(__aarch64__)
 ETP_GEMM_FN etp_v_f32 etp_vfma_f32(etp_v_f32 a, etp_v_f32 b, etp_v_f32 c) {
@@ -158,8 +160,7 @@ ETP_SOME(double, f64)
 #define ETP_GEMM_TA 1 /* acs != 1 */
 #define ETP_GEMM_TB 2 /* bcs != 1 */
 
-/* The next piece of n, in the least number of pieces of at most `most`, all nearly equal: a remainder of one
- * row or one vector would starve the FMA units. */
+/* The next piece of n, in the least number of pieces of at most `most`, all nearly equal. */
 ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
   ptrdiff_t pieces = (n + most - 1) / most;
   return (n + pieces - 1) / pieces;
@@ -247,7 +248,7 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
     }                                                                                                        \
     C = t->C;                                                                                                \
     ETP_UNROLL for (int r = 0; r < R; r++) {                                                                 \
-      ETP_UNROLL for (int j = 0; j < V - 1; j++) * (etp_vu_##S*)(C + j * L) = c[r][j];                       \
+      ETP_UNROLL for (int j = 0; j < V - 1; j++) etp_store_##S(C + j * L, c[r][j]);                          \
       etp_store_some_##S(C + (V - 1) * L, c[r][V - 1], lanes);                                               \
       C += ldc;                                                                                              \
       ETP_OPAQUE(C);                                                                                         \
@@ -260,42 +261,52 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
   ETP_GEMM_TILE_ROWS(S, 1, 8)
 
 #define ETP_GEMM_PACK(T, S)                                                                                  \
-  /* dst[tile][k][row in tile] from A: a transposed A is then read along its rows, and once. */              \
+  /* dst[tile][k][row in tile] from A. A transposed A is read along its rows, 32 at a time: all of a row     \
+   * first would write to as many places as there are tiles, one tile first would read as many pages as                \
+   * there are k. */                                                                                         \
   static inline void etp_gemm_pack_a_##S(ptrdiff_t M, ptrdiff_t K, const T* A, ptrdiff_t ars, ptrdiff_t acs, \
                                          T* dst) {                                                           \
-    for (ptrdiff_t m = 0, r; m < M; m += r) {                                                                \
-      const T* a = A + m * ars;                                                                              \
-      r = etp_share(M - m, ETP_TILE_R);                                                                      \
-      if (ars == 1 && r == 6) {                                                                              \
-        for (ptrdiff_t k = 0; k < K; k++, dst += 6) __builtin_memcpy(dst, a + k * acs, 6 * sizeof(T));       \
-      } else if (ars == 1 && r == 5) {                                                                       \
-        for (ptrdiff_t k = 0; k < K; k++, dst += 5) __builtin_memcpy(dst, a + k * acs, 5 * sizeof(T));       \
-      } else {                                                                                               \
-        for (ptrdiff_t k = 0; k < K; k++, dst += r)                                                          \
-          for (ptrdiff_t i = 0; i < r; i++) dst[i] = a[i * ars + k * acs];                                   \
+    ptrdiff_t tiles = (M + ETP_TILE_R - 1) / ETP_TILE_R, low = M / tiles, high = M % tiles;                  \
+    for (ptrdiff_t k0 = 0; k0 < K; k0 += 32) {                                                               \
+      ptrdiff_t k1 = k0 + 32 < K ? k0 + 32 : K;                                                              \
+      for (ptrdiff_t i = 0, m = 0, r; i < tiles; i++, m += r) {                                              \
+        const T* a = A + m * ars;                                                                            \
+        T* d = dst + m * K;                                                                                  \
+        r = low + (i < high);                                                                                \
+        if (ars == 1 && r == 6) {                                                                            \
+          for (ptrdiff_t k = k0; k < k1; k++) __builtin_memcpy(d + k * 6, a + k * acs, 6 * sizeof(T));       \
+        } else if (ars == 1 && r == 5) {                                                                     \
+          for (ptrdiff_t k = k0; k < k1; k++) __builtin_memcpy(d + k * 5, a + k * acs, 5 * sizeof(T));       \
+        } else {                                                                                             \
+          for (ptrdiff_t k = k0; k < k1; k++)                                                                \
+            for (ptrdiff_t q = 0; q < r; q++) d[k * r + q] = a[q * ars + k * acs];                           \
+        }                                                                                                    \
       }                                                                                                      \
     }                                                                                                        \
   }                                                                                                          \
-                                                                                                             \
   /* dst[k][n], rows of ld, from N columns of B; the last vector of a row is filled up with zeros. */        \
   static inline void etp_gemm_pack_b_##S(ptrdiff_t N, ptrdiff_t K, const T* B, ptrdiff_t brs, ptrdiff_t bcs, \
                                          T* dst, ptrdiff_t ld) {                                             \
     const ptrdiff_t L = ETP_WIDTH(T);                                                                        \
+    if (bcs == 1) {                                                                                          \
+      ptrdiff_t whole = N / L * L;                                                                           \
+      for (ptrdiff_t k = 0; k < K; k++, B += brs, dst += ld) {                                               \
+        for (ptrdiff_t n = 0; n < whole; n += L) etp_store_##S(dst + n, etp_load_##S(B + n));                \
+        if (whole < N) etp_store_##S(dst + whole, etp_load_some_##S(B + whole, N - whole));                  \
+      }                                                                                                      \
+      return;                                                                                                \
+    }                                                                                                        \
     for (ptrdiff_t n = 0; n < N; n += L) {                                                                   \
       ptrdiff_t nn = N - n < L ? N - n : L, k = 0;                                                           \
       const T* b = B + n * bcs;                                                                              \
       T* d = dst + n;                                                                                        \
-      if (bcs == 1 && nn == L) {                                                                             \
-        for (; k < K; k++) *(etp_vu_##S*)(d + k * ld) = etp_load_##S(b + k * brs);                           \
-      } else if (bcs == 1) {                                                                                 \
-        for (; k < K; k++) *(etp_vu_##S*)(d + k * ld) = etp_load_some_##S(b + k * brs, nn);                  \
-      } else if (brs == 1) {                                                                                 \
+      if (brs == 1) {                                                                                        \
         etp_v_##S v[ETP_WIDTH(T)];                                                                           \
         if (nn == L) {                                                                                       \
           for (; k + L <= K; k += L) {                                                                       \
             ETP_UNROLL for (int i = 0; i < L; i++) v[i] = etp_load_##S(b + i * bcs + k);                     \
             ETP_TRANSPOSE_##S(etp_v_##S, v);                                                                 \
-            ETP_UNROLL for (int i = 0; i < L; i++) * (etp_vu_##S*)(d + (k + i) * ld) = v[i];                 \
+            ETP_UNROLL for (int i = 0; i < L; i++) etp_store_##S(d + (k + i) * ld, v[i]);                    \
           }                                                                                                  \
         }                                                                                                    \
         for (; k < K; k += L) {                                                                              \
@@ -303,7 +314,7 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
           for (int i = 0; i < L; i++) v[i] = (etp_v_##S){0};                                                 \
           for (int i = 0; i < nn; i++) v[i] = etp_load_some_##S(b + i * bcs + k, rows);                      \
           ETP_TRANSPOSE_##S(etp_v_##S, v);                                                                   \
-          for (int i = 0; i < rows; i++) *(etp_vu_##S*)(d + (k + i) * ld) = v[i];                            \
+          for (int i = 0; i < rows; i++) etp_store_##S(d + (k + i) * ld, v[i]);                              \
         }                                                                                                    \
       } else {                                                                                               \
         for (; k < K; k++)                                                                                   \
@@ -319,10 +330,13 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
     const T* A = t.A;                                                                                        \
     T* C = t.C;                                                                                              \
     ptrdiff_t step = packed ? t.K : t.ars;                                                                   \
-    for (ptrdiff_t m = 0, r; m < M; m += r) {                                                                \
-      r = etp_share(M - m, ETP_TILE_R);                                                                      \
+    /* ceil(M / 6) tiles of nearly equal height: one of 1 or 2 rows would starve the FMA units */            \
+    ptrdiff_t tiles = (M + ETP_TILE_R - 1) / ETP_TILE_R, low = M / tiles, high = M % tiles;                  \
+    for (ptrdiff_t i = 0, m = 0, r; i < tiles; i++, m += r) {                                                \
+      r = low + (i < high);                                                                                  \
       t.A = A + m * step;                                                                                    \
-      if (packed) t.ars = 1, t.acs = r;                                                                      \
+      if (packed) t.ars = 1;                                                                                 \
+      if (packed) t.acs = r;                                                                                 \
       t.C = C + m * t.ldc;                                                                                   \
       tile[V - 1][r - 1](&t);                                                                                \
     }                                                                                                        \
@@ -343,14 +357,12 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
       ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, const T* A, ptrdiff_t ars, ptrdiff_t acs, const T* B,           \
       ptrdiff_t brs, ptrdiff_t bcs, T* C, ptrdiff_t ldc, int accumulate, void* scratch) {                    \
     const ptrdiff_t L = ETP_WIDTH(T), W = ETP_TILE_V * L;                                                    \
-    int across =                                                                                             \
-        ((uintptr_t)B | (uintptr_t)(brs * (ptrdiff_t)sizeof(T))) % ETP_VBYTES != 0; /* cache lines */        \
-    int pack_b =                                                                                             \
-        bcs != 1 || (M >= ETP_PACK_ROWS && (across || brs * (ptrdiff_t)sizeof(T) >= ETP_PACK_BYTES));        \
-    int pack_a = acs != 1 && M > 1 && N > W && K > ETP_PACK_K;                                               \
+    const ptrdiff_t row = brs * (ptrdiff_t)sizeof(T);                                                        \
+    const int odd = ((uintptr_t)B | (uintptr_t)row) % ETP_VBYTES != 0; /* loads would cross cache lines */   \
+    const int pack_b = bcs != 1 || (M >= ETP_PACK_ROWS && (odd || row >= ETP_PACK_BYTES));                   \
+    const int pack_a = acs != 1 && M > 1 && N > W && K > ETP_PACK_K;                                         \
     ptrdiff_t mblock = pack_a ? ETP_M_BLOCK : M;                                                             \
-    /* few rows: B is read once, so no block is to be kept; what must be turned, is so in pieces that fit L1 \
-     */                                                                                                      \
+    /* few rows: nothing of B is read twice; what must be turned, is so in pieces that fit L1 */             \
     ptrdiff_t kblock = M > ETP_TILE_R ? ETP_K_BLOCK : pack_b || !ETP_MASKS ? 64 : K;                         \
     T* bp = (T*)scratch;                                                                                     \
     T* ap = pack_a ? bp + (K < ETP_K_BLOCK ? K : ETP_K_BLOCK) * W : bp;                                      \
@@ -369,13 +381,14 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
           ptrdiff_t left = (N - n + L - 1) / L; /* vectors */                                                \
           ptrdiff_t v = M == 1 && N - n >= 8 * L && !pack_b ? 8 : etp_share(left, ETP_TILE_V);               \
           const T* b = B + k * brs + n * bcs;                                                                \
-          w = N - n < v * L ? N - n : v * L;                                                                 \
-          int pack = pack_b || (!ETP_MASKS && w < v * L);                                                    \
-          etp_gemm_tile_##S t = {kk,  w - (v - 1) * L,    a, ars, acs, b, brs, C + m * ldc + n,              \
-                                 ldc, accumulate || k > 0};                                                  \
-          if (pack) {                                                                                        \
-            etp_gemm_pack_b_##S(w, kk, b, brs, bcs, bp, v* L);                                               \
-            t.B = bp, t.ldb = v * L;                                                                         \
+          const ptrdiff_t width = v * L;                                                                     \
+          w = N - n < width ? N - n : width;                                                                 \
+          etp_gemm_tile_##S t = {kk, 0, a, ars, acs, b, brs, C + m * ldc + n, ldc, accumulate || k > 0};     \
+          t.lanes = w - (v - 1) * L;                                                                         \
+          if (pack_b || (!ETP_MASKS && w < width)) {                                                         \
+            etp_gemm_pack_b_##S(w, kk, b, brs, bcs, bp, width);                                              \
+            t.B = bp;                                                                                        \
+            t.ldb = width;                                                                                   \
           }                                                                                                  \
           if (v == 8)                                                                                        \
             etp_gemm_tile_1x8_##S(&t);                                                                       \

@@ -110,7 +110,7 @@ class Printer {
       for (std::size_t k = 0; k < dims->size(); ++k) out_ += (k != 0 ? "," : "") + std::to_string((*dims)[k]);
       out_ += ']';
     } else if (const Attr::List* l = attr.list_items()) {
-      sequence(*l, '[', ']', holds_program(attr), indent,
+      sequence(*l, '[', ",", ']', holds_program(attr), indent,
                [&](const Attr& item, std::size_t at) { attribute(item, at); });
     } else if (const Attr::Dict* items_of = attr.dict_items()) {
       items(*items_of, '{', '}', indent);
@@ -138,22 +138,20 @@ class Printer {
   void items(const Attr::Dict& dict, char open, char close, std::size_t indent) {
     const bool lines =
         std::any_of(dict.begin(), dict.end(), [](const auto& item) { return holds_program(item.second); });
-    sequence(dict, open, close, lines, indent, [&](const auto& item, std::size_t at) {
+    sequence(dict, open, ", ", close, lines, indent, [&](const auto& item, std::size_t at) {
       out_ += key_text(item.first) + "=";
       attribute(item.second, at);
     });
   }
 
   template <class List, class F>
-  void sequence(const List& list, char open, char close, bool lines, std::size_t indent, F print_item) {
+  void sequence(const List& list, char open, std::string_view separator, char close, bool lines,
+                std::size_t indent, F print_item) {
     lines = lines && !elide_;
     out_ += open;
     for (std::size_t i = 0; i < list.size(); ++i) {
-      if (i != 0) out_ += ',';
-      if (lines)
-        new_line(indent + 2);
-      else if (i != 0 && open != '[')
-        out_ += ' ';
+      if (i != 0) out_ += lines ? "," : separator;
+      if (lines) new_line(indent + 2);
       print_item(list[i], indent + 2);
     }
     if (lines) new_line(indent);

@@ -20,8 +20,11 @@ std::uint64_t next_level() {
 Recorder::Recorder() : level_(next_level()) {}
 
 const Recorder* Recorder::running() { return running_recorder; }
-Recorder::Running::Running(const Recorder& r) : previous_(std::exchange(running_recorder, &r)) {}
-Recorder::Running::~Running() { running_recorder = previous_; }
+Recorder::Running::Running(Recorder& r) : recorder_(r), previous_(std::exchange(running_recorder, &r)) {}
+Recorder::Running::~Running() {
+  recorder_.open_ = false;
+  running_recorder = previous_;
+}
 
 Array Recorder::tracer(const Var& var) {
   return Array(std::make_shared<const Array::Rep>(Array::Rep{var.aval, Array::Rep::Tracer{shared_from_this(), var}}));
@@ -97,7 +100,6 @@ Var Recorder::capture(const Array& a) {
 
 Recording Recorder::finish(ArraySpan outs) {
   for (const Array& a : outs) jaxpr_.outs.push_back(atom(a));
-  stop();
   return {std::move(jaxpr_), std::move(captured_)};
 }
 

@@ -24,19 +24,20 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   Arrays add(const Primitive&, ArraySpan in, const Params&);
   Recording finish(ArraySpan outs);
   bool open() const { return open_; }
-  void stop() { open_ = false; }  // tracers of this recording can no longer be used
 
   // The innermost recording whose function is running on this thread; null if none is. Which recording an operation
   // belongs to never depends on it: it tells code with side effects where it stands.
   static const Recorder* running();
+  // Alive while the function runs. Its end, also by an exception, ends the recording: tracers that leaked are recognised.
   class Running {
    public:
-    explicit Running(const Recorder&);
+    explicit Running(Recorder&);
     ~Running();
     Running(const Running&) = delete;
     Running& operator=(const Running&) = delete;
 
    private:
+    Recorder& recorder_;
     const Recorder* previous_;
   };
 

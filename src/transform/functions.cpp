@@ -1,5 +1,7 @@
 // The transformations as model code uses them: functions from function to function. Each traces its argument, applies
 // the program form, and evaluates the result, so that they nest and work inside a recording.
+#include <algorithm>
+
 #include "etrace/error.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/shape.h"
@@ -67,6 +69,8 @@ Function grad(ScalarFunction f, std::vector<int> argnums) {
 
 Function jvp(Function f) {
   return [f = std::move(f)](ArraySpan args) {
+    if (args.size() % 2 != 0)
+      throw ValueError("jvp", std::to_string(args.size()) + " arguments; give the inputs and then one tangent per input");
     const std::size_t n = args.size() / 2;
     const Traced t = trace_function(f, args.first(n));
     Arrays x = with_captured(t, args.first(n)), dx(t.captured.size());
@@ -79,14 +83,17 @@ Function jvp(Function f) {
 
 Function vjp(Function f) {
   return [f = std::move(f)](ArraySpan args) -> Arrays {
-    // The number of arguments is known only together with the number of results: args = x…, ct….
-    for (std::size_t n = args.size(); n-- > 0;) {
-      const Traced t = [&] { return trace_function(f, args.first(n)); }();
-      if (n + t.program.jaxpr.outs.size() != args.size()) continue;
-      const ClosedJaxpr g = vjp(t.program, mask_of(t, n, first_n(n)));
-      return eval_jaxpr(g, with_captured(t, args));
-    }
-    throw ValueError("vjp", std::to_string(args.size()) + " arguments do not split into inputs and one cotangent per output");
+    // The number of inputs follows from the number of outputs, which a trace with too many inputs tells as well.
+    if (args.empty()) throw ValueError("vjp", "no arguments; give the inputs and then one cotangent per output");
+    Traced t = trace_function(f, args.first(args.size() - 1));
+    const std::size_t num_outs = t.program.jaxpr.outs.size();
+    const std::size_t n = args.size() - std::min(num_outs, args.size());
+    if (num_outs != 1) t = trace_function(f, args.first(n));
+    if (t.program.out_avals() != avals_of(args.subspan(n)))
+      throw ValueError("vjp", std::to_string(args.size()) +
+                                  " arguments do not split into inputs and one cotangent of its type per output");
+    const ClosedJaxpr g = vjp(t.program, mask_of(t, n, first_n(n)));
+    return eval_jaxpr(g, with_captured(t, args));
   };
 }
 

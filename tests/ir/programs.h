@@ -16,10 +16,7 @@ inline Literal literal(double value, Dtype dtype = Dtype::F64) { return {dtype, 
 // y = x * x + c, with the constant c.
 inline ClosedJaxpr square_plus(double c) {
   const Var k = fresh_var(kF64), x = fresh_var(kF64), s = fresh_var(kF64), y = fresh_var(kF64);
-  return {{{k},
-           {x},
-           {make_eqn(*find_primitive("mul"), {x, x}, {s}), make_eqn(*find_primitive("add"), {s, k}, {y})},
-           {y}},
+  return {{{k}, {x}, {make_eqn(mul_p, {x, x}, {s}), make_eqn(add_p, {s, k}, {y})}, {y}},
           {Tensor::full(kF64, c)}};
 }
 

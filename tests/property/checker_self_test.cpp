@@ -1,4 +1,5 @@
-// The checker must notice wrong rules: each row here is wrong in one way, and the property that covers it must say so.
+// The checker must notice wrong rules: each row here is wrong in one way, and the property that covers it
+// must say so.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +14,7 @@
 namespace etrace::testing {
 namespace {
 
-// Parts of rows ---------------------------------------------------------------------------------------------------------
+// Parts of rows -----------------------------------------------------------------------------------
 Avals same_type(const Params&, std::span<const Aval> in) { return {in[0]}; }
 
 template <auto F>
@@ -40,10 +41,10 @@ Arrays elementwise_batch(const Params&, ArraySpan x, const std::vector<bool>&, s
   return bind_primitive(P, x);
 }
 
-// Rows ------------------------------------------------------------------------------------------------------------------
-extern const Primitive right_p, triple_p, wrong_jvp_p, wrong_second_p, wrong_transpose_p, wrong_batch_p, wrong_abstract_p,
-    wrong_lower_p, wrong_lower_type_p, wrong_in_place_p, wrong_bounds_p, wrong_tangent_type_p, no_jvp_p, no_batch_p,
-    no_samples_p, throwing_p;
+// Rows --------------------------------------------------------------------------------------------
+extern const Primitive right_p, triple_p, wrong_jvp_p, wrong_second_p, wrong_transpose_p, wrong_batch_p,
+    wrong_abstract_p, wrong_lower_p, wrong_lower_type_p, wrong_in_place_p, wrong_bounds_p,
+    wrong_tangent_type_p, no_jvp_p, no_batch_p, no_samples_p, throwing_p;
 
 Arrays square_jvp(const Params&, ArraySpan x, ArraySpan, ArraySpan dx) { return {2.0 * x[0] * dx[0]}; }
 
@@ -63,7 +64,8 @@ const Primitive triple_p{{
     .abstract = same_type,
     .kernel = map_kernel<kTriple>,
     .jvp = [](const Params&, ArraySpan, ArraySpan, ArraySpan dx) { return bind_primitive(triple_p, dx); },
-    .transpose = [](const Params&, ArraySpan ct, ArraySpan, std::span<const Aval>) { return bind_primitive(triple_p, ct); },
+    .transpose = [](const Params&, ArraySpan ct, ArraySpan,
+                    std::span<const Aval>) { return bind_primitive(triple_p, ct); },
     .batch = elementwise_batch<triple_p>,
     .samples = vectors,
 }};
@@ -81,7 +83,9 @@ const Primitive wrong_second_p{{
     .doc = "x² whose derivative cannot be differentiated again",
     .abstract = same_type,
     .kernel = map_kernel<kSquare>,
-    .jvp = [](const Params&, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays { return {stop_gradient(2.0 * x[0]) * dx[0]}; },
+    .jvp = [](const Params&, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
+      return {stop_gradient(2.0 * x[0]) * dx[0]};
+    },
     .batch = elementwise_batch<wrong_second_p>,
     .samples = vectors,
 }};
@@ -90,8 +94,11 @@ const Primitive wrong_transpose_p{{
     .doc = "3x with the transpose of 2x",
     .abstract = same_type,
     .kernel = map_kernel<kTriple>,
-    .jvp = [](const Params&, ArraySpan, ArraySpan, ArraySpan dx) { return bind_primitive(wrong_transpose_p, dx); },
-    .transpose = [](const Params&, ArraySpan ct, ArraySpan, std::span<const Aval>) -> Arrays { return {2.0 * ct[0]}; },
+    .jvp = [](const Params&, ArraySpan, ArraySpan,
+              ArraySpan dx) { return bind_primitive(wrong_transpose_p, dx); },
+    .transpose = [](const Params&, ArraySpan ct, ArraySpan, std::span<const Aval>) -> Arrays {
+      return {2.0 * ct[0]};
+    },
     .batch = elementwise_batch<wrong_transpose_p>,
     .samples = vectors,
 }};
@@ -150,7 +157,9 @@ const Primitive wrong_in_place_p{{
                   },
               .in_place = true};
     },
-    .lower = [](const Params&, ArraySpan x) -> Arrays { return {reshape(rev(reshape(x[0], {-1}), {0}), x[0].shape().to_dims())}; },
+    .lower = [](const Params&, ArraySpan x) -> Arrays {
+      return {reshape(rev(reshape(x[0], {-1}), {0}), x[0].shape().to_dims())};
+    },
     .samples = vectors,
 }};
 const Primitive wrong_bounds_p{{
@@ -176,7 +185,9 @@ const Primitive wrong_tangent_type_p{{
     .doc = "x² whose tangent is summed",
     .abstract = same_type,
     .kernel = map_kernel<kSquare>,
-    .jvp = [](const Params&, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays { return {sum(2.0 * x[0] * dx[0])}; },
+    .jvp = [](const Params&, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
+      return {sum(2.0 * x[0] * dx[0])};
+    },
     .batch = elementwise_batch<wrong_tangent_type_p>,
     .samples = vectors,
 }};
@@ -213,7 +224,6 @@ const Primitive throwing_p{{
     .samples = vectors,
 }};
 
-// -----------------------------------------------------------------------------------------------------------------------
 bool reports(const std::vector<Failure>& failures, const std::string& property) {
   for (const Failure& f : failures)
     if (f.property == property) return true;
@@ -266,12 +276,14 @@ TEST(Checker, SaysWhatAndByHowMuch) {
 }
 
 TEST(Difference, ComparesTypesBitsAndNan) {
-  const Tensor a = Tensor::of(std::vector<double>{1.0, NAN}, {2}), b = Tensor::of(std::vector<double>{1.0 + 1e-9, NAN}, {2});
+  const Tensor a = Tensor::of(std::vector<double>{1.0, NAN}, {2}),
+               b = Tensor::of(std::vector<double>{1.0 + 1e-9, NAN}, {2});
   EXPECT_FALSE(difference(a, b, 1e-8).has_value());
   EXPECT_TRUE(difference(a, b, 1e-10).has_value());
   EXPECT_TRUE(difference(a, Tensor::of(std::vector<float>{1.0F, NAN}, {2}), 1.0).has_value());
   EXPECT_TRUE(difference(a, Tensor::of(std::vector<double>{1.0, 2.0}, {2}), 1e300).has_value());
-  const Tensor i = Tensor::of(std::vector<std::int32_t>{1}, {1}), j = Tensor::of(std::vector<std::int32_t>{2}, {1});
+  const Tensor i = Tensor::of(std::vector<std::int32_t>{1}, {1}),
+               j = Tensor::of(std::vector<std::int32_t>{2}, {1});
   EXPECT_TRUE(difference(i, j, 100.0).has_value());
 }
 

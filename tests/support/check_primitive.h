@@ -23,10 +23,10 @@
 namespace etrace::testing {
 
 struct Failure {
-  std::string property;   // one of the words above, or "row" for a row that lacks something
+  std::string property;  // one of the words above, or "row" for a row that lacks something
   std::string primitive;
-  std::string sample;     // "3: f64[2,5] f64[] [axis=1]"
-  std::string detail;     // what differed and by how much
+  std::string sample;  // "3: f64[2,5] f64[] [axis=1]"
+  std::string detail;  // what differed and by how much
 };
 std::string to_string(const Failure&);
 std::string to_string(const std::vector<Failure>&);  // one per line

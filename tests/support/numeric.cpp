@@ -71,21 +71,25 @@ std::optional<std::string> difference(const Tensor& found, const Tensor& expecte
   if (wrong == 0) return std::nullopt;
   std::ostringstream text;
   text.precision(10);
-  text << wrong << " of " << a.size() << " elements of " << to_string(found.aval()) << " differ, worst at " << worst << ": "
-       << a[worst] << " instead of " << b[worst] << " (by " << worst_by << ", allowed " << bound << ")";
+  text << wrong << " of " << a.size() << " elements of " << to_string(found.aval()) << " differ, worst at "
+       << worst << ": " << a[worst] << " instead of " << b[worst] << " (by " << worst_by << ", allowed "
+       << bound << ")";
   return text.str();
 }
 
-std::optional<std::string> difference(std::span<const Tensor> found, std::span<const Tensor> expected, double tolerance) {
+std::optional<std::string> difference(std::span<const Tensor> found, std::span<const Tensor> expected,
+                                      double tolerance) {
   if (found.size() != expected.size())
     return std::to_string(found.size()) + " values instead of " + std::to_string(expected.size());
   for (std::size_t i = 0; i < found.size(); ++i)
-    if (const auto d = difference(found[i], expected[i], tolerance)) return "result " + std::to_string(i) + ": " + *d;
+    if (const auto d = difference(found[i], expected[i], tolerance))
+      return "result " + std::to_string(i) + ": " + *d;
   return std::nullopt;
 }
 
 std::optional<std::string> difference(ArraySpan found, ArraySpan expected, double tolerance) {
-  return difference(std::span<const Tensor>(to_tensors(found)), std::span<const Tensor>(to_tensors(expected)), tolerance);
+  return difference(std::span<const Tensor>(to_tensors(found)), std::span<const Tensor>(to_tensors(expected)),
+                    tolerance);
 }
 
 bool has_narrow_floats(std::span<const Aval> avals) {
@@ -105,7 +109,8 @@ Tensors moved(std::span<const Tensor> x, std::span<const Tensor> v, double facto
   return out;
 }
 
-Tensors directional_difference(const TensorFunction& f, std::span<const Tensor> x, std::span<const Tensor> v, double step) {
+Tensors directional_difference(const TensorFunction& f, std::span<const Tensor> x, std::span<const Tensor> v,
+                               double step) {
   const Tensors near_plus = f(moved(x, v, step)), near_minus = f(moved(x, v, -step));
   const Tensors far_plus = f(moved(x, v, 2 * step)), far_minus = f(moved(x, v, -2 * step));
   Tensors out(near_plus.size());
@@ -135,7 +140,8 @@ InnerProduct inner(std::span<const Tensor> a, std::span<const Tensor> b) {
 }
 
 Tensor stack_tensors(std::span<const Tensor> tensors, const Aval& each) {
-  Tensor out = Tensor::uninitialized({each.dtype, each.shape.with_front(static_cast<std::int64_t>(tensors.size()))});
+  Tensor out =
+      Tensor::uninitialized({each.dtype, each.shape.with_front(static_cast<std::int64_t>(tensors.size()))});
   for (std::size_t i = 0; i < tensors.size(); ++i)
     if (each.bytes() != 0) std::memcpy(out.writable() + i * each.bytes(), tensors[i].bytes(), each.bytes());
   return out;

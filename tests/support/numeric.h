@@ -30,10 +30,12 @@ class Random {
   std::mt19937_64 engine_;
 };
 
-// What differs and by how much; empty if nothing does. Types must be equal. Integers and booleans are compared exactly,
-// floating values to `tolerance` times the larger of 1 and the largest expected magnitude; NaN equals NaN.
+// What differs and by how much; empty if nothing does. Types must be equal. Integers and booleans are
+// compared exactly, floating values to `tolerance` times the larger of 1 and the largest expected magnitude;
+// NaN equals NaN.
 std::optional<std::string> difference(const Tensor& found, const Tensor& expected, double tolerance);
-std::optional<std::string> difference(std::span<const Tensor> found, std::span<const Tensor> expected, double tolerance);
+std::optional<std::string> difference(std::span<const Tensor> found, std::span<const Tensor> expected,
+                                      double tolerance);
 std::optional<std::string> difference(ArraySpan found, ArraySpan expected, double tolerance);
 
 // Whether a floating type narrower than f64 is among them: comparisons must then be looser.
@@ -41,9 +43,10 @@ bool has_narrow_floats(std::span<const Aval>);
 
 using TensorFunction = std::function<Tensors(std::span<const Tensor>)>;
 
-// d/dε f(x + ε·v) at ε = 0 by a central stencil of fourth order. Undefined entries of v leave x alone; entries of the
-// result that are not floating are undefined.
-Tensors directional_difference(const TensorFunction& f, std::span<const Tensor> x, std::span<const Tensor> v, double step);
+// d/dε f(x + ε·v) at ε = 0 by a central stencil of fourth order. Undefined entries of v leave x alone;
+// entries of the result that are not floating are undefined.
+Tensors directional_difference(const TensorFunction& f, std::span<const Tensor> x, std::span<const Tensor> v,
+                               double step);
 
 // Σ a·b over the defined floating entries, and the same of magnitudes.
 struct InnerProduct {

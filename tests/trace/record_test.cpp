@@ -1,4 +1,5 @@
-// Recording: what becomes an input, a constant, a literal or an equation; nesting; origins; evaluation of what was recorded.
+// Recording: what becomes an input, a constant, a literal or an equation; nesting; origins; evaluation of
+// what was recorded.
 #include <gtest/gtest.h>
 
 #include "etrace/array.h"
@@ -22,7 +23,11 @@ std::vector<std::string> operations(const Jaxpr& jaxpr) {
 }
 
 TEST(Record, WritesEquationsInTheOrderOfCalls) {
-  const ClosedJaxpr j = make_jaxpr([](ArraySpan x) { return Arrays{tanh(x[0]) * x[1], x[0] + x[1]}; }, Avals{kVector, kVector});
+  const ClosedJaxpr j = make_jaxpr(
+      [](ArraySpan x) {
+        return Arrays{tanh(x[0]) * x[1], x[0] + x[1]};
+      },
+      Avals{kVector, kVector});
   EXPECT_EQ(operations(j.jaxpr), (std::vector<std::string>{"tanh", "mul", "add"}));
   EXPECT_EQ(j.in_avals(), (Avals{kVector, kVector}));
   EXPECT_EQ(j.out_avals(), (Avals{kVector, kVector}));
@@ -48,7 +53,11 @@ TEST(Record, CapturesAnArrayOnce) {
 
 TEST(Record, ScalarsBecomeLiterals) {
   const Array scalar = Tensor::full({Dtype::F64, {}}, 0.25);
-  const ClosedJaxpr j = make_jaxpr([&](ArraySpan x) { return Arrays{x[0] * 3.0, bind1(mul_p, {x[0], scalar})}; }, Avals{kVector});
+  const ClosedJaxpr j = make_jaxpr(
+      [&](ArraySpan x) {
+        return Arrays{x[0] * 3.0, bind1(mul_p, {x[0], scalar})};
+      },
+      Avals{kVector});
   EXPECT_TRUE(j.jaxpr.constvars.empty());
   ASSERT_EQ(j.jaxpr.eqns.size(), 2U);
   const auto* literal = std::get_if<Literal>(&j.jaxpr.eqns[1].in[1]);
@@ -60,16 +69,22 @@ TEST(Record, SplatsBecomeOneBroadcastLiteral) {
   const ClosedJaxpr j = make_jaxpr(
       [](ArraySpan x) {
         const Array one = full({3}, 1.0, Dtype::F64);
-        return Arrays{bind1(add_p, {x[0], one}), bind1(mul_p, {x[0], full({3}, 1.0, Dtype::F64)}), full({3}, 2.0, Dtype::F64)};
+        return Arrays{bind1(add_p, {x[0], one}), bind1(mul_p, {x[0], full({3}, 1.0, Dtype::F64)}),
+                      full({3}, 2.0, Dtype::F64)};
       },
       Avals{kVector});
   EXPECT_TRUE(j.jaxpr.constvars.empty());
-  EXPECT_EQ(operations(j.jaxpr), (std::vector<std::string>{"broadcast_in_dim", "add", "mul", "broadcast_in_dim"}));
+  EXPECT_EQ(operations(j.jaxpr),
+            (std::vector<std::string>{"broadcast_in_dim", "add", "mul", "broadcast_in_dim"}));
   EXPECT_FALSE(difference(eval_jaxpr(j, Arrays{kX}), Arrays{kX + 1.0, kX, full({3}, 2.0, Dtype::F64)}, 0.0));
 }
 
 TEST(Record, OutputsMayBeInputsLiteralsAndDuplicates) {
-  const ClosedJaxpr j = make_jaxpr([](ArraySpan x) { return Arrays{x[0], x[0], full({}, 7.0, Dtype::F64)}; }, Avals{kVector});
+  const ClosedJaxpr j = make_jaxpr(
+      [](ArraySpan x) {
+        return Arrays{x[0], x[0], full({}, 7.0, Dtype::F64)};
+      },
+      Avals{kVector});
   EXPECT_TRUE(j.jaxpr.eqns.empty());
   EXPECT_EQ(std::get<Var>(j.jaxpr.outs[0]), j.jaxpr.invars[0]);
   EXPECT_EQ(std::get<Var>(j.jaxpr.outs[1]), j.jaxpr.invars[0]);
@@ -128,7 +143,8 @@ TEST(Record, NestedRecordingCapturesTracersOfTheOuterOne) {
   const ClosedJaxpr outer = make_jaxpr(
       [](ArraySpan x) {
         const Array y = sin(x[0]);
-        const Recording inner = record(Avals{kVector}, [&](ArraySpan z) { return Arrays{z[0] * y + kX * y}; });
+        const Recording inner =
+            record(Avals{kVector}, [&](ArraySpan z) { return Arrays{z[0] * y + kX * y}; });
         // kX * y has no operand of the inner recording, so it belongs to the outer one.
         EXPECT_EQ(operations(inner.jaxpr), (std::vector<std::string>{"mul", "add"}));
         EXPECT_EQ(inner.captured.size(), 2U);

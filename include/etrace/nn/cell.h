@@ -7,9 +7,9 @@
 namespace etrace::nn {
 
 struct CellOptions {
-  Initializer weight_init;                // empty: the cell's own
+  Initializer weight_init = {};           // empty: the cell's own
   Initializer bias_init = init::zeros();  // empty: no biases
-  Activation activation;                  // empty: the cell's own
+  Activation activation = {};             // empty: the cell's own
   Dtype dtype = Dtype::F32;
   std::uint64_t seed = 0;
 };

@@ -1,5 +1,5 @@
-// Initial values of parameters. One family for every layer: the axes that count as input and output are said, never
-// guessed from the rank.
+// Initial values of parameters. One family for every layer: the axes that count as input and output are said,
+// never guessed from the rank.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,12 @@
 
 namespace etrace::nn {
 
-// (key, shape, element type) -> values. Empty: the layer's default, or no such parameter where the layer says so.
+// (key, shape, element type) -> values. Empty: the layer's default, or no such parameter where the layer says
+// so.
 using Initializer = std::function<Array(const Array& key, const Shape&, Dtype)>;
 
-// The key for parameters of the module that is being made: a function of the seed and of the module's path. So layers
-// of one model differ, and a layer's values do not depend on what else the model holds.
+// The key for parameters of the module that is being made: a function of the seed and of the module's path.
+// So layers of one model differ, and a layer's values do not depend on what else the model holds.
 Array layer_key(std::uint64_t seed);
 
 namespace init {
@@ -22,8 +23,9 @@ Initializer constant(double value);
 Initializer zeros();
 Initializer normal(double scale = 1.0, double mean = 0.0);
 Initializer uniform(double low, double high);
-Initializer truncated_normal(double scale = 1.0);  // cut at ±2 scale before scaling; `scale` is that of the uncut normal
-Initializer identity(double scale = 1.0);          // last two axes
+Initializer truncated_normal(
+    double scale = 1.0);  // cut at ±2 scale before scaling; `scale` is that of the uncut normal
+Initializer identity(double scale = 1.0);  // last two axes
 
 enum class Fan : std::uint8_t { In, Out, Average };
 enum class Distribution : std::uint8_t { Normal, TruncatedNormal, Uniform };
@@ -39,13 +41,13 @@ Initializer variance_scaling(const VarianceOptions&);
 
 Initializer kaiming_normal(Distribution = Distribution::TruncatedNormal);  // variance 2/fan_in
 Initializer kaiming_uniform();
-Initializer xavier_normal(Distribution = Distribution::TruncatedNormal);   // variance 1/mean of both fans
+Initializer xavier_normal(Distribution = Distribution::TruncatedNormal);  // variance 1/mean of both fans
 Initializer xavier_uniform();
-Initializer lecun_normal(Distribution = Distribution::TruncatedNormal);    // variance 1/fan_in
+Initializer lecun_normal(Distribution = Distribution::TruncatedNormal);  // variance 1/fan_in
 Initializer lecun_uniform();
 
-// Orthonormal rows or columns (whichever are fewer) of the matrix [product of the other axes, last axis], uniformly
-// distributed. ValueError for less than two axes.
+// Orthonormal rows or columns (whichever are fewer) of the matrix [product of the other axes, last axis],
+// uniformly distributed. ValueError for less than two axes.
 Initializer orthogonal(double scale = 1.0);
 
 }  // namespace init

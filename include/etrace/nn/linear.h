@@ -9,13 +9,13 @@ namespace etrace::nn {
 struct LinearOptions {
   Initializer weight_init = init::kaiming_normal();
   Initializer bias_init = init::zeros();  // empty: no bias
-  Array mask;                             // fixed factor of W, broadcast to [in, out]; undefined: none
+  Array mask = {};                        // fixed factor of W, broadcast to [in, out]; undefined: none
   Dtype dtype = Dtype::F32;
   std::uint64_t seed = 0;
 };
 
-// One parameter `weight` with the leaves bias [out] and weight [in, out]. x is [in] or [batch, in]; more leading axes
-// are folded into one and restored.
+// One parameter `weight` with the leaves bias [out] and weight [in, out]. x is [in] or [batch, in]; more
+// leading axes are folded into one and restored.
 class Linear : public Module {
  public:
   Linear(std::int64_t in_size, std::int64_t out_size, const LinearOptions& = {});

@@ -1,0 +1,152 @@
+// etrace explain MODEL: what the compiler makes of a model, as text, JSON, a Graphviz drawing or a page; or what a pass
+// leaves behind.
+#include "etrace/explain.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <iostream>
+
+#include "base/file.h"
+#include "cli/load_model.h"
+#include "cli/verbs.h"
+#include "etrace/compiler.h"
+#include "etrace/error.h"
+#include "etrace/primitive.h"
+
+namespace etrace::cli {
+
+namespace {
+
+struct ExplainOptions {
+  std::string model, html, scope = "diagonal", compat, dump_after;
+  bool json = false, dot = false, strict = false;
+  int level = 0;
+};
+
+// "snap2" -> 2; empty if it is no such word.
+std::optional<std::int64_t> snap_order(const std::string& scope) {
+  std::int64_t n = 0;
+  if (scope.compare(0, 4, "snap") != 0) return std::nullopt;
+  const auto [end, error] = std::from_chars(scope.data() + 4, scope.data() + scope.size(), n);
+  if (error != std::errc() || end != scope.data() + scope.size() || n < 1) return std::nullopt;
+  return n;
+}
+
+CompileOptions compile_options(const ExplainOptions& o) {
+  CompileOptions c;
+  c.include_recurrent_mixing = o.scope != "diagonal";
+  c.sparse_n = snap_order(o.scope);
+  c.compat = o.compat.empty() ? Compat::None : Compat::Braintrace;
+  c.strict = o.strict;
+  return c;
+}
+
+void print_groups(const std::vector<HiddenGroup>& groups) {
+  for (const HiddenGroup& g : groups)
+    std::cout << fmt::format("# group {}: transition\n{}\n\n", g.index, to_string(g.transition_jaxpr));
+}
+
+void print_relations(const std::vector<HiddenParamOpRelation>& relations) {
+  for (std::size_t i = 0; i < relations.size(); ++i) {
+    const HiddenParamOpRelation& r = relations[i];
+    std::cout << fmt::format("# relation {}: {} through {}\n", i, to_string(r.path()), r.primitive->name());
+    for (const TrainableSource& t : r.trainables)
+      if (!t.processing_chain.empty()) std::cout << fmt::format("# {}: from the parameters to the operand\n{}\n", t.key, to_string(t.processing));
+    for (std::size_t k = 0; k < r.y_to_hidden_group_jaxprs.size(); ++k)
+      std::cout << fmt::format("# tail to group {}\n{}\n", r.hidden_groups[k], to_string(r.y_to_hidden_group_jaxprs[k]));
+    std::cout << "\n";
+  }
+}
+
+void print_perturbed(const HiddenPerturbation& p) {
+  std::cout << fmt::format("# perturbed: the last {} inputs are added to the hidden states\n{}\n", p.perturb_vars.size(),
+                           to_string(p.perturb_jaxpr.jaxpr));
+}
+
+void dump_after(const std::string& pass, const Model& model, const CompileOptions& options) {
+  if (pass == "graph") {
+    const ETraceGraph g = compile_etrace_graph(model, options);
+    std::cout << "# program, with every value that a learner needs among its outputs\n" << to_string(g.module_info.jaxpr()) << "\n\n";
+    print_groups(g.hidden_groups);
+    print_relations(g.hidden_param_op_relations);
+    if (g.hidden_perturb) print_perturbed(*g.hidden_perturb);
+    return;
+  }
+  Reporter reporter;
+  const ModuleInfo info = extract_module_info(model, reporter, options);
+  if (pass == "module_info") {
+    std::cout << to_string(info.jaxpr()) << "\n";
+  } else if (pass == "perturbation") {
+    print_perturbed(add_hidden_perturbation_from_minfo(info, reporter, options));
+  } else {
+    const std::vector<HiddenGroup> groups = find_hidden_groups_from_minfo(info, reporter, options);
+    if (pass == "groups")
+      print_groups(groups);
+    else
+      print_relations(find_hidden_param_op_relations_from_minfo(info, groups, reporter, options));
+  }
+}
+
+template <class... Errors>
+const std::vector<CompilationRecord>* records_of(const Error& e) {
+  const std::vector<CompilationRecord>* found = nullptr;
+  const auto look = [&](const auto* with) {
+    if (with != nullptr) found = &with->records;
+  };
+  (look(dynamic_cast<const WithRecords<Errors>*>(&e)), ...);
+  return found;
+}
+
+void explain(const ExplainOptions& o) {
+  const Model model = load_model(o.model);
+  const CompileOptions options = compile_options(o);
+  if (!o.dump_after.empty()) return dump_after(o.dump_after, model, options);
+  const ETraceGraph graph = compile_etrace_graph(model, options);
+  if (!o.html.empty()) {
+    write_file(o.html, explain_html(graph));
+    std::cout << "wrote " << o.html << "\n";
+  } else if (o.json) {
+    std::cout << explain_json(graph);
+  } else if (o.dot) {
+    std::cout << explain_dot(graph);
+  } else if (o.level > 0) {
+    std::cout << CompilationReport(graph).to_string(o.level);
+  } else {
+    std::cout << graph.explain();
+  }
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, Status&) {
+  CLI::App* verb = app.add_subcommand("explain", "show what is learned online, through what, and what is not and why");
+  auto o = std::make_shared<ExplainOptions>();
+  verb->add_option("MODEL", o->model, "a model file (etrace.model JSON)")->required();
+  auto* json = verb->add_flag("--json", o->json, "everything, for programs");
+  auto* dot = verb->add_flag("--dot", o->dot, "a drawing for Graphviz");
+  auto* html = verb->add_option("--html", o->html, "write one self-contained page to this file");
+  auto* level = verb->add_option("--level", o->level, "a short report; 2 adds warnings and errors, 3 all records")->check(CLI::Range(1, 3));
+  auto* dump = verb->add_option("--dump-after", o->dump_after, "print the programs that a pass leaves behind")
+                   ->check(CLI::IsMember({"module_info", "groups", "relations", "perturbation", "graph"}));
+  for (auto* form : {json, dot, html, level, dump})
+    for (auto* other : {json, dot, html, level, dump})
+      if (form != other) form->excludes(other);
+  verb->add_option("--scope", o->scope, "recurrence: diagonal, coupled, or snapN (default: diagonal)")
+      ->check([](const std::string& s) {
+        return s == "diagonal" || s == "coupled" || snap_order(s) ? std::string() : "expected diagonal, coupled, or snap1, snap2 …";
+      });
+  verb->add_option("--compat", o->compat, "reproduce the decisions of this system")->check(CLI::IsMember({"braintrace"}));
+  verb->add_flag("--strict", o->strict, "a warning is an error");
+  verb->callback([o] {
+    try {
+      explain(*o);
+    } catch (const Error& e) {
+      if (const auto* records = records_of<CompilationError, NotSupportedError, ValueError, TypeError>(e))
+        for (const CompilationRecord& r : *records) std::cerr << to_string(r) << "\n";
+      throw;
+    }
+  });
+}
+
+}  // namespace etrace::cli

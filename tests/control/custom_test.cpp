@@ -1,0 +1,148 @@
+// Functions with derivatives of their own.
+#include "control/agreement.h"
+
+namespace etrace {
+namespace {
+
+using testing::expect_equivalent;
+using testing::expect_error;
+using testing::expect_same;
+using testing::f64_scalar;
+using testing::item;
+using testing::Random;
+using testing::scalar;
+
+// |x| with a derivative of our own: 10·x instead of its sign.
+TEST(CustomJvp, RuleIsUsedInEveryMode) {
+  const Function f = custom_jvp([](ArraySpan a) { return Arrays{abs(a[0])}; },
+                                [](ArraySpan a) {
+                                  return Arrays{abs(a[0]), 10.0 * a[0] * a[1]};
+                                });
+  const ScalarFunction total = [&](ArraySpan a) { return sum(f(a)[0]); };
+  const Array x = Tensor::of(std::vector<double>{0.5, -2.0}, {2});
+  const Array v = Tensor::of(std::vector<double>{1.0, 3.0}, {2});
+  const Array tens = 10.0 * eye(2, Dtype::F64);
+  expect_same(f(Arrays{x}), Arrays{abs(x)});
+  expect_same(jvp(f)(Arrays{x, v}), Arrays{abs(x), 10.0 * x * v});
+  expect_same(grad(total)(Arrays{x}), Arrays{10.0 * x});
+  expect_same(jacfwd(grad(total))(Arrays{x}), Arrays{tens});
+  expect_same(jacrev(grad(total))(Arrays{x}), Arrays{tens});
+  const Array xs = stack(Arrays{x, v}, 0);
+  expect_same(vmap(grad(total))(Arrays{xs}), Arrays{10.0 * xs});
+  const ScalarFunction mapped = [&](ArraySpan a) { return sum(vmap(f)(a)[0]); };
+  expect_same(grad(mapped)(Arrays{xs}), Arrays{10.0 * xs});
+}
+
+// By the rule's contract the derivative does not see what the function captured.
+TEST(CustomJvp, CapturesAndSeveralArguments) {
+  const Array w = Random(1).f64({3});
+  const Function f = [&](ArraySpan a) {
+    const Array outer = exp(a[1]);
+    const Function value = [&](ArraySpan b) { return Arrays{sum(b[0] * b[1] * w), b[0] * outer}; };
+    const Function rule = [&](ArraySpan b) {
+      return Arrays{sum(b[0] * b[1] * w), b[0] * outer, sum((b[2] * b[1] + b[0] * b[3]) * w), b[2] * outer};
+    };
+    const Arrays y = custom_jvp(value, rule)(Arrays{a[0], sin(a[0])});
+    return Arrays{y[0] + sum(y[1])};
+  };
+  const Arrays x{Random(2).f64({3}), Random(3).f64({3})};
+  const Arrays g = grad(scalar(f), {0, 1})(x);
+  expect_same(g, Arrays{(sin(x[0]) + x[0] * cos(x[0])) * w + exp(x[1]), zeros_like(x[1])});
+  const Arrays forward = jvp(f)(Arrays{x[0], x[1], x[1], x[0]});
+  expect_same(ArraySpan(forward).subspan(1), Arrays{sum(g[0] * x[1])});
+}
+
+TEST(CustomJvp, RuleMayCallJit) {
+  const Function rule = jit([](ArraySpan a) { return Arrays{sum(a[0] * a[0]), sum(2.0 * a[0] * a[1])}; });
+  const Function square = [](ArraySpan a) { return Arrays{sum(a[0] * a[0])}; };
+  expect_equivalent(custom_jvp(square, rule), square, {Random(2).f64({3})});
+}
+
+// A spiking neuron with a surrogate derivative.
+TEST(CustomJvp, InsideScan) {
+  const Function step = [](ArraySpan a) {
+    return Arrays{where(a[0] > 0.0, ones_like(a[0]), zeros_like(a[0]))};
+  };
+  const Function spike = custom_jvp(step, [&](ArraySpan a) {
+    return Arrays{step(a)[0], a[1] / (1.0 + a[0] * a[0])};
+  });
+  const Function f = [&](ArraySpan a) {
+    const ScanBody body = [&](ArraySpan c, ArraySpan x) {
+      const Array s = spike(Arrays{c[0]})[0];
+      return ScanResult{{c[0] * a[0] + x[0] - s}, {s}};
+    };
+    const ScanResult r = scan(body, {a[1]}, {a[2]});
+    return Arrays{sum(r.ys[0] * a[2]) + sum(r.carry[0])};
+  };
+  const Function g = [&](ArraySpan a) {
+    Array v = a[1], total = f64_scalar(0.0);
+    for (int t = 0; t < 5; ++t) {
+      const Array s = spike(Arrays{v})[0];
+      total = total + sum(s * item(a[2], t));
+      v = v * a[0] + item(a[2], t) - s;
+    }
+    return Arrays{total + sum(v)};
+  };
+  Random random(4);
+  expect_equivalent(f, g, {random.f64({2}), random.f64({2}), random.f64({5, 2})}, {.differences = false});
+}
+
+TEST(CustomJvp, RuleMustReturnValuesAndTangents) {
+  const Function f =
+      custom_jvp([](ArraySpan a) { return Arrays{a[0]}; }, [](ArraySpan a) { return Arrays{a[1]}; });
+  const Array x = Random(1).f64({2});
+  expect_error<CompilationError>("values and tangents", [&] { jvp(f)(Arrays{x, x}); });
+}
+
+// x³ whose cotangent is 100·x·ct.
+Function cube() {
+  return custom_vjp([](ArraySpan a) { return Arrays{a[0] * a[0] * a[0]}; },
+                    [](ArraySpan a) {
+                      return Arrays{a[0] * a[0] * a[0], a[0]};
+                    },
+                    [](ArraySpan a) { return Arrays{100.0 * a[0] * a[1]}; });
+}
+
+TEST(CustomVjp, RuleIsUsedInReverseMode) {
+  const Function f = cube();
+  const ScalarFunction total = [&](ArraySpan a) { return sum(f(a)[0] * a[0]); };
+  const Array x = Random(1).f64({3}), xs = Random(2).f64({4, 3});
+  expect_same(f(Arrays{x}), Arrays{x * x * x});
+  expect_same(grad(total)(Arrays{x}), Arrays{100.0 * x * x + x * x * x});
+  expect_same(vmap(grad(total))(Arrays{xs}), Arrays{100.0 * xs * xs + xs * xs * xs});
+  const ScalarFunction mapped = [&](ArraySpan a) { return sum(vmap(f)(a)[0]); };
+  expect_same(grad(mapped)(Arrays{xs}), Arrays{100.0 * xs});
+}
+
+TEST(CustomVjp, InsideLoopsAndConditionals) {
+  const Function f = cube();
+  const ScalarFunction g = [&](ArraySpan a) {
+    const ScanBody body = [&](ArraySpan c, ArraySpan x) {
+      return ScanResult{cond(x[0] > 0.0, f, [](ArraySpan b) { return Arrays{b[0]}; }, {c[0] * x[0]}), {}};
+    };
+    return scan(body, {a[0]}, {a[1]}).carry[0];
+  };
+  const ScalarFunction unrolled = [&](ArraySpan a) {
+    const Array first = f(Arrays{a[0] * item(a[1], 0)})[0];
+    return f(Arrays{first * item(a[1], 1) * item(a[1], 2)})[0];
+  };
+  const Arrays x{f64_scalar(0.7), Tensor::of(std::vector<double>{0.9, -1.1, 1.3}, {3})};
+  expect_same(grad(g, {0, 1})(x), grad(unrolled, {0, 1})(x));
+}
+
+TEST(CustomVjp, ForwardModeIsRefused) {
+  const Array x = Random(1).f64({3});
+  expect_error<NotSupportedError>("custom_jvp", [&] { jvp(cube())(Arrays{x, x}); });
+}
+
+TEST(CustomVjp, SaysWhatIsWrong) {
+  const Array x = Random(1).f64({3});
+  const Function f = [](ArraySpan a) { return Arrays{a[0] * 2.0}; };
+  const Function nothing = [](ArraySpan) { return Arrays{}; };
+  const Function total = [](ArraySpan a) { return Arrays{sum(a[0])}; };
+  expect_error<ValueError>("fwd must return", [&] { custom_vjp(f, nothing, f)(Arrays{x}); });
+  expect_error<CompilationError>("cotangent that bwd returns", [&] { custom_vjp(f, f, total)(Arrays{x}); });
+}
+
+}  // namespace
+}  // namespace etrace

@@ -1,0 +1,137 @@
+// while: trip counts that are known only when it runs, under vmap one per sample; reverse mode by a tape.
+#include "control/agreement.h"
+
+namespace etrace {
+namespace {
+
+using testing::Agreement;
+using testing::expect_equivalent;
+using testing::expect_same;
+using testing::f64_scalar;
+using testing::item;
+using testing::looped;
+using testing::Random;
+using testing::scalar;
+
+// h <- sin(h)·w until |h|² ≤ limit, counting. (w[2], h0[2]) -> (Σ h, h, count)
+Function settle(double limit) {
+  return [limit](ArraySpan a) {
+    const auto condition = [&](ArraySpan c) { return sum(c[0] * c[0]) > limit; };
+    const Function body = [&](ArraySpan c) { return Arrays{sin(c[0]) * a[0], c[1] + 1}; };
+    const Arrays out = while_loop(condition, body, {a[1], full({}, std::int64_t{0}, Dtype::I32)});
+    return Arrays{sum(out[0]), out[0], out[1]};
+  };
+}
+Function settled_after(int steps) {
+  return [steps](ArraySpan a) {
+    Array h = a[1];
+    for (int i = 0; i < steps; ++i) h = sin(h) * a[0];
+    return Arrays{sum(h), h, full({}, std::int64_t{steps}, Dtype::I32)};
+  };
+}
+const Agreement kNoSecondReverse{.reverse_over_reverse = false};
+const Array kW = Tensor::of(std::vector<double>{0.6, 0.7}, {2}),
+            kH = Tensor::of(std::vector<double>{1.3, -0.9}, {2});
+
+TEST(While, IsTheUnrolledLoop) {
+  const int steps = settle(0.05)(Arrays{kW, kH})[2].item<int>();
+  EXPECT_GT(steps, 2);
+  expect_equivalent(settle(0.05), settled_after(steps), {kW, kH}, kNoSecondReverse);
+}
+
+TEST(While, OfNoIterations) {
+  expect_equivalent(settle(100.0), settled_after(0), {kW, kH}, kNoSecondReverse);
+}
+
+// What the condition reads decides when to stop and has no derivative there.
+TEST(While, ConstantsOfTheConditionMayBeTraced) {
+  const Function f = [](ArraySpan a) {
+    return while_loop([&](ArraySpan c) { return c[0] > a[1]; },
+                      [&](ArraySpan c) { return Arrays{c[0] * a[0]}; }, {a[2]});
+  };
+  const Function g = [](ArraySpan a) { return Arrays{a[2] * a[0] * a[0] * a[0]}; };
+  expect_equivalent(f, g, {f64_scalar(0.5), f64_scalar(0.3), f64_scalar(2.0)}, kNoSecondReverse);
+}
+
+TEST(While, SecondReverseIsRefused) {
+  const Function g = grad(scalar(settle(0.05)), {0, 1});
+  const ScalarFunction slope = [&](ArraySpan a) { return sum(g(a)[0]); };
+  EXPECT_THROW(grad(slope)(Arrays{kW, kH}), NotSupportedError);
+}
+
+TEST(While, VmapWithATripCountPerSample) {
+  Random random(7);
+  const Array ws = random.f64({4, 2}, 0.3, 0.9), hs = random.f64({4, 2}, -2.0, 2.0);
+  const Function f = settle(0.05), g = grad(scalar(f), {0, 1});
+  const Function forward = jvp([](ArraySpan a) { return Arrays{settle(0.05)(a)[1]}; });
+  const Arrays expected = looped(f, {ws, hs}, {true, true}, 4);
+  EXPECT_LT(min(expected[2]).item<int>(), max(expected[2]).item<int>()) << "the samples are too much alike";
+  expect_same(vmap(f)(Arrays{ws, hs}), expected);
+  expect_same(vmap(f, {-1, 0})(Arrays{kW, hs}), looped(f, {kW, hs}, {false, true}, 4));
+  expect_same(vmap(f, {0, -1})(Arrays{ws, kH}), looped(f, {ws, kH}, {true, false}, 4));
+  expect_same(vmap(g)(Arrays{ws, hs}), looped(g, {ws, hs}, {true, true}, 4));
+  expect_same(vmap(g, {-1, 0})(Arrays{kW, hs}), looped(g, {kW, hs}, {false, true}, 4));
+  const Arrays args{ws, hs, random.f64({4, 2}), random.f64({4, 2})};
+  expect_same(vmap(forward)(args), looped(forward, args, Mask(4, true), 4));
+}
+
+TEST(While, GradOfVmap) {
+  const Array hs = Random(8).f64({4, 2}, -2.0, 2.0);
+  const ScalarFunction total = [](ArraySpan a) { return sum(vmap(settle(0.05), {-1, 0})(a)[0]); };
+  const Arrays each = looped(grad(scalar(settle(0.05)), {0, 1}), {kW, hs}, {false, true}, 4);
+  expect_same(grad(total, {0, 1})(Arrays{kW, hs}), Arrays{sum(each[0], {0}), each[1]});
+}
+
+// The condition reads an unmapped counter only, so that it stays a scalar.
+TEST(While, VmapWithACommonTripCount) {
+  const Function f = [](ArraySpan a) {
+    return while_loop([](ArraySpan c) { return c[1] < 3; },
+                      [&](ArraySpan c) {
+                        return Arrays{c[0] * a[0], c[1] + 1};
+                      },
+                      {a[0], full({}, std::int64_t{0}, Dtype::I32)});
+  };
+  const Array x = Random(9).f64({5});
+  const ClosedJaxpr mapped = make_jaxpr(vmap(f), Avals{x.aval()});
+  for (const Eqn& e : mapped.jaxpr.eqns) {
+    if (e.prim != &while_p) continue;
+    EXPECT_EQ(e.params.jaxpr("cond_jaxpr")->jaxpr.eqns.size(), 1U);
+  }
+  expect_same(vmap(f)(Arrays{x}), Arrays{x * x * x * x, full({5}, std::int64_t{3}, Dtype::I32)});
+}
+
+TEST(While, InsideScan) {
+  const Function f = [](ArraySpan a) {
+    const ScanBody body = [&](ArraySpan c, ArraySpan x) {
+      const Arrays h = settle(0.3)(Arrays{a[0], c[0] + x[0]});
+      return ScanResult{{h[1]}, {h[0], h[2]}};
+    };
+    const ScanResult r = scan(body, {a[1]}, {a[2]});
+    return Arrays{sum(r.ys[0]), r.carry[0], r.ys[1]};
+  };
+  const Arrays x{kW, kH, Random(10).f64({3, 2}, -2.0, 2.0)};
+  const Array counts = f(x)[2];
+  const Function g = [&](ArraySpan a) {
+    Array h = a[1], total = f64_scalar(0.0);
+    for (int t = 0; t < 3; ++t) {
+      h = settled_after(item(counts, t).item<int>())(Arrays{a[0], h + item(a[2], t)})[1];
+      total = total + sum(h);
+    }
+    return Arrays{total, h, counts};
+  };
+  expect_equivalent(f, g, x, kNoSecondReverse);
+}
+
+TEST(While, SaysWhatIsWrong) {
+  const Function halve = [](ArraySpan c) { return Arrays{c[0] * 0.5}; };
+  const auto condition = [](ArraySpan c) { return sum(c[0]) > 0.0; };
+  EXPECT_THROW(while_loop([](ArraySpan c) { return c[0] > 0.0; }, halve, {kH}),
+               CompilationError);  // no scalar
+  EXPECT_THROW(while_loop([](ArraySpan c) { return sum(c[0]); }, halve, {kH}), CompilationError);  // no bool
+  EXPECT_THROW(while_loop(condition, [](ArraySpan c) { return Arrays{sum(c[0])}; }, {kH}), CompilationError);
+  EXPECT_THROW(while_loop(condition, [](ArraySpan c) { return Arrays{c[0], c[0]}; }, {kH}), CompilationError);
+  EXPECT_THROW(while_loop(condition, [](ArraySpan) { return Arrays{}; }, {kH}), CompilationError);
+}
+
+}  // namespace
+}  // namespace etrace

@@ -1,0 +1,299 @@
+#!/usr/bin/env python3
+"""The page of `etrace explain --html`, in a real browser.
+
+Chromium (Debian's package) is driven over its debugging pipe: widths of a desktop and a phone, light and dark, print.
+Checked: nothing overflows sideways, the drawing has every node of the JSON, links lead somewhere, filters and
+highlighting work, text has contrast, the page asks for nothing from elsewhere and a hostile path stays text.
+
+    ETRACE_CLI=build/bin/etrace python3 tests/tools/explain_page_test.py      exit code 77: no browser, skipped
+    ETRACE_SCREENSHOTS=DIR also keeps pictures
+"""
+
+import base64
+import contextlib
+import html.parser
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = ROOT / "tests" / "reference"
+CLI = os.environ.get("ETRACE_CLI", str(ROOT / "build" / "bin" / "etrace"))
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+SKIPPED = 77
+# A GRU, a network of spiking neurons, mixed paths, batches, and one with most kinds of exclusion.
+MODELS = ["cell_GRUCell", "cell_LSTMCell_b3", "net_TwoLayerRNN", "struct_mixed_path", "struct_nontemporal_and_plain",
+          "struct_one_weight_two_groups"]  # fmt: skip
+DESKTOP, TABLET, PHONE = (1280, 900), (820, 1100), (390, 844)
+
+
+class Browser:
+    """Chromium without a window, spoken to in its DevTools protocol over a pair of pipes."""
+
+    def __init__(self):
+        self.profile = tempfile.mkdtemp(prefix="etrace-chromium-")
+        command_read, self.command = os.pipe()
+        self.answers, answer_write = os.pipe()
+
+        def connect():  # the browser reads commands on 3 and answers on 4
+            for source, spare in ((command_read, 13), (answer_write, 14)):
+                os.dup2(source, spare)
+            os.dup2(13, 3)
+            os.dup2(14, 4)
+
+        arguments = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+                     "--remote-debugging-pipe", f"--user-data-dir={self.profile}", "about:blank"]  # fmt: skip
+        self.process = subprocess.Popen(arguments, preexec_fn=connect, close_fds=False, stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        os.close(command_read)
+        os.close(answer_write)
+        self.buffer, self.count, self.session, self.requests = b"", 0, None, []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.call("Page.enable")
+        self.call("Network.enable")
+
+    def close(self):
+        with contextlib.suppress(Exception):
+            self.session = None
+            self.call("Browser.close")
+        self.process.wait(timeout=30)
+        os.close(self.command)
+        os.close(self.answers)
+        shutil.rmtree(self.profile, ignore_errors=True)
+
+    def receive(self):
+        while b"\0" not in self.buffer:
+            piece = os.read(self.answers, 1 << 16)
+            if not piece:
+                raise RuntimeError("chromium went away")
+            self.buffer += piece
+        message, self.buffer = self.buffer.split(b"\0", 1)
+        message = json.loads(message)
+        if message.get("method") == "Network.requestWillBeSent":
+            self.requests.append(message["params"]["request"]["url"])
+        return message
+
+    def call(self, method, **params):
+        self.count += 1
+        message = {"id": self.count, "method": method, "params": params}
+        if self.session:
+            message["sessionId"] = self.session
+        os.write(self.command, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self.receive()
+            if answer.get("id") == message["id"]:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error']}")
+                return answer["result"]
+
+    def open(self, path, size=DESKTOP, dark=False):
+        self.requests.clear()
+        self.call("Emulation.setDeviceMetricsOverride", width=size[0], height=size[1], deviceScaleFactor=1,
+                  mobile=size[0] < 500)  # fmt: skip
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", features=[scheme])
+        self.call("Page.navigate", url=Path(path).as_uri())
+        while self.receive().get("method") != "Page.loadEventFired":
+            pass
+
+    def run(self, script):
+        result = self.call("Runtime.evaluate", expression=f"(() => {{ {script} }})()", returnByValue=True)
+        if "exceptionDetails" in result:
+            raise RuntimeError(f"script failed: {result['exceptionDetails']}")
+        return result["result"].get("value")
+
+    def picture(self, path):
+        area = self.run("const e = document.documentElement; return [e.scrollWidth, e.scrollHeight]")
+        clip = {"x": 0, "y": 0, "width": area[0], "height": area[1], "scale": 1}
+        data = self.call("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)["data"]
+        Path(path).write_bytes(base64.b64decode(data))
+
+
+class Balance(html.parser.HTMLParser):
+    """Every tag that is opened is closed, in order."""
+
+    VOID = {"meta", "input", "br", "hr", "link", "img"}
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.faults, self.ids = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.ids += [value for name, value in attrs if name == "id"]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.ids += [value for name, value in attrs if name == "id"]
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.faults.append(f"</{tag}> at {self.getpos()}")
+
+
+def etrace(*arguments):
+    return subprocess.run([CLI, *map(str, arguments)], check=True, capture_output=True, text=True).stdout
+
+
+CONTRAST = """
+  const rgb = s => (s.match(/[\\d.]+/g) || []).map(Number);
+  const light = c => { const [r, g, b] = c.map(x => (x /= 255) <= .04045 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4);
+                       return .2126 * r + .7152 * g + .0722 * b; };
+  const behind = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor);
+                        if (c.length === 3 || c[3] === 1) return c.slice(0, 3); } return [255, 255, 255]; };
+  const bad = [];
+  for (const e of document.querySelectorAll('p, h1, h2, h3, a, dt, dd, th, td, summary, code, label, .tag, .text, .sub')) {
+    if (e.closest('svg') || !e.offsetParent || !e.textContent.trim()) continue;
+    const [a, b] = [light(rgb(getComputedStyle(e).color).slice(0, 3)), light(behind(e))].sort((x, y) => y - x);
+    const ratio = (a + .05) / (b + .05);
+    if (ratio < 4.5) bad.push(ratio.toFixed(2) + ' ' + e.outerHTML.slice(0, 80));
+  }
+  return bad;
+"""
+
+
+class ExplainPage(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.pages = {}
+        for name in MODELS:
+            cls.pages[name] = Path(cls.folder.name) / f"{name}.html"
+            etrace("explain", REFERENCE / f"{name}.json", "--html", cls.pages[name])
+        cls.browser = Browser()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+        cls.folder.cleanup()
+
+    def test_fits_every_width_in_both_schemes(self):
+        pictures = os.environ.get("ETRACE_SCREENSHOTS")
+        for name, page in self.pages.items():
+            for size in (DESKTOP, TABLET, PHONE):
+                for dark in (False, True):
+                    with self.subTest(model=name, width=size[0], dark=dark):
+                        self.browser.open(page, size, dark)
+                        self.browser.run("for (const d of document.querySelectorAll('details')) d.open = true")
+                        widths = "const e = document.documentElement; return [e.scrollWidth, innerWidth]"
+                        scroll, inner = self.browser.run(widths)
+                        self.assertEqual(inner, size[0])
+                        self.assertLessEqual(scroll, inner)
+                        cut = self.browser.run(
+                            "return [...document.querySelectorAll('section *')].filter(e => !e.closest('svg, thead') && e.clientWidth"
+                            " && e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== 'visible')"
+                            ".map(e => e.outerHTML.slice(0, 80))"
+                        )
+                        self.assertEqual(cut, [])
+                        self.assertEqual(self.browser.run(CONTRAST), [])
+                        if pictures:
+                            kind = f"{name}-{size[0]}{'-dark' if dark else ''}.png"
+                            self.browser.run("for (const d of document.querySelectorAll('details')) d.open = false")
+                            self.browser.picture(Path(pictures) / kind)
+
+    def test_drawings_have_every_node_and_edge_of_the_graph(self):
+        for name, page in self.pages.items():
+            graph = json.loads(etrace("explain", REFERENCE / f"{name}.json", "--json"))
+            nodes = len(graph["weights"]) + len(graph["relations"]) + len(graph["hidden_groups"])
+            paths = sum(len(r["connected"]) for r in graph["relations"])
+            self.browser.open(page)
+            for drawing in (".wide", ".narrow"):
+                with self.subTest(model=name, drawing=drawing):
+                    count = "return document.querySelectorAll('.drawing%s %s').length"
+                    self.assertEqual(self.browser.run(count % (drawing, ".node")), nodes)
+                    self.assertEqual(
+                        self.browser.run(count % (drawing, ":is(.edge.direct, .edge.mixed, .edge.through)")), paths)
+            self.assertEqual(self.browser.run("return document.querySelectorAll('.records li').length"),
+                             len(graph["diagnostics"]))
+            self.assertEqual(self.browser.run("return document.querySelectorAll('.program .etp').length"),
+                             sum(e["etp"] for e in graph["program"]["equations"]))
+
+    def test_text_of_the_drawing_stays_in_its_box(self):
+        for name, page in self.pages.items():
+            for size in (DESKTOP, PHONE):
+                with self.subTest(model=name, width=size[0]):
+                    self.browser.open(page, size)
+                    outside = self.browser.run(
+                        "return [...document.querySelectorAll('.drawing .node')].filter(n => n.getClientRects().length)"
+                        ".flatMap(n => { const b = n.querySelector('.box').getBoundingClientRect();"
+                        " return [...n.querySelectorAll('text:not(.why)')].filter(t => { const r = t.getBoundingClientRect();"
+                        " return r.left < b.left || r.right > b.right; }).map(t => t.textContent); })"
+                    )
+                    self.assertEqual(outside, [])
+
+    def test_links_lead_somewhere_and_nothing_is_loaded(self):
+        for name, page in self.pages.items():
+            with self.subTest(model=name):
+                self.browser.open(page)
+                lost = self.browser.run(
+                    "return [...document.querySelectorAll('a')].map(a => a.getAttribute('href'))"
+                    ".filter(h => !h.startsWith('#') || !document.getElementById(h.slice(1)))"
+                )
+                self.assertEqual(lost, [])
+                self.assertEqual(self.browser.requests, [page.as_uri()])
+
+    def test_pointing_at_a_node_shows_its_connections(self):
+        self.browser.open(self.pages["cell_GRUCell"])
+        shown = self.browser.run(
+            "const n = document.querySelector('.drawing.wide [data-id=r0]'); n.focus();"
+            "return [document.querySelector('.details').textContent, document.querySelectorAll('.drawing.wide .node.on').length]"
+        )
+        self.assertIn("etp_mv", shown[0])
+        self.assertEqual(shown[1], 3)  # the operator, its weight, the group
+        self.browser.run("document.activeElement.blur()")
+        self.assertEqual(self.browser.run("return document.querySelectorAll('.on').length"), 0)
+
+    def test_diagnostics_are_filtered_by_level(self):
+        self.browser.open(self.pages["cell_GRUCell"])
+        visible = "return [...document.querySelectorAll('.records li')].filter(e => e.offsetParent).map(e => e.className)"
+        self.assertEqual(set(self.browser.run(visible)), {"info", "warning"})
+        self.browser.run("document.querySelector('#show-info').click()")
+        self.assertEqual(set(self.browser.run(visible)), {"warning"})
+
+    def test_prints(self):
+        self.browser.open(self.pages["net_TwoLayerRNN"], dark=True)
+        pdf = base64.b64decode(self.browser.call("Page.printToPDF")["data"])
+        self.assertTrue(pdf.startswith(b"%PDF"))
+
+    def test_tags_are_balanced_and_ids_unique(self):
+        for name, page in self.pages.items():
+            with self.subTest(model=name):
+                parser = Balance()
+                parser.feed(page.read_text(encoding="utf-8"))
+                self.assertEqual((parser.faults, parser.open), ([], []))
+                self.assertEqual(len(parser.ids), len(set(parser.ids)))
+
+    def test_a_hostile_and_a_long_path_are_harmless(self):
+        text = (REFERENCE / "struct_nontemporal_and_plain.json").read_text(encoding="utf-8")
+        model = json.loads(text)
+        names = {}
+        for record in model["inputs"] + model["outputs"]:
+            if record.get("path"):
+                key = tuple(map(str, record["path"]))
+                names.setdefault(key, ["<script>document.title='taken'</script>", "\"'&amp;" + "very_long_name_" * 12 + str(len(names))])
+                record["path"] = names[key]
+        model["name"] = "<img src=x onerror=\"document.title='taken'\">"
+        model.pop("expected", None)
+        source = Path(self.folder.name) / "hostile.json"
+        source.write_text(json.dumps(model), encoding="utf-8")
+        page = source.with_suffix(".html")
+        etrace("explain", source, "--html", page)
+        for size in (DESKTOP, PHONE):
+            self.browser.open(page, size)
+            self.assertNotEqual(self.browser.run("return document.title"), "taken")
+            self.assertEqual(self.browser.run("return document.querySelectorAll('script').length"), 1)
+            self.assertEqual(self.browser.run("return document.querySelectorAll('img').length"), 0)
+            self.assertLessEqual(self.browser.run("return document.documentElement.scrollWidth"), size[0])
+
+
+if __name__ == "__main__":
+    if CHROMIUM is None:
+        print("skipped: chromium is not installed; ./dev setup installs it")
+        sys.exit(SKIPPED)
+    unittest.main()
