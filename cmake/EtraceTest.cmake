@@ -2,7 +2,7 @@
 #   tests/<folder>/**_test.cpp       one gtest program per folder, label <folder>
 #   tests/<folder>/**_slow_test.cpp  a second program, labels <folder> and slow
 #   tests/support/*.{h,cpp}          helpers, "support/x.h" from any test
-#   tests/tools/*_test.py            tests of tools/, label tools
+#   tests/tools/*_test.py            tests of tools/, label tools; *_page_test.py: also label web; status 77: skipped
 #   tests/reference/*.json           cases for `etrace check`, label reference
 #   examples/*.cpp                   one program each, label example
 include_guard()
@@ -95,8 +95,11 @@ function(etrace_add_tool_tests)
   foreach(script IN LISTS scripts)
     get_filename_component(name "${script}" NAME_WE)
     add_test(NAME tools/${name} COMMAND "${Python3_EXECUTABLE}" -B "${script}")
-    set_tests_properties(tools/${name} PROPERTIES LABELS tools TIMEOUT 120
-      ENVIRONMENT "CXX=${CMAKE_CXX_COMPILER}")
+    set_tests_properties(tools/${name} PROPERTIES LABELS tools TIMEOUT 120 SKIP_RETURN_CODE 77
+      ENVIRONMENT "CXX=${CMAKE_CXX_COMPILER};$<$<TARGET_EXISTS:etrace_cli>:ETRACE_CLI=$<TARGET_FILE:etrace_cli>>")
+    if(name MATCHES "_page_test$")  # pages in a headless browser
+      set_tests_properties(tools/${name} PROPERTIES LABELS "tools;web" TIMEOUT 300)
+    endif()
   endforeach()
 endfunction()
 

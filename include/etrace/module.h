@@ -4,14 +4,16 @@
 //     ParamState& w = param("w", random::normal(random::key(0), {3, 8}));
 //     HiddenState& v = hidden("v", {8});
 //     Array update(const Array& x) override {
-//       v.set(0.9 * v.value() + matmul(x, w.value()));
+//       const Array kept = 0.9 * v.value();
+//       v.set(kept + matmul(x, w.value()));
 //       return v.value();
 //     }
 //   };
 //
 // A state is read with value() and written with set(). Both are visible acts: the order in which a step first
-// touches its states is the order in which they are inputs and outputs of the traced program. Start with
-// Module.
+// touches its states is the order in which they are inputs and outputs of the traced program. C++ does not
+// say which operand of + or which argument of a call is evaluated first: where the order shall be the same
+// under every compiler, name values in statements of their own. Start with Module.
 #pragma once
 
 #include <concepts>

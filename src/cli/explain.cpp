@@ -1,5 +1,5 @@
-// etrace explain MODEL: what the compiler makes of a model, as text, JSON, a Graphviz drawing or a page; or what a pass
-// leaves behind.
+// etrace explain MODEL: what the compiler makes of a model, as text, JSON, a Graphviz drawing or a page; or
+// what a pass leaves behind.
 #include "etrace/explain.h"
 
 #include <fmt/format.h>
@@ -52,22 +52,26 @@ void print_relations(const std::vector<HiddenParamOpRelation>& relations) {
     const HiddenParamOpRelation& r = relations[i];
     std::cout << fmt::format("# relation {}: {} through {}\n", i, to_string(r.path()), r.primitive->name());
     for (const TrainableSource& t : r.trainables)
-      if (!t.processing_chain.empty()) std::cout << fmt::format("# {}: from the parameters to the operand\n{}\n", t.key, to_string(t.processing));
+      if (!t.processing_chain.empty())
+        std::cout << fmt::format("# {}: from the parameters to the operand\n{}\n", t.key,
+                                 to_string(t.processing));
     for (std::size_t k = 0; k < r.y_to_hidden_group_jaxprs.size(); ++k)
-      std::cout << fmt::format("# tail to group {}\n{}\n", r.hidden_groups[k], to_string(r.y_to_hidden_group_jaxprs[k]));
+      std::cout << fmt::format("# tail to group {}\n{}\n", r.hidden_groups[k],
+                               to_string(r.y_to_hidden_group_jaxprs[k]));
     std::cout << "\n";
   }
 }
 
 void print_perturbed(const HiddenPerturbation& p) {
-  std::cout << fmt::format("# perturbed: the last {} inputs are added to the hidden states\n{}\n", p.perturb_vars.size(),
-                           to_string(p.perturb_jaxpr.jaxpr));
+  std::cout << fmt::format("# perturbed: the last {} inputs are added to the hidden states\n{}\n",
+                           p.perturb_vars.size(), to_string(p.perturb_jaxpr.jaxpr));
 }
 
 void dump_after(const std::string& pass, const Model& model, const CompileOptions& options) {
   if (pass == "graph") {
     const ETraceGraph g = compile_etrace_graph(model, options);
-    std::cout << "# program, with every value that a learner needs among its outputs\n" << to_string(g.module_info.jaxpr()) << "\n\n";
+    std::cout << "# program, with every value that a learner needs among its outputs\n"
+              << to_string(g.module_info.jaxpr()) << "\n\n";
     print_groups(g.hidden_groups);
     print_relations(g.hidden_param_op_relations);
     if (g.hidden_perturb) print_perturbed(*g.hidden_perturb);
@@ -120,13 +124,16 @@ void explain(const ExplainOptions& o) {
 }  // namespace
 
 void add_explain(CLI::App& app, Status&) {
-  CLI::App* verb = app.add_subcommand("explain", "show what is learned online, through what, and what is not and why");
+  CLI::App* verb =
+      app.add_subcommand("explain", "show what is learned online, through what, and what is not and why");
   auto o = std::make_shared<ExplainOptions>();
   verb->add_option("MODEL", o->model, "a model file (etrace.model JSON)")->required();
   auto* json = verb->add_flag("--json", o->json, "everything, for programs");
   auto* dot = verb->add_flag("--dot", o->dot, "a drawing for Graphviz");
   auto* html = verb->add_option("--html", o->html, "write one self-contained page to this file");
-  auto* level = verb->add_option("--level", o->level, "a short report; 2 adds warnings and errors, 3 all records")->check(CLI::Range(1, 3));
+  auto* level =
+      verb->add_option("--level", o->level, "a short report; 2 adds warnings and errors, 3 all records")
+          ->check(CLI::Range(1, 3));
   auto* dump = verb->add_option("--dump-after", o->dump_after, "print the programs that a pass leaves behind")
                    ->check(CLI::IsMember({"module_info", "groups", "relations", "perturbation", "graph"}));
   for (auto* form : {json, dot, html, level, dump})
@@ -134,9 +141,12 @@ void add_explain(CLI::App& app, Status&) {
       if (form != other) form->excludes(other);
   verb->add_option("--scope", o->scope, "recurrence: diagonal, coupled, or snapN (default: diagonal)")
       ->check([](const std::string& s) {
-        return s == "diagonal" || s == "coupled" || snap_order(s) ? std::string() : "expected diagonal, coupled, or snap1, snap2 …";
+        return s == "diagonal" || s == "coupled" || snap_order(s)
+                   ? std::string()
+                   : "expected diagonal, coupled, or snap1, snap2 …";
       });
-  verb->add_option("--compat", o->compat, "reproduce the decisions of this system")->check(CLI::IsMember({"braintrace"}));
+  verb->add_option("--compat", o->compat, "reproduce the decisions of this system")
+      ->check(CLI::IsMember({"braintrace"}));
   verb->add_flag("--strict", o->strict, "a warning is an error");
   verb->callback([o] {
     try {

@@ -1,5 +1,5 @@
-// ETraceGraph::explain: what is learned online through which operator into which hidden group, what is not and why,
-// and what to do about it.
+// ETraceGraph::explain: what is learned online through which operator into which hidden group, what is not
+// and why, and what to do about it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -50,7 +50,8 @@ std::string relation_text(const ExplainView& v, std::size_t index) {
   std::string out = fmt::format("  {}  through {} into {}\n", to_string(info.path()), info.primitive->name(),
                                 group_list(info.hidden_groups));
   out += fmt::format("      {}{} -> y {}", r.equation ? fmt::format("equation {}: ", *r.equation) : "",
-                     info.x_var ? "x " + to_string(info.x_var->aval) : "no data input", to_string(info.y_var.aval));
+                     info.x_var ? "x " + to_string(info.x_var->aval) : "no data input",
+                     to_string(info.y_var.aval));
   for (const ExplainView::Read& read : r.reads)
     out += fmt::format("; x reads group {} at {}", read.group, read.previous ? "t-1" : "t");
   out += "\n" + paragraph(trainables_text(v, info), 6);
@@ -66,32 +67,37 @@ std::string relation_text(const ExplainView& v, std::size_t index) {
 }
 
 std::string excluded_text(const ExplainView::Weight& w) {
-  std::string out = fmt::format("  {}  {}\n", to_string(w.info->path), w.reason ? name(*w.reason) : "no_operator");
+  std::string out =
+      fmt::format("  {}  {}\n", to_string(w.info->path), w.reason ? name(*w.reason) : "no_operator");
   out += paragraph(w.why(), 6);
   if (!w.advice().empty()) out += paragraph("To do: " + w.advice(), 6);
   return out;
 }
 
 std::string group_text(const ExplainView& v, const HiddenGroup& g) {
-  std::string out = fmt::format("  group {}: {}\n      {} x {}; ", g.index, path_list(g.hidden_paths),
-                                to_string(g.varshape()), counted(static_cast<std::size_t>(g.num_state()), "state"));
+  std::string out =
+      fmt::format("  group {}: {}\n      {} x {}; ", g.index, path_list(g.hidden_paths),
+                  to_string(g.varshape()), counted(static_cast<std::size_t>(g.num_state()), "state"));
   std::string words = paragraph(v.recurrence(g), 6);
   return out + words.substr(std::min<std::size_t>(6, words.size()));
 }
 
 std::string memory_text(const ExplainView& v) {
   std::size_t width = 20;
-  for (const ExplainView::Relation& r : v.relations) width = std::max(width, to_string(r.info->path()).size());
+  for (const ExplainView::Relation& r : v.relations)
+    width = std::max(width, to_string(r.info->path()).size());
   std::string out = fmt::format("  {:<{}}  {:>14}  {:>14}\n", "", width, "D-RTRL", "pp_prop");
   for (const ExplainView::Relation& r : v.relations)
-    out += fmt::format("  {:<{}}  {:>14}  {:>14}\n", to_string(r.info->path()), width, grouped(r.memory.d_rtrl),
-                       grouped(r.memory.pp_prop()));
-  return out + fmt::format("  {:<{}}  {:>14}  {:>14}\n", "in all", width, grouped(v.d_rtrl), grouped(v.pp_prop));
+    out += fmt::format("  {:<{}}  {:>14}  {:>14}\n", to_string(r.info->path()), width,
+                       grouped(r.memory.d_rtrl), grouped(r.memory.pp_prop()));
+  return out +
+         fmt::format("  {:<{}}  {:>14}  {:>14}\n", "in all", width, grouped(v.d_rtrl), grouped(v.pp_prop));
 }
 
 // What to do about an excluded weight stands in its section already.
 bool told_above(const ExplainView& v, const CompilationRecord& r) {
-  return std::any_of(v.weights.begin(), v.weights.end(), [&](const ExplainView::Weight& w) { return w.record == &r; });
+  return std::any_of(v.weights.begin(), v.weights.end(),
+                     [&](const ExplainView::Weight& w) { return w.record == &r; });
 }
 
 std::string records_text(const ExplainView& v) {
@@ -103,7 +109,8 @@ std::string records_text(const ExplainView& v) {
       if (r.kind != kind) continue;
       ++count;
       const std::string place = to_string(r.origin);
-      std::string text = paragraph(fmt::format("{}: {}{}", name(r.level), r.message, place.empty() ? "" : " (at " + place + ")"), 6);
+      std::string text = paragraph(
+          fmt::format("{}: {}{}", name(r.level), r.message, place.empty() ? "" : " (at " + place + ")"), 6);
       text[4] = '-';
       items += text;
       if (!r.note.empty() && !told_above(v, r)) items += paragraph("To do: " + r.note, 6);

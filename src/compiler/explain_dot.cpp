@@ -34,9 +34,12 @@ std::string label(const std::vector<std::string>& lines) {
 
 std::string_view edge_style(PathClassification c) {
   switch (c) {
-    case PathClassification::AllDirect: return "color=\"#0f766e\"";
-    case PathClassification::Mixed: return "color=\"#b45309\", style=dashed";
-    case PathClassification::AllThroughOtherEtp: return "color=\"#be123c\", style=dotted";
+    case PathClassification::AllDirect:
+      return "color=\"#0f766e\"";
+    case PathClassification::Mixed:
+      return "color=\"#b45309\", style=dashed";
+    case PathClassification::AllThroughOtherEtp:
+      return "color=\"#be123c\", style=dotted";
   }
   return "";
 }
@@ -46,14 +49,16 @@ std::string_view edge_style(PathClassification c) {
 std::string explain_dot(const ETraceGraph& graph) {
   const ExplainView v(graph);
   std::string out = fmt::format(
-      "digraph {} {{\n  rankdir=LR;\n  node [fontname=\"monospace\", fontsize=11, shape=box, style=rounded];\n"
+      "digraph {} {{\n  rankdir=LR;\n  node [fontname=\"monospace\", fontsize=11, shape=box, "
+      "style=rounded];\n"
       "  edge [fontname=\"sans-serif\", fontsize=9];\n\n",
       quoted(graph.module_info.model.name.empty() ? "etrace" : graph.module_info.model.name));
   std::unordered_map<std::string, std::string> state_node;
   for (const HiddenGroup& g : graph.hidden_groups) {
-    out += fmt::format("  subgraph cluster_g{} {{\n    label={};\n    color=\"#1d4ed8\"; style=rounded;\n", g.index,
-                       label({fmt::format("group {}  {} x {}", g.index, to_string(g.varshape()), g.num_state()),
-                              g.is_diagonal_recurrence ? "each position by itself" : "positions coupled"}));
+    out += fmt::format(
+        "  subgraph cluster_g{} {{\n    label={};\n    color=\"#1d4ed8\"; style=rounded;\n", g.index,
+        label({fmt::format("group {}  {} x {}", g.index, to_string(g.varshape()), g.num_state()),
+               g.is_diagonal_recurrence ? "each position by itself" : "positions coupled"}));
     for (std::size_t i = 0; i < g.hidden_paths.size(); ++i) {
       const std::string node = fmt::format("g{}_h{}", g.index, i), path = to_string(g.hidden_paths[i]);
       out += fmt::format("    {} [label={}, shape=ellipse, color=\"#1d4ed8\"];\n", node, quoted(path));
@@ -67,25 +72,28 @@ std::string explain_dot(const ETraceGraph& graph) {
     if (w.learned())
       out += fmt::format("  w{} [label={}];\n", i, quoted(to_string(w.info->path)));
     else
-      out += fmt::format("  w{} [label={}, style=\"rounded,dashed\", color=gray50, fontcolor=gray35, tooltip={}];\n", i,
-                         label({to_string(w.info->path), std::string(w.reason ? name(*w.reason) : kNoOperator)}),
-                         quoted(w.why()));
+      out += fmt::format(
+          "  w{} [label={}, style=\"rounded,dashed\", color=gray50, fontcolor=gray35, tooltip={}];\n", i,
+          label({to_string(w.info->path), std::string(w.reason ? name(*w.reason) : kNoOperator)}),
+          quoted(w.why()));
   }
   for (std::size_t i = 0; i < v.relations.size(); ++i) {
     const ExplainView::Relation& r = v.relations[i];
     const HiddenParamOpRelation& info = *r.info;
-    out += fmt::format("  r{} [label={}, style=filled, fillcolor=\"#f1f5f9\"];\n", i,
-                       label({std::string(info.primitive->name()),
-                              (info.x_var ? to_string(info.x_var->aval) + " -> " : "") + to_string(info.y_var.aval)}));
+    out += fmt::format(
+        "  r{} [label={}, style=filled, fillcolor=\"#f1f5f9\"];\n", i,
+        label({std::string(info.primitive->name()),
+               (info.x_var ? to_string(info.x_var->aval) + " -> " : "") + to_string(info.y_var.aval)}));
     for (const std::size_t w : r.weights)
       out += fmt::format("  w{} -> r{} [label={}];\n", w, i, quoted(join(r.keys_of(v, w))));
     for (std::size_t k = 0; k < info.connected_hidden_paths.size(); ++k)
       if (const auto it = state_node.find(to_string(info.connected_hidden_paths[k])); it != state_node.end())
-        out += fmt::format("  r{} -> {} [{}, tooltip={}];\n", i, it->second, edge_style(info.path_classification[k]),
-                           quoted(name(info.path_classification[k])));
+        out +=
+            fmt::format("  r{} -> {} [{}, tooltip={}];\n", i, it->second,
+                        edge_style(info.path_classification[k]), quoted(name(info.path_classification[k])));
     for (const ExplainView::Read& read : r.reads)
-      out += fmt::format("  g{}_h0 -> r{} [color=gray60, style=dashed, constraint=false, label=\"{}\"];\n", read.group, i,
-                         read.previous ? "t-1" : "t");
+      out += fmt::format("  g{}_h0 -> r{} [color=gray60, style=dashed, constraint=false, label=\"{}\"];\n",
+                         read.group, i, read.previous ? "t-1" : "t");
   }
   return out + "}\n";
 }

@@ -1,6 +1,7 @@
-// Layout and SVG of the drawing. A block holds one hidden group, the operators that feed it first, and their weights;
-// blocks stand below each other in the order of the groups. Weights that are not learned online stand apart, below.
-// Every node is a link to its row in the tables; its <title> is what the page shows on hover.
+// Layout and SVG of the drawing. A block holds one hidden group, the operators that feed it first, and their
+// weights; blocks stand below each other in the order of the groups. Weights that are not learned online
+// stand apart, below. Every node is a link to its row in the tables; its <title> is what the page shows on
+// hover.
 #include "compiler/explain_drawing.h"
 
 #include <fmt/format.h>
@@ -36,9 +37,12 @@ std::string shortened(const std::string& text, std::size_t limit) {
 
 std::string_view css_class(PathClassification c) {
   switch (c) {
-    case PathClassification::AllDirect: return "direct";
-    case PathClassification::Mixed: return "mixed";
-    case PathClassification::AllThroughOtherEtp: return "through";
+    case PathClassification::AllDirect:
+      return "direct";
+    case PathClassification::Mixed:
+      return "mixed";
+    case PathClassification::AllThroughOtherEtp:
+      return "through";
   }
   return "";
 }
@@ -119,9 +123,10 @@ class Canvas {
     }
     height_ = std::max(y, 24.0);
     if (divider_) {
-      body_ += fmt::format("<path class=\"divider\" d=\"M0 {0:.1f}H{1}\"/><text class=\"caption\" x=\"0\" y=\"{2:.1f}\">"
-                           "Not learned online</text>",
-                           *divider_, wide_ ? 1080 : 380, *divider_ + 22);
+      body_ += fmt::format(
+          "<path class=\"divider\" d=\"M0 {0:.1f}H{1}\"/><text class=\"caption\" x=\"0\" y=\"{2:.1f}\">"
+          "Not learned online</text>",
+          *divider_, wide_ ? 1080 : 380, *divider_ + 22);
     }
   }
 
@@ -184,7 +189,8 @@ class Canvas {
       const StatePath& path = r.info->connected_hidden_paths[k];
       const HiddenGroup* g = v_.graph.hid_path_to_group(path);
       if (g == nullptr) continue;
-      const auto row = std::find(g->hidden_paths.begin(), g->hidden_paths.end(), path) - g->hidden_paths.begin();
+      const auto row =
+          std::find(g->hidden_paths.begin(), g->hidden_paths.end(), path) - g->hidden_paths.begin();
       const Box& to = groups_[g->index];
       const double ty = state_y(g->index, static_cast<std::size_t>(row)), fy = o.y + o.h / 2 - 6;
       const double lane = 338 + 6 * static_cast<double>(i % 7);
@@ -192,7 +198,8 @@ class Canvas {
       edge(css, op, fmt::format("g{}", g->index),
            wide_ ? curve(o.right(), fy, to.x, ty)
                  : fmt::format("M{:.1f} {:.1f}H{:.1f}V{:.1f}H{:.1f}", o.right(), fy, lane, ty, to.right()),
-           fmt::format("{} → {}: {}", r.info->primitive->name(), to_string(path), name(r.info->path_classification[k])));
+           fmt::format("{} → {}: {}", r.info->primitive->name(), to_string(path),
+                       name(r.info->path_classification[k])));
     }
     if (!wide_) return;
     for (const ExplainView::Read& read : r.reads) {
@@ -212,12 +219,15 @@ class Canvas {
     if (!w.learned() && !w.advice().empty()) title += "\nTo do: " + w.advice();
     open(fmt::format("w{}", i), w.learned() ? "weight" : "weight apart", fmt::format("#weight-{}", i), title);
     rect(b, 9);
-    if (w.learned()) body_ += fmt::format("<rect class=\"bar\" x=\"{}\" y=\"{:.1f}\" width=\"4\" height=\"{}\" rx=\"2\"/>", b.x, b.y + 10, b.h - 20);
+    if (w.learned())
+      body_ += fmt::format("<rect class=\"bar\" x=\"{}\" y=\"{:.1f}\" width=\"4\" height=\"{}\" rx=\"2\"/>",
+                           b.x, b.y + 10, b.h - 20);
     lines(b, path, leaves);
     if (!w.learned()) {
       const std::string reason(w.reason ? name(*w.reason) : kNoOperator);
       if (wide_)
-        text("why", b.right() + 22, b.y + b.h / 2 + 4, shortened(reason + (w.reason ? ": " + std::string(meaning(*w.reason)) : ""), 108));
+        text("why", b.right() + 22, b.y + b.h / 2 + 4,
+             shortened(reason + (w.reason ? ": " + std::string(meaning(*w.reason)) : ""), 108));
       else
         text("why", b.x + 16, b.y + 57, shortened(reason, fits(b)));
     }
@@ -227,12 +237,14 @@ class Canvas {
   void oper(std::size_t i) {
     const ExplainView::Relation& r = v_.relations[i];
     const HiddenParamOpRelation& info = *r.info;
-    std::string title = fmt::format("operator {}{}\n{}", info.primitive->name(),
-                                    r.equation ? fmt::format(", equation {}", *r.equation) : "", signature(info));
+    std::string title =
+        fmt::format("operator {}{}\n{}", info.primitive->name(),
+                    r.equation ? fmt::format(", equation {}", *r.equation) : "", signature(info));
     for (const ExplainView::Read& read : r.reads)
       title += fmt::format("\nx depends on group {} at {}", read.group, read.previous ? "t−1" : "t");
     for (std::size_t k = 0; k < info.connected_hidden_paths.size(); ++k)
-      title += fmt::format("\n→ {}: {}", to_string(info.connected_hidden_paths[k]), name(info.path_classification[k]));
+      title += fmt::format("\n→ {}: {}", to_string(info.connected_hidden_paths[k]),
+                           name(info.path_classification[k]));
     open(fmt::format("r{}", i), "operator", fmt::format("#relation-{}", i), title);
     rect(operators_[i], 24);
     lines(operators_[i], std::string(info.primitive->name()), signature(info), /*inset=*/24);
@@ -243,52 +255,61 @@ class Canvas {
     const HiddenGroup& g = v_.graph.hidden_groups[i];
     const Box& b = groups_[i];
     const std::string id = fmt::format("g{}", i);
-    std::string size = fmt::format("{} × {}", to_string(g.varshape()), counted(static_cast<std::size_t>(g.num_state()), "state"));
+    std::string size = fmt::format("{} × {}", to_string(g.varshape()),
+                                   counted(static_cast<std::size_t>(g.num_state()), "state"));
     open(id, "group", fmt::format("#group-{}", i),
          fmt::format("hidden group {}: {}\n{}\n{}", i, path_list(g.hidden_paths), size, v_.recurrence(g)));
     rect(b, 14);
     text("t1", b.x + 18, b.y + 24, fmt::format("group {}", i));
-    body_ += fmt::format("<text class=\"t2\" text-anchor=\"end\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", b.right() - 18,
-                         b.y + 24, escape_html(size));
+    body_ += fmt::format("<text class=\"t2\" text-anchor=\"end\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>",
+                         b.right() - 18, b.y + 24, escape_html(size));
     for (std::size_t k = 0; k < g.hidden_paths.size(); ++k) {
       const double y = state_y(i, k);
-      body_ += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\"/>", wide_ ? b.x + 18 : b.right() - 18, y);
+      body_ += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\"/>",
+                           wide_ ? b.x + 18 : b.right() - 18, y);
       text("state", b.x + (wide_ ? 30 : 18), y + 4, shortened(to_string(g.hidden_paths[k]), fits(b) - 3));
     }
     text("t2", b.x + 18, b.bottom() - 13,
-         std::string(wide_ ? "" : "↻ ") + (g.is_diagonal_recurrence ? "each position by itself" : "positions coupled") +
+         std::string(wide_ ? "" : "↻ ") +
+             (g.is_diagonal_recurrence ? "each position by itself" : "positions coupled") +
              (g.snap ? fmt::format(" · SnAp-{}", g.snap->n) : ""));
     close();
     if (wide_)  // the step from t-1 to t, back into the group
       edge("recurrence", id, id,
-           fmt::format("M{0:.1f} {1:.1f}C{2:.1f} {1:.1f} {2:.1f} {3:.1f} {0:.1f} {3:.1f}", b.right(), b.bottom() - 18,
-                       b.right() + 44, b.y + 20),
+           fmt::format("M{0:.1f} {1:.1f}C{2:.1f} {1:.1f} {2:.1f} {3:.1f} {0:.1f} {3:.1f}", b.right(),
+                       b.bottom() - 18, b.right() + 44, b.y + 20),
            v_.recurrence(g));
   }
 
-  // SVG -------------------------------------------------------------------------------------------------------------
+  // SVG
+  // -------------------------------------------------------------------------------------------------------------
   static std::string curve(double x0, double y0, double x1, double y1) {
     const double bend = (x1 - x0) / 2;
-    return fmt::format("M{:.1f} {:.1f}C{:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}", x0, y0, x0 + bend, y0, x1 - bend, y1, x1, y1);
+    return fmt::format("M{:.1f} {:.1f}C{:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}", x0, y0, x0 + bend, y0,
+                       x1 - bend, y1, x1, y1);
   }
 
   void edge(std::string_view css, const std::string& from, const std::string& to, const std::string& path,
             const std::string& title) {
     body_ += fmt::format(
-        "<path class=\"edge {}\" data-from=\"{}\" data-to=\"{}\" d=\"{}\" marker-end=\"url(#arrow-{})\"><title>{}</title></path>",
+        "<path class=\"edge {}\" data-from=\"{}\" data-to=\"{}\" d=\"{}\" "
+        "marker-end=\"url(#arrow-{})\"><title>{}</title></path>",
         css, from, to, path, css, escape_html(title));
   }
 
   void open(const std::string& id, std::string_view css, const std::string& link, const std::string& title) {
-    body_ += fmt::format("<a class=\"node {}\" data-id=\"{}\" href=\"{}\"><title>{}</title>", css, id, link, escape_html(title));
+    body_ += fmt::format("<a class=\"node {}\" data-id=\"{}\" href=\"{}\"><title>{}</title>", css, id, link,
+                         escape_html(title));
   }
   void close() { body_ += "</a>"; }
   void rect(const Box& b, double radius) {
-    body_ += fmt::format("<rect class=\"box\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"{}\"/>",
-                         b.x, b.y, b.w, b.h, radius);
+    body_ += fmt::format(
+        "<rect class=\"box\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"{}\"/>", b.x,
+        b.y, b.w, b.h, radius);
   }
   void text(std::string_view css, double x, double y, const std::string& words) {
-    body_ += fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", css, x, y, escape_html(words));
+    body_ +=
+        fmt::format("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>", css, x, y, escape_html(words));
   }
   static std::size_t fits(const Box& b, double inset = 16) {
     return static_cast<std::size_t>((b.w - 2 * inset) / kChar);
@@ -312,13 +333,26 @@ std::string escape_html(std::string_view text) {
   std::string out;
   for (const char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      case '\0': out += "�"; break;
-      default: out += c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      case '\0':
+        out += "�";
+        break;
+      default:
+        out += c;
     }
   }
   return out;
@@ -328,8 +362,10 @@ std::string drawing_markers() {
   std::string out = "<svg class=\"markers\" aria-hidden=\"true\"><defs>";
   for (const std::string_view css : {"weight", "direct", "mixed", "through", "reads", "recurrence"})
     out += fmt::format(
-        "<marker id=\"arrow-{0}\" class=\"arrow {0}\" viewBox=\"0 0 8 8\" refX=\"7.5\" refY=\"4\" markerWidth=\"8\" "
-        "markerHeight=\"8\" markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 .5L8 4L0 7.5z\"/></marker>",
+        "<marker id=\"arrow-{0}\" class=\"arrow {0}\" viewBox=\"0 0 8 8\" refX=\"7.5\" refY=\"4\" "
+        "markerWidth=\"8\" "
+        "markerHeight=\"8\" markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 .5L8 4L0 "
+        "7.5z\"/></marker>",
         css);
   return out + "</defs></svg>\n";
 }

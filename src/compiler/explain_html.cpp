@@ -1,5 +1,6 @@
-// An ETraceGraph as one page that loads nothing: drawing, tables, diagnostics, trace memory, program. All of it is plain
-// HTML; the script only adds highlighting. Every text that comes from the model passes through escape_html.
+// An ETraceGraph as one page that loads nothing: drawing, tables, diagnostics, trace memory, program. All of
+// it is plain HTML; the script only adds highlighting. Every text that comes from the model passes through
+// escape_html.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +20,8 @@ namespace {
 
 std::string code(std::string_view text) { return fmt::format("<code>{}</code>", escape_html(text)); }
 std::string div(std::string_view inner, std::string_view css = "") {
-  return css.empty() ? fmt::format("<div>{}</div>", inner) : fmt::format("<div class=\"{}\">{}</div>", css, inner);
+  return css.empty() ? fmt::format("<div>{}</div>", inner)
+                     : fmt::format("<div class=\"{}\">{}</div>", css, inner);
 }
 std::string tag(std::string_view css, std::string_view text) {
   return fmt::format("<span class=\"tag {}\">{}</span>", css, escape_html(text));
@@ -31,11 +33,14 @@ std::string program_details(std::string_view summary, const Jaxpr& program) {
   return fmt::format("<details><summary>{}</summary><pre>{}</pre></details>", escape_html(summary),
                      escape_html(to_string(program)));
 }
-std::string table(std::string_view label, const std::vector<std::string_view>& columns, std::string_view rows) {
+std::string table(std::string_view label, const std::vector<std::string_view>& columns,
+                  std::string_view rows) {
   std::string head;
-  for (const std::string_view c : columns) head += fmt::format("<th role=\"columnheader\" scope=\"col\">{}</th>", c);
+  for (const std::string_view c : columns)
+    head += fmt::format("<th role=\"columnheader\" scope=\"col\">{}</th>", c);
   return fmt::format(
-      "<div class=\"scroll\"><table role=\"table\" aria-label=\"{}\"><thead role=\"rowgroup\"><tr role=\"row\">{}</tr></thead>"
+      "<div class=\"scroll\"><table role=\"table\" aria-label=\"{}\"><thead role=\"rowgroup\"><tr "
+      "role=\"row\">{}</tr></thead>"
       "<tbody role=\"rowgroup\">{}</tbody></table></div>",
       label, head, rows);
 }
@@ -48,7 +53,9 @@ std::string group_links(const std::vector<std::size_t>& groups) {
   for (const std::size_t g : groups) parts.push_back(fmt::format("<a href=\"#group-{0}\">group {0}</a>", g));
   return join(parts);
 }
-std::string equation_link(std::size_t i) { return fmt::format("<a href=\"#equation-{0}\">equation {0}</a>", i); }
+std::string equation_link(std::size_t i) {
+  return fmt::format("<a href=\"#equation-{0}\">equation {0}</a>", i);
+}
 
 // A section of the page; its title also stands in the navigation.
 struct Section {
@@ -67,26 +74,33 @@ class Page {
     std::string nav, body;
     for (const Section& s : sections) {
       nav += fmt::format("<li><a href=\"#{}\">{}</a></li>", s.id, s.title);
-      body += fmt::format("<section id=\"{0}\" aria-labelledby=\"{0}-title\">\n<h2 id=\"{0}-title\">{1}</h2>\n{2}{3}\n</section>\n",
-                          s.id, s.title, s.note.empty() ? "" : fmt::format("<p class=\"note\">{}</p>\n", s.note), s.body);
+      body += fmt::format(
+          "<section id=\"{0}\" aria-labelledby=\"{0}-title\">\n<h2 "
+          "id=\"{0}-title\">{1}</h2>\n{2}{3}\n</section>\n",
+          s.id, s.title, s.note.empty() ? "" : fmt::format("<p class=\"note\">{}</p>\n", s.note), s.body);
     }
     const Model& model = graph_.module_info.model;
     const std::string title = escape_html(model.name.empty() ? "Compiled model" : model.name);
     return fmt::format(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-        "<meta name=\"generator\" content=\"etrace {0}\">\n<title>{1} · etrace</title>\n<style>{2}</style>\n</head>\n<body>\n"
-        "<header>\n<p class=\"kicker\">Eligibility-trace graph</p>\n<h1>{1}</h1>\n<p class=\"lead\">{3}</p>\n{4}{5}"
+        "<meta name=\"generator\" content=\"etrace {0}\">\n<title>{1} · "
+        "etrace</title>\n<style>{2}</style>\n</head>\n<body>\n"
+        "<header>\n<p class=\"kicker\">Eligibility-trace graph</p>\n<h1>{1}</h1>\n<p "
+        "class=\"lead\">{3}</p>\n{4}{5}"
         "<nav aria-label=\"Sections\"><ul>{6}</ul></nav>\n</header>\n<main>\n{7}</main>\n"
-        "<footer>Written by etrace {0}. This page loads nothing from elsewhere.</footer>\n<script>{8}</script>\n</body>\n</html>\n",
-        version(), title, kExplainStyle, escape_html(v_.summary()), about(model), tiles(), nav, body, kExplainScript);
+        "<footer>Written by etrace {0}. This page loads nothing from "
+        "elsewhere.</footer>\n<script>{8}</script>\n</body>\n</html>\n",
+        version(), title, kExplainStyle, escape_html(v_.summary()), about(model), tiles(), nav, body,
+        kExplainScript);
   }
 
  private:
   static std::string about(const Model& model) {
     std::string out;
     if (!model.source.empty()) out += fmt::format("<p class=\"sub\">{}</p>\n", escape_html(model.source));
-    if (!model.equations.empty()) out += fmt::format("<pre class=\"model\">{}</pre>\n", escape_html(model.equations));
+    if (!model.equations.empty())
+      out += fmt::format("<pre class=\"model\">{}</pre>\n", escape_html(model.equations));
     return out;
   }
 
@@ -96,11 +110,14 @@ class Page {
       out += fmt::format("<div class=\"{}\"><dt>{}</dt><dd>{}</dd></div>\n", css, what, value);
     };
     tile("parameters learned online", fmt::format("{} / {}", v_.num_learned(), v_.weights.size()));
-    tile(v_.relations.size() == 1 ? "operator with a trace" : "operators with a trace", grouped(static_cast<std::int64_t>(v_.relations.size())));
-    tile(graph_.hidden_groups.size() == 1 ? "hidden group" : "hidden groups", grouped(static_cast<std::int64_t>(graph_.hidden_groups.size())));
+    tile(v_.relations.size() == 1 ? "operator with a trace" : "operators with a trace",
+         grouped(static_cast<std::int64_t>(v_.relations.size())));
+    tile(graph_.hidden_groups.size() == 1 ? "hidden group" : "hidden groups",
+         grouped(static_cast<std::int64_t>(graph_.hidden_groups.size())));
     tile("D-RTRL trace", bytes_text(v_.d_rtrl * v_.number_bytes));
     tile("pp_prop trace", bytes_text(v_.pp_prop * v_.number_bytes));
-    tile(v_.report.warnings == 1 ? "warning" : "warnings", grouped(static_cast<std::int64_t>(v_.report.warnings)), v_.report.warnings > 0 ? "warning" : "");
+    tile(v_.report.warnings == 1 ? "warning" : "warnings",
+         grouped(static_cast<std::int64_t>(v_.report.warnings)), v_.report.warnings > 0 ? "warning" : "");
     if (v_.report.errors > 0) tile("errors", grouped(static_cast<std::int64_t>(v_.report.errors)), "error");
     return out + "</dl>\n";
   }
@@ -108,20 +125,23 @@ class Page {
   Section drawing() const {
     const auto legend = [](std::string_view css, std::string_view text) {
       return fmt::format(
-          "<li class=\"{0}\"><svg viewBox=\"0 0 34 10\" aria-hidden=\"true\"><path class=\"edge {0}\" d=\"M1 5H32\" "
+          "<li class=\"{0}\"><svg viewBox=\"0 0 34 10\" aria-hidden=\"true\"><path class=\"edge {0}\" d=\"M1 "
+          "5H32\" "
           "marker-end=\"url(#arrow-{0})\"/></svg>{1}</li>",
           css, text);
     };
     return {"graph", "Graph",
-            "Each weight acts through an operator on the states of a hidden group. A trace follows that influence "
+            "Each weight acts through an operator on the states of a hidden group. A trace follows that "
+            "influence "
             "through time.",
-            "<figure id=\"drawing\" class=\"card\">\n" + drawing_markers() + explain_drawing(v_, Drawing::Wide) +
-                explain_drawing(v_, Drawing::Narrow) + "<ul class=\"legend\">" +
-                legend("weight", "weight of an operator") + legend("direct", "all_direct") +
-                legend("mixed", "mixed") + legend("through", "all_through_other_etp") +
-                legend("reads", "the operator’s x reads the state") +
-                legend("recurrence", "from t−1 to t") +
-                "</ul>\n<div class=\"details\" role=\"status\" data-hint=\"Point at, tap or tab to a node for its "
+            "<figure id=\"drawing\" class=\"card\">\n" + drawing_markers() +
+                explain_drawing(v_, Drawing::Wide) + explain_drawing(v_, Drawing::Narrow) +
+                "<ul class=\"legend\">" + legend("weight", "weight of an operator") +
+                legend("direct", "all_direct") + legend("mixed", "mixed") +
+                legend("through", "all_through_other_etp") +
+                legend("reads", "the operator’s x reads the state") + legend("recurrence", "from t−1 to t") +
+                "</ul>\n<div class=\"details\" role=\"status\" data-hint=\"Point at, tap or tab to a node "
+                "for its "
                 "details.\"></div>\n</figure>"};
   }
 
@@ -159,17 +179,24 @@ class Page {
       const HiddenParamOpRelation& info = *r.info;
       std::string op = div(code(info.primitive->name()));
       if (r.equation) op += div(equation_link(*r.equation), "sub");
-      if (info.control_flow_context) op += div(fmt::format("inside a loop of {}", info.control_flow_context->length), "sub");
-      std::string data = div(info.x_var ? fmt::format("<span class=\"sub\">x</span> {}", code(to_string(info.x_var->aval))) : "no data input");
+      if (info.control_flow_context)
+        op += div(fmt::format("inside a loop of {}", info.control_flow_context->length), "sub");
+      std::string data =
+          div(info.x_var ? fmt::format("<span class=\"sub\">x</span> {}", code(to_string(info.x_var->aval)))
+                         : "no data input");
       for (const ExplainView::Read& read : r.reads)
-        data += div(fmt::format("reads <a href=\"#group-{0}\">group {0}</a> at {1}", read.group, read.previous ? "t−1" : "t"), "sub");
+        data += div(fmt::format("reads <a href=\"#group-{0}\">group {0}</a> at {1}", read.group,
+                                read.previous ? "t−1" : "t"),
+                    "sub");
       data += div(fmt::format("<span class=\"sub\">y</span> {}", code(to_string(info.y_var.aval))));
       rows += fmt::format("<tr role=\"row\" id=\"relation-{}\">{}{}{}{}</tr>\n", i,
-                          cell("trainable", weight_anchors(r, i) + trainables(info)), cell("operator", op), cell("data", data),
-                          cell("reaches", reaches(info)));
+                          cell("trainable", weight_anchors(r, i) + trainables(info)), cell("operator", op),
+                          cell("data", data), cell("reaches", reaches(info)));
     }
-    if (rows.empty()) return {"relations", "Learned online", "", "<p>No weight of this model is learned online.</p>"};
-    return {"relations", "Learned online", "One row per operator: what it trains, what it reads, and the hidden states it reaches.",
+    if (rows.empty())
+      return {"relations", "Learned online", "", "<p>No weight of this model is learned online.</p>"};
+    return {"relations", "Learned online",
+            "One row per operator: what it trains, what it reads, and the hidden states it reaches.",
             table("Relations", {"Trainable", "Operator", "Data", "Reaches"}, rows)};
   }
 
@@ -189,9 +216,12 @@ class Page {
     for (std::size_t i = 0; i < v_.weights.size(); ++i) {
       const ExplainView::Weight& w = v_.weights[i];
       if (w.learned()) continue;
-      body += fmt::format("<article id=\"weight-{}\"><h3>{}</h3>{}<p>{}</p>{}</article>\n", i, escape_html(to_string(w.info->path)),
-                          w.reason ? tag("warning", name(*w.reason)) : tag("quiet", "no trainable operator"), escape_html(w.why()),
-                          w.advice().empty() ? "" : fmt::format("<p class=\"todo\">{}</p>", escape_html(w.advice())));
+      body += fmt::format(
+          "<article id=\"weight-{}\"><h3>{}</h3>{}<p>{}</p>{}</article>\n", i,
+          escape_html(to_string(w.info->path)),
+          w.reason ? tag("warning", name(*w.reason)) : tag("quiet", "no trainable operator"),
+          escape_html(w.why()),
+          w.advice().empty() ? "" : fmt::format("<p class=\"todo\">{}</p>", escape_html(w.advice())));
     }
     return {"excluded", "Not learned online", fmt::format("Each of these {}.", kInstantOnly),
             body.empty() ? body : "<div class=\"apart-list\">\n" + body + "</div>"};
@@ -202,20 +232,28 @@ class Page {
     for (const HiddenGroup& g : graph_.hidden_groups) {
       std::string states;
       for (const HiddenInfo& h : g.hidden_states)
-        states += div(fmt::format("{} <span class=\"sub\">{} {}</span>", code(to_string(h.path)), escape_html(h.type),
-                                  escape_html(to_string(h.invar.aval))));
-      const std::string size = div(fmt::format("{} × {}", code(to_string(g.varshape())), counted(static_cast<std::size_t>(g.num_state()), "state")));
-      rows += fmt::format("<tr role=\"row\" id=\"group-{0}\"><th role=\"rowheader\" scope=\"row\">group {0}</th>{1}{2}{3}</tr>\n", g.index,
-                          cell("states", states), cell("size", size),
-                          cell("recurrence", div(escape_html(v_.recurrence(g))) +
-                                                 program_details(fmt::format("transition, {}", counted(g.transition_jaxpr.eqns.size(), "equation")),
-                                                                 g.transition_jaxpr)));
+        states += div(fmt::format("{} <span class=\"sub\">{} {}</span>", code(to_string(h.path)),
+                                  escape_html(h.type), escape_html(to_string(h.invar.aval))));
+      const std::string size = div(fmt::format("{} × {}", code(to_string(g.varshape())),
+                                               counted(static_cast<std::size_t>(g.num_state()), "state")));
+      rows += fmt::format(
+          "<tr role=\"row\" id=\"group-{0}\"><th role=\"rowheader\" scope=\"row\">group "
+          "{0}</th>{1}{2}{3}</tr>\n",
+          g.index, cell("states", states), cell("size", size),
+          cell("recurrence",
+               div(escape_html(v_.recurrence(g))) +
+                   program_details(
+                       fmt::format("transition, {}", counted(g.transition_jaxpr.eqns.size(), "equation")),
+                       g.transition_jaxpr)));
     }
     std::string outside;
     if (!v_.report.dynamic_states.empty())
-      outside = fmt::format("<p class=\"note\">Carried from step to step, in no group: {}</p>", code(path_list(v_.report.dynamic_states)));
+      outside = fmt::format("<p class=\"note\">Carried from step to step, in no group: {}</p>",
+                            code(path_list(v_.report.dynamic_states)));
     if (rows.empty()) return {"groups", "Hidden groups", "", outside};
-    return {"groups", "Hidden groups", "States that are updated together form one group; its Jacobian carries the traces from one step to the next.",
+    return {"groups", "Hidden groups",
+            "States that are updated together form one group; its Jacobian carries the traces from one step "
+            "to the next.",
             table("Hidden groups", {"Group", "States", "Positions", "Recurrence"}, rows) + outside};
   }
 
@@ -227,27 +265,36 @@ class Page {
     }
     const auto row = [&](std::string_view rule, std::string_view css, std::int64_t n, std::int64_t full) {
       return fmt::format(
-          "<div class=\"bar-row\"><span class=\"rule\">{}</span><span class=\"track\"><span class=\"fill {}\" style=\"width:{:.2f}%\"></span></span>"
+          "<div class=\"bar-row\"><span class=\"rule\">{}</span><span class=\"track\"><span class=\"fill "
+          "{}\" style=\"width:{:.2f}%\"></span></span>"
           "<span class=\"value\">{} · {}</span></div>",
-          rule, css, 100.0 * static_cast<double>(n) / static_cast<double>(full), grouped(n), bytes_text(n * v_.number_bytes));
+          rule, css, 100.0 * static_cast<double>(n) / static_cast<double>(full), grouped(n),
+          bytes_text(n * v_.number_bytes));
     };
     std::string body;
     for (std::size_t i = 0; i < v_.relations.size(); ++i) {
       const ExplainView::Relation& r = v_.relations[i];
       std::vector<std::string> slots;
       for (const auto& s : r.memory.slots) slots.push_back(s.key + " " + to_string(s.shape));
-      std::string how = (r.memory.batch > 1 ? fmt::format("{} samples × ", r.memory.batch) : "") + join(slots, " + ");
+      std::string how =
+          (r.memory.batch > 1 ? fmt::format("{} samples × ", r.memory.batch) : "") + join(slots, " + ");
       if (r.memory.x_shared_with) how += fmt::format("; x shared with relation {}", *r.memory.x_shared_with);
-      body += fmt::format("<div><div class=\"name\"><a href=\"#relation-{}\">{}</a><span class=\"sub\">{}</span></div>{}{}</div>\n", i,
-                          code(to_string(r.info->path())), escape_html(how), row("D-RTRL", "d", r.memory.d_rtrl, most),
-                          row("pp_prop", "pp", r.memory.pp_prop(), most));
+      body += fmt::format(
+          "<div><div class=\"name\"><a href=\"#relation-{}\">{}</a><span "
+          "class=\"sub\">{}</span></div>{}{}</div>\n",
+          i, code(to_string(r.info->path())), escape_html(how), row("D-RTRL", "d", r.memory.d_rtrl, most),
+          row("pp_prop", "pp", r.memory.pp_prop(), most));
     }
     if (body.empty()) return {"memory", "Trace memory", "", ""};
     const std::int64_t all = std::max<std::int64_t>(1, std::max(v_.d_rtrl, v_.pp_prop));
-    body = "<div class=\"card\"><div class=\"bars\">\n" + body + "</div>\n<div class=\"total\"><div class=\"name\"><strong>In all</strong></div>" +
+    body = "<div class=\"card\"><div class=\"bars\">\n" + body +
+           "</div>\n<div class=\"total\"><div class=\"name\"><strong>In all</strong></div>" +
            row("D-RTRL", "d", v_.d_rtrl, all) + row("pp_prop", "pp", v_.pp_prop, all) + "</div></div>";
-    return {"memory", "Trace memory", "Numbers kept between steps, whatever the length of the sequence: D-RTRL has one per trace slot and state, pp_prop "
-            "one per element of x and of each state.", body};
+    return {"memory", "Trace memory",
+            "Numbers kept between steps, whatever the length of the sequence: D-RTRL has one per trace slot "
+            "and state, pp_prop "
+            "one per element of x and of each state.",
+            body};
   }
 
   static std::string record(const CompilationRecord& r) {
@@ -260,15 +307,16 @@ class Page {
     fact("operator", r.primitive);
     for (const auto& [key, value] : r.context) fact(escape_html(key), to_string(value));
     fact("at", to_string(r.origin));
-    return fmt::format("<li class=\"{0}\">{1} <span class=\"mono\">{2}</span><p>{3}</p>{4}{5}</li>\n", name(r.level),
-                       tag(name(r.level), name(r.level)), name(r.kind), escape_html(r.message),
+    return fmt::format("<li class=\"{0}\">{1} <span class=\"mono\">{2}</span><p>{3}</p>{4}{5}</li>\n",
+                       name(r.level), tag(name(r.level), name(r.level)), name(r.kind), escape_html(r.message),
                        r.note.empty() ? "" : fmt::format("<p class=\"todo\">{}</p>", escape_html(r.note)),
                        facts.empty() ? "" : fmt::format("<p class=\"sub\">{}</p>", facts));
   }
 
   Section diagnostics() const {
     std::string list, filters;
-    for (const DiagnosticLevel level : {DiagnosticLevel::Error, DiagnosticLevel::Warning, DiagnosticLevel::Info}) {
+    for (const DiagnosticLevel level :
+         {DiagnosticLevel::Error, DiagnosticLevel::Warning, DiagnosticLevel::Info}) {
       std::size_t count = 0;
       for (const CompilationRecord& r : graph_.diagnostics)
         if (r.level == level) {
@@ -276,29 +324,34 @@ class Page {
           ++count;
         }
       if (count > 0)
-        filters += fmt::format("<label><input type=\"checkbox\" id=\"show-{0}\" checked> {0} ({1})</label>", name(level), count);
+        filters += fmt::format("<label><input type=\"checkbox\" id=\"show-{0}\" checked> {0} ({1})</label>",
+                               name(level), count);
     }
     if (list.empty()) return {"diagnostics", "Diagnostics", "", "<p>The compiler had nothing to report.</p>"};
     return {"diagnostics", "Diagnostics", "Every decision of the compiler, the serious ones first.",
-            "<fieldset class=\"filter\"><legend>Show</legend>" + filters + "</fieldset>\n<ol class=\"records\">\n" + list + "</ol>"};
+            "<fieldset class=\"filter\"><legend>Show</legend>" + filters +
+                "</fieldset>\n<ol class=\"records\">\n" + list + "</ol>"};
   }
 
   // "a:f32[3] = prim[…] b c" with names, types and the operation told apart.
   static std::string coloured(const std::string& text, std::string_view primitive) {
     const std::size_t equals = text.find("= ");
-    if (equals == std::string::npos || text.compare(equals + 2, primitive.size(), primitive) != 0) return escape_html(text);
+    if (equals == std::string::npos || text.compare(equals + 2, primitive.size(), primitive) != 0)
+      return escape_html(text);
     std::string out;
     std::size_t at = 0;
     while (at < equals) {  // results
       const std::size_t colon = text.find(':', at), end = std::min(text.find(' ', at), equals);
       if (colon < end)
-        out += escape_html(text.substr(at, colon - at)) + "<span class=\"type\">" + escape_html(text.substr(colon, end - colon)) + "</span>";
+        out += escape_html(text.substr(at, colon - at)) + "<span class=\"type\">" +
+               escape_html(text.substr(colon, end - colon)) + "</span>";
       else
         out += escape_html(text.substr(at, end - at));
       if (end < equals) out += ' ';
       at = end + 1;
     }
-    return out + "= <span class=\"prim\">" + escape_html(primitive) + "</span>" + escape_html(text.substr(equals + 2 + primitive.size()));
+    return out + "= <span class=\"prim\">" + escape_html(primitive) + "</span>" +
+           escape_html(text.substr(equals + 2 + primitive.size()));
   }
 
   std::string inputs() const {
@@ -308,35 +361,45 @@ class Page {
     std::string rows;
     for (std::size_t i = 0; i < vars.size(); ++i) {
       const InputRecord& r = records[i];
-      const std::string what = r.role == Role::Arg ? fmt::format("argument {}", r.index) : fmt::format("{} {}", name(r.role), leaf_text(r.path, r.leaf_key));
-      rows += fmt::format("<tr role=\"row\">{}{}{}</tr>", cell("name", code(v_.program.name_of(vars[i]))), cell("type", code(to_string(vars[i].aval))),
-                          cell("what", escape_html(what)));
+      const std::string what = r.role == Role::Arg
+                                   ? fmt::format("argument {}", r.index)
+                                   : fmt::format("{} {}", name(r.role), leaf_text(r.path, r.leaf_key));
+      rows += fmt::format("<tr role=\"row\">{}{}{}</tr>", cell("name", code(v_.program.name_of(vars[i]))),
+                          cell("type", code(to_string(vars[i].aval))), cell("what", escape_html(what)));
     }
-    return "<details><summary>Inputs of the program</summary>" + table("Inputs", {"Name", "Type", "What it is"}, rows) + "</details>";
+    return "<details><summary>Inputs of the program</summary>" +
+           table("Inputs", {"Name", "Type", "What it is"}, rows) + "</details>";
   }
 
   Section program() const {
     const std::vector<Eqn>& eqns = graph_.module_info.jaxpr().eqns;
     std::unordered_map<std::uint64_t, std::string> written;
     for (const HiddenInfo& h : graph_.module_info.hidden) written.emplace(h.outvar.id, to_string(h.path));
-    std::string body = fmt::format("<li class=\"plain\"><span class=\"no\"></span><span class=\"text\">{}</span></li>\n", escape_html(v_.program.head));
+    std::string body =
+        fmt::format("<li class=\"plain\"><span class=\"no\"></span><span class=\"text\">{}</span></li>\n",
+                    escape_html(v_.program.head));
     for (std::size_t i = 0; i < eqns.size(); ++i) {
       std::string links;
-      for (const std::size_t r : v_.relations_at[i]) links += fmt::format("<a href=\"#relation-{0}\">relation {0}</a>", r);
+      for (const std::size_t r : v_.relations_at[i])
+        links += fmt::format("<a href=\"#relation-{0}\">relation {0}</a>", r);
       for (const Var& out : eqns[i].out)
         if (const auto it = written.find(out.id); it != written.end())
           links += fmt::format("{}writes {}", links.empty() ? "" : " · ", code(it->second));
       const bool traced = !v_.relations_at[i].empty(), etp = is_etp(*eqns[i].prim) || traced;
       if (etp && !traced) links += fmt::format("{}not learned online", links.empty() ? "" : " · ");
       const std::string origin = to_string(eqns[i].origin);
-      body += fmt::format("<li id=\"equation-{0}\"{1}{2}><span class=\"no\">{0}</span><span class=\"text\">{3}</span>{4}</li>\n", i,
-                          etp ? (traced ? " class=\"etp\"" : " class=\"etp out\"") : "",
-                          origin.empty() ? "" : fmt::format(" title=\"{}\"", escape_html(origin)),
-                          coloured(v_.program.equations[i], eqns[i].prim->name()),
-                          links.empty() ? "" : "<span class=\"links\">" + links + "</span>");
+      body += fmt::format(
+          "<li id=\"equation-{0}\"{1}{2}><span class=\"no\">{0}</span><span "
+          "class=\"text\">{3}</span>{4}</li>\n",
+          i, etp ? (traced ? " class=\"etp\"" : " class=\"etp out\"") : "",
+          origin.empty() ? "" : fmt::format(" title=\"{}\"", escape_html(origin)),
+          coloured(v_.program.equations[i], eqns[i].prim->name()),
+          links.empty() ? "" : "<span class=\"links\">" + links + "</span>");
     }
-    body += fmt::format("<li class=\"plain\"><span class=\"no\"></span><span class=\"text\">{}</span></li>", escape_html(v_.program.foot));
-    return {"program", "Program", "One step of the model as the compiler sees it. Marked equations are trainable operators.",
+    body += fmt::format("<li class=\"plain\"><span class=\"no\"></span><span class=\"text\">{}</span></li>",
+                        escape_html(v_.program.foot));
+    return {"program", "Program",
+            "One step of the model as the compiler sees it. Marked equations are trainable operators.",
             "<div class=\"scroll\"><ol class=\"program\">\n" + body + "</ol></div>\n" + inputs()};
   }
 

@@ -20,7 +20,8 @@ Json list_json(const List& list, F f) {
 }
 
 Json path_json(const StatePath& path) {
-  return list_json(path, [](const PathPart& part) { return std::visit([](const auto& p) { return Json(p); }, part); });
+  return list_json(
+      path, [](const PathPart& part) { return std::visit([](const auto& p) { return Json(p); }, part); });
 }
 
 Json aval_json(const Aval& a) { return {{"shape", a.shape.to_dims()}, {"dtype", name(a.dtype)}}; }
@@ -87,8 +88,12 @@ Json weight_json(const ExplainView::Weight& w) {
   }
   Json excluded;
   if (!w.learned())
-    excluded = {{"reason", w.reason ? Json(name(*w.reason)) : Json()}, {"why", w.why()}, {"to_do", w.advice()}};
-  return {{"path", path_json(w.info->path)}, {"leaves", leaves}, {"relations", w.relations}, {"excluded", excluded}};
+    excluded = {
+        {"reason", w.reason ? Json(name(*w.reason)) : Json()}, {"why", w.why()}, {"to_do", w.advice()}};
+  return {{"path", path_json(w.info->path)},
+          {"leaves", leaves},
+          {"relations", w.relations},
+          {"excluded", excluded}};
 }
 
 Json trainable_json(const TrainableSource& t) {
@@ -129,9 +134,10 @@ Json relation_json(const ExplainView& v, std::size_t index) {
     connected.push_back({{"path", path_json(info.connected_hidden_paths[i])},
                          {"classification", name(info.path_classification[i])}});
   for (std::size_t i = 0; i < info.y_to_hidden_group_jaxprs.size(); ++i)
-    tails.push_back({{"group", info.hidden_groups[i]},
-                     {"moves_positions", i < info.tail_reasons.size() ? text_or_null(info.tail_reasons[i]) : Json()},
-                     {"program", to_string(info.y_to_hidden_group_jaxprs[i])}});
+    tails.push_back(
+        {{"group", info.hidden_groups[i]},
+         {"moves_positions", i < info.tail_reasons.size() ? text_or_null(info.tail_reasons[i]) : Json()},
+         {"program", to_string(info.y_to_hidden_group_jaxprs[i])}});
   return {{"index", index},
           {"primitive", info.primitive->name()},
           {"equation", r.equation ? Json(*r.equation) : Json()},
@@ -143,9 +149,10 @@ Json relation_json(const ExplainView& v, std::size_t index) {
           {"hidden_groups", info.hidden_groups},
           {"connected", connected},
           {"tails", tails},
-          {"reads", list_json(r.reads, [](const ExplainView::Read& read) {
-             return Json{{"group", read.group}, {"at", read.previous ? "t-1" : "t"}};
-           })},
+          {"reads", list_json(r.reads,
+                              [](const ExplainView::Read& read) {
+                                return Json{{"group", read.group}, {"at", read.previous ? "t-1" : "t"}};
+                              })},
           {"control_flow", info.control_flow_context ? scan_json(*info.control_flow_context, &r) : Json()},
           {"trace_memory", memory_json(r.memory)}};
 }
@@ -207,7 +214,8 @@ std::string explain_json(const ETraceGraph& graph) {
         {"hidden_groups", graph.hidden_groups.size()},
         {"warnings", v.report.warnings},
         {"errors", v.report.errors},
-        {"trace_memory", {{"d_rtrl", v.d_rtrl}, {"pp_prop", v.pp_prop}, {"bytes_per_number", v.number_bytes}}}}},
+        {"trace_memory",
+         {{"d_rtrl", v.d_rtrl}, {"pp_prop", v.pp_prop}, {"bytes_per_number", v.number_bytes}}}}},
       {"weights", list_json(v.weights, weight_json)},
       {"hidden_groups", list_json(graph.hidden_groups, group_json)},
       {"relations", relations},

@@ -50,8 +50,10 @@ std::string leaf_text(const StatePath& path, const StatePath& leaf_key) {
 
 std::string_view meaning(PathClassification c) {
   switch (c) {
-    case PathClassification::AllDirect: return "every way to the hidden state is followed";
-    case PathClassification::AllThroughOtherEtp: return "every way leads through another trainable operator";
+    case PathClassification::AllDirect:
+      return "every way to the hidden state is followed";
+    case PathClassification::AllThroughOtherEtp:
+      return "every way leads through another trainable operator";
     case PathClassification::Mixed:
       return "one way is followed; another leads through a further trainable operator and is left out";
   }

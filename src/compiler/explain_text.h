@@ -16,11 +16,11 @@ inline constexpr std::string_view kNoOperatorAdvice =
 inline constexpr std::string_view kInstantOnly =
     "gets the gradient of the current step, without the influence of earlier steps";
 
-std::string grouped(std::int64_t);                        // 12,345
-std::string bytes_text(std::int64_t);                     // "1.5 KiB"
+std::string grouped(std::int64_t);                         // 12,345
+std::string bytes_text(std::int64_t);                      // "1.5 KiB"
 std::string counted(std::size_t n, std::string_view one);  // "1 group", "2 groups", "0 groups"
-std::string path_list(const std::vector<StatePath>&);     // "a/b, c/d"
-std::string group_list(const std::vector<std::size_t>&);  // "group 0", "groups 0, 2"
+std::string path_list(const std::vector<StatePath>&);      // "a/b, c/d"
+std::string group_list(const std::vector<std::size_t>&);   // "group 0", "groups 0, 2"
 std::string join(const std::vector<std::string>&, std::string_view separator = ", ");
 std::string leaf_text(const StatePath& path, const StatePath& leaf_key);  // "a/b", "a/b:bias"
 // What the path from an operator to a hidden state means for learning.

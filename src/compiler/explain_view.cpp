@@ -22,8 +22,8 @@ std::vector<std::string> binder_names(std::string_view text) {
   return names;
 }
 
-// An equation stands four spaces deep and starts with the name of a result; what its parameters spread over further
-// lines is deeper or starts with a bracket.
+// An equation stands four spaces deep and starts with the name of a result; what its parameters spread over
+// further lines is deeper or starts with a bracket.
 bool starts_equation(const std::string& line) {
   return line.size() > 4 && line.compare(0, 4, "    ") == 0 &&
          ((line[4] >= 'a' && line[4] <= 'z') || line[4] == '=');
@@ -31,8 +31,8 @@ bool starts_equation(const std::string& line) {
 
 using Sources = std::vector<bool>;  // 2g: group g at t-1; 2g + 1: at t
 
-// For each Var, which hidden values it depends on within the step. A new hidden value stands for itself: what it
-// was made of does not count.
+// For each Var, which hidden values it depends on within the step. A new hidden value stands for itself: what
+// it was made of does not count.
 class HiddenSources {
  public:
   explicit HiddenSources(const ETraceGraph& graph) : width_(2 * graph.hidden_groups.size()) {
@@ -122,7 +122,8 @@ ProgramText::ProgramText(const Jaxpr& jaxpr) {
   }
   ETRACE_CHECK(equations.size() == jaxpr.eqns.size());
 
-  const auto assign = [&](const std::vector<Var>& vars, const std::vector<std::string>& names, std::size_t first) {
+  const auto assign = [&](const std::vector<Var>& vars, const std::vector<std::string>& names,
+                          std::size_t first) {
     for (std::size_t i = 0; i < vars.size() && first + i < names.size(); ++i)
       names_.emplace(vars[i].id, names[first + i]);
   };
@@ -130,7 +131,8 @@ ProgramText::ProgramText(const Jaxpr& jaxpr) {
   assign(jaxpr.constvars, inputs, 0);
   assign(jaxpr.invars, inputs, jaxpr.constvars.size());
   for (std::size_t i = 0; i < equations.size(); ++i)
-    assign(jaxpr.eqns[i].out, binder_names(std::string_view(equations[i]).substr(0, equations[i].find(" = "))), 0);
+    assign(jaxpr.eqns[i].out,
+           binder_names(std::string_view(equations[i]).substr(0, equations[i].find(" = "))), 0);
 }
 
 const std::string& ProgramText::name_of(const Var& v) const {
@@ -208,8 +210,8 @@ std::size_t ExplainView::num_learned() const {
 
 std::string ExplainView::summary() const {
   if (weights.empty()) return "The model has no parameters.";
-  std::string text = fmt::format("{} of {} {} learned online", num_learned(), counted(weights.size(), "parameter"),
-                                 num_learned() == 1 ? "is" : "are");
+  std::string text = fmt::format("{} of {} {} learned online", num_learned(),
+                                 counted(weights.size(), "parameter"), num_learned() == 1 ? "is" : "are");
   if (!relations.empty())
     text += fmt::format(", through {}, into {}", counted(relations.size(), "operator"),
                         counted(graph.hidden_groups.size(), "hidden group"));
@@ -235,11 +237,12 @@ std::string ExplainView::source_text(const TrainableSource& t) const {
 }
 
 std::string ExplainView::recurrence(const HiddenGroup& g) const {
-  std::string text = g.is_diagonal_recurrence ? "each position depends on itself alone"
-                                              : "positions depend on each other";
+  std::string text =
+      g.is_diagonal_recurrence ? "each position depends on itself alone" : "positions depend on each other";
   if (!g.is_diagonal_recurrence && !g.mixing_reason.empty()) text += " (" + g.mixing_reason + ")";
   if (g.snap)
-    text += fmt::format("; SnAp-{}: {} kept per position{}", g.snap->n, counted(g.snap->num_neighbour(), "neighbour"),
+    text += fmt::format("; SnAp-{}: {} kept per position{}", g.snap->n,
+                        counted(g.snap->num_neighbour(), "neighbour"),
                         g.snap->conservative ? ", all assumed connected: " + g.snap->reason : "");
   if (g.descent) text += fmt::format("; advanced {} times per step inside a loop", g.descent->scan.length);
   return text;

@@ -1,5 +1,5 @@
-// An ETraceGraph arranged for showing: everything the text, JSON, DOT and HTML forms need and the graph does not
-// say directly. Computed once; holds references into the graph. Private to compiler/.
+// An ETraceGraph arranged for showing: everything the text, JSON, DOT and HTML forms need and the graph does
+// not say directly. Computed once; holds references into the graph. Private to compiler/.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ namespace etrace {
 // The text of a program by equation, with the names the printer gave.
 struct ProgramText {
   explicit ProgramText(const Jaxpr&);
-  std::string head, foot;             // "{ lambda … let" and "in (…) }"
-  std::vector<std::string> equations;  // one per equation; may span lines
+  std::string head, foot;                        // "{ lambda … let" and "in (…) }"
+  std::vector<std::string> equations;            // one per equation; may span lines
   const std::string& name_of(const Var&) const;  // "?" for a Var of another program
 
  private:
@@ -33,7 +33,7 @@ struct ExplainView {
   struct Weight {
     const WeightInfo* info;
     std::vector<std::size_t> relations;
-    std::optional<DiagnosticKind> reason;   // of the exclusion; none: no trainable operator uses it
+    std::optional<DiagnosticKind> reason;       // of the exclusion; none: no trainable operator uses it
     const CompilationRecord* record = nullptr;  // that says so
     bool learned() const { return !relations.empty(); }
     std::string why() const;     // excluded: what the record says, or the reason in general
@@ -41,7 +41,8 @@ struct ExplainView {
   };
   struct Relation {
     const HiddenParamOpRelation* info;
-    std::optional<std::size_t> equation;  // position in the program; of the scan for one that is traced inside
+    std::optional<std::size_t>
+        equation;  // position in the program; of the scan for one that is traced inside
     std::vector<Read> reads;
     RelationMemory memory;
     std::vector<std::size_t> weights;  // indices below, without repetition
@@ -51,17 +52,17 @@ struct ExplainView {
   const ETraceGraph& graph;
   CompilationReport report;
   ProgramText program;
-  std::vector<Weight> weights;      // compiled order
-  std::vector<Relation> relations;  // as in the graph
+  std::vector<Weight> weights;                         // compiled order
+  std::vector<Relation> relations;                     // as in the graph
   std::vector<std::vector<std::size_t>> relations_at;  // per equation of the program
-  std::int64_t d_rtrl = 0, pp_prop = 0;  // numbers in all
-  std::int64_t number_bytes = 4;         // of one number of a trace
-  std::string summary() const;           // two or three sentences
+  std::int64_t d_rtrl = 0, pp_prop = 0;                // numbers in all
+  std::int64_t number_bytes = 4;                       // of one number of a trace
+  std::string summary() const;                         // two or three sentences
 
   std::size_t num_learned() const;
-  std::string recurrence(const HiddenGroup&) const;  // in words
+  std::string recurrence(const HiddenGroup&) const;                  // in words
   std::string leaf_name(const StatePath&, std::int64_t leaf) const;  // "cell/W:bias"
-  std::string source_text(const TrainableSource&) const;  // the leaves it comes from
+  std::string source_text(const TrainableSource&) const;             // the leaves it comes from
 };
 
 }  // namespace etrace

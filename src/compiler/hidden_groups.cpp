@@ -92,7 +92,7 @@ struct Tracer {
   std::size_t hidden;                // index into info.hidden
   std::vector<std::size_t> reached;  // hidden states whose exit value depends on it, in order of meeting
   VarIds derived;                    // Vars computed from it
-  VarIds own;                        // those of them reached without another state's exit value
+  VarIds own;                        // those of them reached without passing a state's exit value
   std::vector<std::size_t> trace;    // equations on the way, in program order
 };
 
@@ -175,7 +175,7 @@ class Walk {
         // The reference does not follow an exit value that comes straight from the state.
         if (compat_ && is_exit) continue;
         t.derived.insert(v.id);
-        if (!is_exit || hout_.at(v.id) == t.hidden) t.own.insert(v.id);
+        if (!is_exit) t.own.insert(v.id);
       }
     }
   }
@@ -189,13 +189,13 @@ class Walk {
           reads_own = reads_own || t.own.contains(v->id) || v->id == info_.hidden[t.hidden].invar.id;
         }
       if (!reads) continue;
-      // Feed-forward from another state's new value into a mixing operator leads to the next layer, not around the loop.
+      // From a state's new value into a mixing operator: that leads on to the next layer, not around the loop.
       if (!compat_ && is_mixing_etp(eqn) && !reads_own) continue;
       if (t.trace.empty() || t.trace.back() != index) t.trace.push_back(index);
       for (const Var& v : eqn.out) {
         const bool is_exit = add_reached(t, v);
         t.derived.insert(v.id);
-        if (reads_own && (!is_exit || hout_.at(v.id) == t.hidden)) t.own.insert(v.id);
+        if (reads_own && !is_exit) t.own.insert(v.id);
       }
     }
   }

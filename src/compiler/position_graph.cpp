@@ -109,7 +109,8 @@ class Sweeper {
   void step(const Eqn& eqn) {
     if (is_mixing(eqn)) return mix(eqn);
     const bool gradient_enabled_etp = is_etp(*eqn.prim) && !is_mixing_etp(eqn);
-    if (gradient_enabled_etp || is_elementwise(eqn.prim)) return elementwise(eqn);
+    const bool spike = eqn.prim == &heaviside_surrogate_gradient_p && compat_ == Compat::None;
+    if (gradient_enabled_etp || spike || is_elementwise(eqn.prim)) return elementwise(eqn);
     if (compat_ != Compat::None || !move(eqn)) fail(not_preserving(eqn));
   }
 
@@ -169,7 +170,9 @@ class Sweeper {
   // Operations that rearrange axes or work along axes that carry no positions. False: not one of these, or it would move positions.
   bool move(const Eqn& eqn) {
     if (eqn.prim == &concatenate_p || eqn.prim == &stack_p) return join(eqn);
-    if (eqn.prim == &custom_jvp_call_p) return call(eqn);
+    if (eqn.prim == &custom_jvp_call_p) return call(eqn.params.jaxpr("call_jaxpr")->jaxpr, eqn, 0);
+    if (eqn.prim == &cond_p) return conditional(eqn);
+    if (eqn.prim == &while_p) return while_loop(eqn);
     const AxisMap* map = map_of(eqn.in[0]);
     if (map == nullptr) return false;
     const Shape& in = aval_of(eqn.in[0]).shape;
@@ -278,20 +281,81 @@ class Sweeper {
     return settle(eqn, stacks ? with_axes(*common, {static_cast<std::int64_t>(axis)}) : *common);
   }
 
-  // A function with its own derivative preserves positions if its body does.
-  bool call(const Eqn& eqn) {
-    const JaxprPtr body = eqn.params.jaxpr("call_jaxpr");
-    Sweeper inner(varshape_, compat_);
-    for (std::size_t i = 0; i < eqn.in.size(); ++i)
-      if (const AxisMap* map = map_of(eqn.in[i])) inner.reach(body->jaxpr.invars[i], *map);
-    for (const Eqn& e : body->jaxpr.eqns) {
-      if (!inner.reads_reached(e)) continue;
+  // Follows positions through a body whose inputs are the equation's operands from `first` on. False: they are not preserved.
+  // What the outputs carry is left in `inner`.
+  bool sweep_body(const Jaxpr& body, const Eqn& eqn, std::size_t first, Sweeper& inner) const {
+    for (std::size_t i = 0; i < body.invars.size(); ++i)
+      if (const AxisMap* map = map_of(eqn.in[first + i])) inner.reach(body.invars[i], *map);
+    return inner.sweep_equations(body);
+  }
+
+  bool sweep_equations(const Jaxpr& body) {
+    for (const Eqn& e : body.eqns) {
+      if (!reads_reached(e)) continue;
       if (is_mixing(e)) return false;
-      inner.step(e);
-      if (!inner.result_.reason.empty()) return false;
+      step(e);
+      if (!result_.reason.empty()) return false;
     }
+    return true;
+  }
+
+  // A call preserves positions if its body does.
+  bool call(const Jaxpr& body, const Eqn& eqn, std::size_t first) {
+    Sweeper inner(varshape_, compat_);
+    if (!sweep_body(body, eqn, first, inner)) return false;
     for (std::size_t i = 0; i < eqn.out.size(); ++i)
-      if (const AxisMap* map = inner.map_of(body->jaxpr.outs[i])) reach(eqn.out[i], *map);
+      if (const AxisMap* map = inner.map_of(body.outs[i])) {
+        if (const AxisMap* other = map_of(eqn.out[i]); other != nullptr && *other != *map) return false;
+        reach(eqn.out[i], *map);
+      }
+    return true;
+  }
+
+  // Every branch, and a choice that does not depend on the positions.
+  bool conditional(const Eqn& eqn) {
+    if (map_of(eqn.in[0]) != nullptr) return false;
+    for (const JaxprPtr& branch : eqn.params.jaxprs("branches"))
+      if (!call(branch->jaxpr, eqn, 1)) return false;
+    return true;
+  }
+
+  // The body, repeated: a carry that positions reach must carry them on the same axes at the start. The condition must not
+  // depend on them, or one position would decide for all.
+  bool while_loop(const Eqn& eqn) {
+    const auto nc = static_cast<std::size_t>(eqn.params.integer("cond_nconsts")), nb = static_cast<std::size_t>(eqn.params.integer("body_nconsts"));
+    const Jaxpr &body = eqn.params.jaxpr("body_jaxpr")->jaxpr, &condition = eqn.params.jaxpr("cond_jaxpr")->jaxpr;
+    std::vector<AxisMap> carry(body.outs.size());
+    std::vector<bool> reached(body.outs.size(), false);
+    for (std::size_t i = 0; i < body.outs.size(); ++i)
+      if (const AxisMap* map = map_of(eqn.in[nc + nb + i])) {
+        reached[i] = true;
+        carry[i] = *map;
+      }
+    for (bool changed = true; changed;) {
+      changed = false;
+      Sweeper inner(varshape_, compat_);
+      for (std::size_t i = 0; i < nb; ++i)
+        if (const AxisMap* map = map_of(eqn.in[nc + i])) inner.reach(body.invars[i], *map);
+      for (std::size_t i = 0; i < carry.size(); ++i)
+        if (reached[i]) inner.reach(body.invars[nb + i], carry[i]);
+      if (!inner.sweep_equations(body)) return false;
+      for (std::size_t i = 0; i < carry.size(); ++i) {
+        const AxisMap* map = inner.map_of(body.outs[i]);
+        if (map == nullptr) continue;
+        if (reached[i] && carry[i] != *map) return false;
+        changed = changed || !reached[i];
+        reached[i] = true;
+        carry[i] = *map;
+      }
+    }
+    VarIds decides;
+    for (std::size_t i = 0; i < carry.size(); ++i)
+      if (reached[i]) decides.insert(condition.invars[nc + i].id);
+    for (const Eqn& e : condition.eqns)
+      for (const Atom& a : e.in)
+        if (const Var* v = as_var(a); v != nullptr && decides.contains(v->id)) return false;
+    for (std::size_t i = 0; i < carry.size(); ++i)
+      if (reached[i]) reach(eqn.out[i], carry[i]);
     return true;
   }
 

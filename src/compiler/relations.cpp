@@ -30,11 +30,17 @@ class BodySearch {
   void enter(const Eqn& eqn) {
     // The reference looks into loops and conditionals only.
     if (compat_ && !is_control_flow(eqn)) return;
-    for (const JaxprPtr& body : nested_jaxprs(eqn))
+    for (const JaxprPtr& body : bodies(eqn))
       for (const Eqn& inner : body->jaxpr.eqns) {
         if (is_etp(*inner.prim)) found(inner, eqn);
         else enter(inner);
       }
+  }
+
+  // What an equation runs; derivative rules are not run by the step.
+  static std::vector<JaxprPtr> bodies(const Eqn& eqn) {
+    if (const JaxprPtr call = eqn.params.jaxpr_or_null("call_jaxpr")) return {call};
+    return nested_jaxprs(eqn);
   }
 
   void found(const Eqn& etp, const Eqn& where) {

@@ -17,8 +17,10 @@ bool is_exclusion(DiagnosticKind k) {
     case DiagnosticKind::RELATION_EXCLUDED_NON_TEMPORAL:
     case DiagnosticKind::RELATION_EXCLUDED_SHAPE_MISMATCH:
     case DiagnosticKind::RELATION_EXCLUDED_WEIGHT_TO_WEIGHT:
-    case DiagnosticKind::RELATION_EXCLUDED_SLICED_WEIGHT: return true;
-    default: return false;
+    case DiagnosticKind::RELATION_EXCLUDED_SLICED_WEIGHT:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -38,7 +40,8 @@ std::optional<DiagnosticKind> exclusion_of(const ETraceGraph& graph, const State
   return std::nullopt;
 }
 
-// States that a step reads and writes without belonging to a group; statistics over a training run are no such state.
+// States that a step reads and writes without belonging to a group; statistics over a training run are no
+// such state.
 std::vector<StatePath> states_outside_groups(const ETraceGraph& graph) {
   std::vector<StatePath> out;
   for (const InputRecord& in : graph.module_info.model.inputs) {
@@ -60,8 +63,7 @@ CompilationReport::CompilationReport(const ETraceGraph& graph)
     if (!is_learned(graph, w.path)) excluded_weights.push_back({w.path, exclusion_of(graph, w.path)});
   const std::vector<RelationMemory> sizes = trace_memory(graph);
   for (std::size_t i = 0; i < sizes.size(); ++i)
-    memory.push_back(
-        {graph.hidden_param_op_relations[i].path(), sizes[i].d_rtrl, sizes[i].pp_prop()});
+    memory.push_back({graph.hidden_param_op_relations[i].path(), sizes[i].d_rtrl, sizes[i].pp_prop()});
   for (const CompilationRecord& d : diagnostics) {
     warnings += d.level == DiagnosticLevel::Warning;
     errors += d.level == DiagnosticLevel::Error;

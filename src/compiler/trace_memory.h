@@ -1,6 +1,7 @@
 // How many numbers a learning rule keeps for one relation. Private to compiler/.
 //
-//   d_rtrl   one trace per trainable key and group: batch × slots × state width, slots as the operator's anchor
+//   d_rtrl   one trace per trainable key and group: batch × slots × state width, slots as the operator's
+//   anchor
 //            map has them (positions that share a weight included)
 //   pp_prop  the filtered x, kept once per distinct x, and the filtered dh/dy of every group
 #pragma once

@@ -17,7 +17,8 @@ Array GRUCell::update(const Array& x) {
   const Array z = logistic(Wz(xh));
   const Array r = logistic(Wr(xh));
   const Array candidate = options_.activation(Wh(join_input(x, r * before)));
-  h.set((1.0 - z) * before + z * candidate);
+  const Array kept = (1.0 - z) * before;  // first: C++ leaves the order of the operands of + open
+  h.set(kept + z * candidate);
   return h.value();
 }
 

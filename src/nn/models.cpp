@@ -47,7 +47,8 @@ struct LeakyReadout : Module {
       : r(hidden("r", {o.sizes[2]}, o.dtype)),
         W(param("W", nn::init::kaiming_normal()(nn::layer_key(o.seed), {in, o.sizes[2]}, o.dtype))) {}
   Array update(const Array& x) override {
-    r.set(std::exp(-0.1) * r.value() + matmul(x, W.value()));
+    const Array kept = std::exp(-0.1) * r.value();
+    r.set(kept + matmul(x, W.value()));
     return r.value();
   }
   HiddenState& r;

@@ -46,11 +46,14 @@ class Checker {
       try {
         equation(scope, eqn);
       } catch (const NotSupportedError& e) {
-        throw NotSupportedError("check", explain(jaxpr, i, at, e), origin_);
+        throw NotSupportedError("check", explain(jaxpr, i, at, e.message()), origin_);
       } catch (const InternalError&) {
         throw;
       } catch (const Error& e) {
-        fail(explain(jaxpr, i, at, e));
+        fail(explain(jaxpr, i, at, e.message()));
+      } catch (const std::exception& e) {
+        // Absurd parameters (a count near 2^63) can make a rule ask for more memory than there can be.
+        fail(explain(jaxpr, i, at, std::string("the typing rule failed: ") + e.what()));
       }
       origin_ = outer;
     }
@@ -69,10 +72,11 @@ class Checker {
     fail(place + ": " + message);
   }
 
-  static std::string explain(const Jaxpr& jaxpr, std::size_t i, const std::string& at, const Error& e) {
+  static std::string explain(const Jaxpr& jaxpr, std::size_t i, const std::string& at,
+                             const std::string& fault) {
     const Eqn& eqn = jaxpr.eqns[i];
     const std::string prim = eqn.prim == nullptr ? "" : " (" + std::string(eqn.prim->name()) + ")";
-    return at + prim + ": " + e.message() + "\nnear:" + excerpt(jaxpr, i);
+    return at + prim + ": " + fault + "\nnear:" + excerpt(jaxpr, i);
   }
 
   void define(Scope& scope, const std::vector<Var>& vars, const std::string& place) const {

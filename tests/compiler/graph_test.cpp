@@ -536,13 +536,13 @@ TEST(ControlFlow, OpaqueConditionalRefusesWeights) {
 }
 
 Array inner_loop(In& in, std::int64_t length, bool mixing_body) {
-  const Array x = in["x"], w = in["w"];
+  const Array xs = broadcast_to(in["x"], {length, 3});
   const ScanResult r = scan(
-      [&](ArraySpan c, ArraySpan) -> ScanResult {
-        const Array drive = mixing_body ? matmul(x, w) + matmul(c[0], in["u"]) : matmul(x, w);
-        return {{0.9 * c[0] + 0.3 * tanh(drive)}, {}};
+      [&](ArraySpan c, ArraySpan x) -> ScanResult {
+        const Array drive = matmul(x[0], in["w"]);
+        return {{0.9 * c[0] + 0.3 * tanh(mixing_body ? drive + matmul(c[0], in["u"]) : drive)}, {}};
       },
-      {in["h"]}, {}, {.length = length});
+      {in["h"]}, {xs});
   in.set("h", r.carry[0]);
   return in["h"];
 }

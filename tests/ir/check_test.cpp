@@ -151,6 +151,14 @@ TEST(Check, OriginNamesTheModule) {
   EXPECT_THAT(fault_of(p), HasSubstr("rnn1.W (model.cpp:42)"));
 }
 
+TEST(Check, AbsurdParametersAreAnErrorOfTheProgram) {
+  EXPECT_THROW(parse("{ lambda ; a:i64[]. let b:i64[] = while["
+                     "body_jaxpr={ lambda ; c:i64[]. let in (c,) }, body_nconsts=9223372036854775807, "
+                     "cond_jaxpr={ lambda ; d:i64[]. let e:bool[] = lt d 3:i64[] in (e,) }, "
+                     "cond_nconsts=9223372036854775807] a in (b,) }"),
+               CompilationError);
+}
+
 TEST(Check, JaxprFormIgnoresConstants) { EXPECT_NO_THROW(check(square_plus(1.0).jaxpr)); }
 
 }  // namespace

@@ -45,7 +45,8 @@ std::vector<std::string> input_names(const Model& model) {
 TEST(TraceStep, StatesInOrderOfFirstTouch) {
   Step m([](Step& s, const Array& x) {
     s.count.set(s.count.value() + 1);
-    s.v.set(0.9 * s.v.value() + matmul(x, s.w.value("weight"), s.w.value("bias")));
+    const Array kept = 0.9 * s.v.value();
+    s.v.set(kept + matmul(x, s.w.value("weight"), s.w.value("bias")));
     s.a.set(s.v.value());  // written, never read
     return s.v.value();
   });

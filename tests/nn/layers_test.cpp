@@ -46,7 +46,7 @@ TEST(Linear, LeadingAxesAreFolded) {
 }
 
 TEST(Linear, MaskedWeightsDoNotCount) {
-  nn::Linear layer(3, 2, {.mask = array({{1}, {0}, {1}}), .dtype = Dtype::F64});
+  nn::Linear layer(3, 2, {.mask = array({1, 0, 1}, Shape{3, 1}), .dtype = Dtype::F64});
   const Array y = layer(array({0, 7, 0}, Dtype::F64));
   EXPECT_THAT(y.tensor().to_doubles(), ElementsAre(0, 0));
   const Model model = trace_step(layer, random_array({3})).model;

@@ -27,11 +27,20 @@ constexpr std::array<std::string_view, 1> kNoEvaluation{"custom_vjp_linear"};
 constexpr std::array<std::string_view, 1> kNoReverse{"tape_while"};
 
 // Tolerances --------------------------------------------------------------------------------------
-constexpr double kSame = 1e-12, kSameNarrow = 1e-5;   // another order of summation
-constexpr double kFirst = 1e-6, kFirstNarrow = 4e-3;  // finite differences
-constexpr double kSecond = 1e-5;
-constexpr double kDual = 1e-9, kDualNarrow = 1e-4;
-constexpr double kStep = 1e-4, kStepNarrow = 0x1p-9;  // both stay clear of kinks that samples avoid
+// Where a type narrower than f64 takes part, its rounding decides.
+struct Tolerances {
+  explicit Tolerances(double roundoff)
+      : same(std::max(1e-12, 128 * roundoff)),
+        dual(std::max(1e-9, 64 * roundoff)),
+        step(roundoff < 1e-12 ? 1e-4 : 0x1p-9),
+        first(std::max(1e-6, 128 * roundoff / step)) {}
+
+  double same;   // another order of summation
+  double dual;   // inner products, relative to the sum of magnitudes
+  double step;   // of finite differences; stays clear of kinks that samples avoid
+  double first;  // first derivatives against finite differences
+  double second = 1e-5;
+};
 
 // Programs ----------------------------------------------------------------------------------------
 ClosedJaxpr one_equation(const Primitive& prim, const Params& params, const Avals& in) {
@@ -161,7 +170,9 @@ class Checker {
     if (!ready) return failures_;
     Avals all = in_;
     all.insert(all.end(), out_.begin(), out_.end());
-    narrow_ = has_narrow_floats(all);
+    const double roundoff = coarsest_roundoff(all);
+    narrow_ = roundoff > 1e-12;
+    tolerance_ = Tolerances(roundoff);
     attempt("types", [&] { check_types(); });
     attempt("kernel", [&] { check_kernel(); });
     attempt("interpreter", [&] { check_interpreter(); });
@@ -191,7 +202,7 @@ class Checker {
                std::span<const Tensor> expected, double tolerance) {
     if (const auto d = difference(found, expected, tolerance)) fail(property, what + ": " + *d);
   }
-  double same() const { return narrow_ ? kSameNarrow : kSame; }
+  double same() const { return tolerance_.same; }
 
   Tensors eager(std::span<const Tensor> x) const {
     return to_tensors(bind_primitive(prim_, to_arrays(x), params_));
@@ -260,8 +271,8 @@ class Checker {
 
   void check_interpreter() {
     const Executable exe(program_);
-    compare("interpreter", "first run", exe(x_), y_, kSame);
-    compare("interpreter", "second run", exe(x_), y_, kSame);
+    compare("interpreter", "first run", exe(x_), y_, same());
+    compare("interpreter", "second run", exe(x_), y_, same());
   }
 
   void check_lower() {
@@ -344,10 +355,9 @@ class Checker {
         return {};
       }
     if (!sample_.differentiable) return dy;
-    const Tensors expected = directional_difference([&](std::span<const Tensor> x) { return eager(x); }, x_,
-                                                    v, narrow_ ? kStepNarrow : kStep);
-    compare("jvp", "tangent of operands " + to_text(mask), dy, floating_only(expected),
-            narrow_ ? kFirstNarrow : kFirst);
+    const Tensors expected =
+        directional_difference([&](std::span<const Tensor> x) { return eager(x); }, x_, v, tolerance_.step);
+    compare("jvp", "tangent of operands " + to_text(mask), dy, floating_only(expected), tolerance_.first);
     return dy;
   }
 
@@ -384,7 +394,7 @@ class Checker {
                                      to_string(tangents[i].aval()));
     const InnerProduct forward = inner(floating_only(u), dy), reverse = inner(ct, tangents);
     if (!sample_.differentiable && !std::isfinite(forward.value)) return;
-    const double bound = (narrow_ ? kDualNarrow : kDual) * std::max(1.0, forward.magnitude);
+    const double bound = tolerance_.dual * std::max(1.0, forward.magnitude);
     if (!(std::abs(forward.value - reverse.value) <= bound))
       fail("transpose", "operands " + to_text(mask) + ": <u, J v> = " + std::to_string(forward.value) +
                             " but <Jᵀ u, v> = " + std::to_string(reverse.value));
@@ -402,8 +412,8 @@ class Checker {
     const Tensors dy(all.begin() + static_cast<std::ptrdiff_t>(out.size()), all.end());
     const Executable exe(program);
     const Tensors expected =
-        directional_difference([&](std::span<const Tensor> x) { return exe(x); }, args, v, kStep);
-    compare("second order", "jvp of " + what, dy, floating_only(expected), kSecond);
+        directional_difference([&](std::span<const Tensor> x) { return exe(x); }, args, v, tolerance_.step);
+    compare("second order", "jvp of " + what, dy, floating_only(expected), tolerance_.second);
   }
 
   // Batching ---------------------------------------------------------------------------------------
@@ -526,7 +536,8 @@ class Checker {
   Tensors x_, y_;
   Avals in_, out_;
   ClosedJaxpr program_;
-  bool narrow_ = false;
+  bool narrow_ = false;  // a type narrower than f64 takes part: no second derivatives by differences
+  Tolerances tolerance_{0x1p-53};
   std::vector<Failure> failures_;
 };
 

@@ -92,9 +92,14 @@ std::optional<std::string> difference(ArraySpan found, ArraySpan expected, doubl
                     tolerance);
 }
 
-bool has_narrow_floats(std::span<const Aval> avals) {
-  return std::any_of(avals.begin(), avals.end(),
-                     [](const Aval& a) { return is_floating(a.dtype) && a.dtype != Dtype::F64; });
+double coarsest_roundoff(std::span<const Aval> avals) {
+  double coarsest = 0x1p-53;
+  for (const Aval& a : avals) {
+    if (a.dtype == Dtype::F32) coarsest = std::max(coarsest, 0x1p-24);
+    if (a.dtype == Dtype::F16) coarsest = std::max(coarsest, 0x1p-11);
+    if (a.dtype == Dtype::BF16) coarsest = std::max(coarsest, 0x1p-8);
+  }
+  return coarsest;
 }
 
 Tensors moved(std::span<const Tensor> x, std::span<const Tensor> v, double factor) {

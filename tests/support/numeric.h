@@ -38,8 +38,8 @@ std::optional<std::string> difference(std::span<const Tensor> found, std::span<c
                                       double tolerance);
 std::optional<std::string> difference(ArraySpan found, ArraySpan expected, double tolerance);
 
-// Whether a floating type narrower than f64 is among them: comparisons must then be looser.
-bool has_narrow_floats(std::span<const Aval>);
+// Unit roundoff of the coarsest floating type among them: how exact a comparison can be.
+double coarsest_roundoff(std::span<const Aval>);
 
 using TensorFunction = std::function<Tensors(std::span<const Tensor>)>;
 

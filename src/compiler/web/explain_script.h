@@ -1,5 +1,5 @@
-// Script of the page that explain_html writes. The page is complete without it; with it, a node of the drawing shows
-// what it is connected to and its details on hover, focus and tap.
+// Script of the page that explain_html writes. The page is complete without it; with it, a node of the
+// drawing shows what it is connected to and its details on hover, focus and tap.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,5 @@
-// Style of the page that explain_html writes. Colours are variables: one set for light, one for dark, one for paper.
+// Style of the page that explain_html writes. Colours are variables: one set for light, one for dark, one for
+// paper.
 #pragma once
 
 #include <string_view>
