@@ -13,7 +13,8 @@ using namespace etrace;
 // GRU cells in a row: about 16 equations each.
 struct Stack : Module {
   explicit Stack(std::int64_t layers) {
-    for (std::int64_t i = 0; i < layers; ++i) cells.push_back(&child<nn::GRUCell>("cell" + std::to_string(i), 8, 8));
+    for (std::int64_t i = 0; i < layers; ++i)
+      cells.push_back(&child<nn::GRUCell>("cell" + std::to_string(i), 8, 8));
   }
   Array update(const Array& x) override {
     Array y = x;
@@ -32,7 +33,14 @@ void CompileLayers(benchmark::State& state) {
   state.counters["equations"] = static_cast<double>(equations);
   state.SetComplexityN(equations);
 }
-BENCHMARK(CompileLayers)->Arg(3)->Arg(12)->Arg(48)->Arg(192)->Arg(600)->Unit(benchmark::kMillisecond)->Complexity(benchmark::oN);
+BENCHMARK(CompileLayers)
+    ->Arg(3)
+    ->Arg(12)
+    ->Arg(48)
+    ->Arg(192)
+    ->Arg(600)
+    ->Unit(benchmark::kMillisecond)
+    ->Complexity(benchmark::oN);
 
 void TraceAndCompileThreeLayers(benchmark::State& state) {
   Stack model(3);

@@ -1,5 +1,6 @@
 // The interpreter: cost per equation, and the cost of tracing and differentiating a GRU step.
-//   goals: 42 elementwise equations at size 256 in under 4 µs; trace + linearise + transpose of a GRU step under 2 ms.
+//   goals: 42 elementwise equations at size 256 in under 4 µs; trace + linearise + transpose of a GRU step
+//   under 2 ms.
 #include <benchmark/benchmark.h>
 
 #include "etrace/control.h"

@@ -16,7 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const etrace::Error&) {
     return 0;
   }
-  const std::string text = etrace::write_model(model);  // what was read can be written: any exception is a finding
+  const std::string text =
+      etrace::write_model(model);  // what was read can be written: any exception is a finding
   const etrace::Model again = etrace::read_model(text);
   if (!etrace::equal(again.program, model.program) || etrace::write_model(again) != text) std::abort();
   return 0;

@@ -1,4 +1,5 @@
-// Any bytes as the text of a program: either an etrace::Error, or a program whose own text reads back to an equal one.
+// Any bytes as the text of a program: either an etrace::Error, or a program whose own text reads back to an
+// equal one.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // Array: what model code holds. A handle to numbers, or to a value of a program that is being recorded.
 //
-// Operations on concrete arrays run at once. An operation with at least one recorded operand is recorded, by the
-// innermost recording among its operands. There is no global trace: the operands carry it.
+// Operations on concrete arrays run at once. An operation with at least one recorded operand is recorded, by
+// the innermost recording among its operands. There is no global trace: the operands carry it.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,8 @@ class Array {
  public:
   Array() = default;  // undefined: a symbolic zero, or an operand that is not given
 
-  // A C++ number adapts to the element type of what it meets: `1.0 - y` has y's type. Alone it is f32, i32 or bool.
+  // A C++ number adapts to the element type of what it meets: `1.0 - y` has y's type. Alone it is f32, i32 or
+  // bool.
   Array(double value);        // NOLINT: implicit on purpose, so that formulas read like mathematics
   Array(float value);         // NOLINT
   Array(int value);           // NOLINT
@@ -31,7 +32,8 @@ class Array {
   Array(Tensor value);        // NOLINT: an array is a tensor or stands for one
 
   bool defined() const { return rep_ != nullptr; }
-  explicit operator bool() const = delete;  // the value of a condition is not known while tracing: use where/cond
+  explicit operator bool() const =
+      delete;  // the value of a condition is not known while tracing: use where/cond
 
   const Aval& aval() const;  // TypeError if undefined
   const Shape& shape() const { return aval().shape; }
@@ -41,9 +43,9 @@ class Array {
   std::int64_t dim(int axis) const;  // negative counts from the end
 
   bool is_tracer() const;
-  bool is_weak() const;                    // a bare C++ number
-  Tensor tensor() const;                   // the numbers; TypeError for a tracer, naming what to do
-  std::optional<Scalar> splat() const;     // the one value of all elements, if that is known without looking
+  bool is_weak() const;                 // a bare C++ number
+  Tensor tensor() const;                // the numbers; TypeError for a tracer, naming what to do
+  std::optional<Scalar> splat() const;  // the one value of all elements, if that is known without looking
   template <class T>
   T item() const {  // the only element, converted
     return static_cast<T>(to_double(scalar_item()));
@@ -69,9 +71,9 @@ Array zeros_of(const Aval&);
 // Array or, where undefined, zeros of that type.
 Array instantiate(const Array&, const Aval&);
 
-// Recording ----------------------------------------------------------------------------------------------------------
-// What was recorded: jaxpr.constvars stand for `captured`, arrays from outside f that f used (concrete, or tracers
-// of an enclosing recording).
+// Recording -------------------------------------------------------------------------------------------------
+// What was recorded: jaxpr.constvars stand for `captured`, arrays from outside f that f used (concrete, or
+// tracers of an enclosing recording).
 struct Recording {
   Jaxpr jaxpr;
   Arrays captured;
@@ -82,12 +84,14 @@ Recording record(std::span<const Aval> in, const Function& f);
 ClosedJaxpr make_jaxpr(const Function& f, std::span<const Aval> in);
 ClosedJaxpr close(Recording);
 
-// Runs the equations one by one through bind_primitive(): evaluates concrete arguments, or inlines into a recording.
+// Runs the equations one by one through bind_primitive(): evaluates concrete arguments, or inlines into a
+// recording.
 Arrays eval_jaxpr(const Jaxpr&, ArraySpan consts, ArraySpan args);
 Arrays eval_jaxpr(const ClosedJaxpr&, ArraySpan args);
 
-// The module (and line) that operations belong to while the scope is alive. A relative origin is joined to that of the
-// enclosing scope; an absolute one (of an equation that is evaluated again) takes its place unless it is empty.
+// The module (and line) that operations belong to while the scope is alive. A relative origin is joined to
+// that of the enclosing scope; an absolute one (of an equation that is evaluated again) takes its place
+// unless it is empty.
 class OriginScope {
  public:
   enum Kind { Relative, Absolute };

@@ -10,37 +10,45 @@ enum class Compat : std::uint8_t { None, Braintrace };
 
 struct CompileOptions {
   bool include_hidden_perturb = true;
-  bool include_recurrent_mixing = false;    // scope `coupled`: recurrent products stay inside the transition
-  std::optional<std::int64_t> sparse_n;     // SnAp order; needs include_recurrent_mixing
+  bool include_recurrent_mixing = false;  // scope `coupled`: recurrent products stay inside the transition
+  std::optional<std::int64_t> sparse_n;   // SnAp order; needs include_recurrent_mixing
   std::int64_t snap_max_jacobian_elements = std::int64_t{1} << 24;
   ControlFlowPolicy control_flow;
-  Compat compat = Compat::None;             // Braintrace: reproduce the reference system's decisions, defects included
-  bool strict = false;                      // a warning is an error
+  Compat compat = Compat::None;  // Braintrace: reproduce the reference system's decisions, defects included
+  bool strict = false;           // a warning is an error
 };
 
-// Pass 1: the program flattened (calls inlined, conditionals converted, short loops unrolled) and the tables of states.
+// Pass 1: the program flattened (calls inlined, conditionals converted, short loops unrolled) and the tables
+// of states.
 ModuleInfo extract_module_info(const Model&, Reporter&, const CompileOptions& = {});
 // Pass 2: hidden states that are updated together.
-std::vector<HiddenGroup> find_hidden_groups_from_minfo(const ModuleInfo&, Reporter&, const CompileOptions& = {});
+std::vector<HiddenGroup> find_hidden_groups_from_minfo(const ModuleInfo&, Reporter&,
+                                                       const CompileOptions& = {});
 // Pass 3: which weight reaches which hidden state through which operator.
-std::vector<HiddenParamOpRelation> find_hidden_param_op_relations_from_minfo(const ModuleInfo&, const std::vector<HiddenGroup>&,
-                                                                             Reporter&, const CompileOptions& = {});
+std::vector<HiddenParamOpRelation> find_hidden_param_op_relations_from_minfo(const ModuleInfo&,
+                                                                             const std::vector<HiddenGroup>&,
+                                                                             Reporter&,
+                                                                             const CompileOptions& = {});
 // Pass 4: the perturbed program.
-HiddenPerturbation add_hidden_perturbation_from_minfo(const ModuleInfo&, Reporter&, const CompileOptions& = {});
+HiddenPerturbation add_hidden_perturbation_from_minfo(const ModuleInfo&, Reporter&,
+                                                      const CompileOptions& = {});
 
 // All of it. Errors carry the records made until then (WithRecords).
 ETraceGraph compile_etrace_graph(const Model&, const CompileOptions& = {});
 
-// The same for a module, traced on example arguments. States of the module that the step does not touch, and touched
-// states that the module does not hold, are reported as STATE_MISMATCH.
+// The same for a module, traced on example arguments. States of the module that the step does not touch, and
+// touched states that the module does not hold, are reported as STATE_MISMATCH.
 ETraceGraph compile_etrace_graph(Module&, ArraySpan example, const CompileOptions& = {});
 inline ETraceGraph compile_etrace_graph(Module& m, const Array& example, const CompileOptions& options = {}) {
   return compile_etrace_graph(m, ArraySpan(&example, 1), options);
 }
 ModuleInfo extract_module_info(Module&, ArraySpan example, Reporter&, const CompileOptions& = {});
-std::vector<HiddenGroup> find_hidden_groups_from_module(Module&, ArraySpan example, Reporter&, const CompileOptions& = {});
-std::vector<HiddenParamOpRelation> find_hidden_param_op_relations_from_module(Module&, ArraySpan example, Reporter&,
+std::vector<HiddenGroup> find_hidden_groups_from_module(Module&, ArraySpan example, Reporter&,
+                                                        const CompileOptions& = {});
+std::vector<HiddenParamOpRelation> find_hidden_param_op_relations_from_module(Module&, ArraySpan example,
+                                                                              Reporter&,
                                                                               const CompileOptions& = {});
-HiddenPerturbation add_hidden_perturbation_in_module(Module&, ArraySpan example, Reporter&, const CompileOptions& = {});
+HiddenPerturbation add_hidden_perturbation_in_module(Module&, ArraySpan example, Reporter&,
+                                                     const CompileOptions& = {});
 
 }  // namespace etrace

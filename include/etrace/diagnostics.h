@@ -18,9 +18,9 @@ enum class DiagnosticKind : std::uint8_t {
 #include "etrace/diagnostics.def"
 #undef ETRACE_DIAGNOSTIC
 };
-std::string_view name(DiagnosticLevel);     // "info"
-std::string_view name(DiagnosticKind);      // "relation_included"
-std::string_view meaning(DiagnosticKind);   // one line
+std::string_view name(DiagnosticLevel);    // "info"
+std::string_view name(DiagnosticKind);     // "relation_included"
+std::string_view meaning(DiagnosticKind);  // one line
 DiagnosticLevel usual_level(DiagnosticKind);
 std::vector<DiagnosticKind> all_diagnostic_kinds();
 
@@ -28,11 +28,11 @@ struct CompilationRecord {
   DiagnosticKind kind;
   DiagnosticLevel level;
   std::string message;
-  std::string primitive;                  // name of the operator it is about; may be empty
+  std::string primitive;  // name of the operator it is about; may be empty
   std::optional<StatePath> weight_path;
   std::vector<StatePath> hidden_paths;
-  Attr::Dict context;                     // plain data; what each kind holds is in docs/diagnostics.md
-  std::string note;                       // what to do
+  Attr::Dict context;  // plain data; what each kind holds is in docs/diagnostics.md
+  std::string note;    // what to do
   Origin origin;
 };
 std::string to_string(const CompilationRecord&);  // one line: level, kind, message, note
@@ -42,7 +42,9 @@ class Reporter {
  public:
   void emit(CompilationRecord record) { records_.push_back(std::move(record)); }
   const std::vector<CompilationRecord>& records() const { return records_; }
-  void append(const std::vector<CompilationRecord>& more) { records_.insert(records_.end(), more.begin(), more.end()); }
+  void append(const std::vector<CompilationRecord>& more) {
+    records_.insert(records_.end(), more.begin(), more.end());
+  }
 
  private:
   std::vector<CompilationRecord> records_;
@@ -51,7 +53,8 @@ class Reporter {
 // What the compiler throws: the error and the records made until then.
 template <class Base>
 struct WithRecords : Base {
-  WithRecords(const Base& error, std::vector<CompilationRecord> made) : Base(error), records(std::move(made)) {}
+  WithRecords(const Base& error, std::vector<CompilationRecord> made)
+      : Base(error), records(std::move(made)) {}
   std::vector<CompilationRecord> records;
 };
 

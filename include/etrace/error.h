@@ -1,5 +1,5 @@
-// Errors: whose fault it is, and where in the *model*. Every error names the stage, the place, what was found,
-// what was expected and what to do. Subclasses add meaning, not formats.
+// Errors: whose fault it is, and where in the *model*. Every error names the stage, the place, what was
+// found, what was expected and what to do. Subclasses add meaning, not formats.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
-// Eligibility-trace operators (ETP): ordinary differentiable, batchable primitives that the compiler recognises by
-// identity. A parameter takes part in online learning iff one of these consumes it.
+// Eligibility-trace operators (ETP): ordinary differentiable, batchable primitives that the compiler
+// recognises by identity. A parameter takes part in online learning iff one of these consumes it.
 //
-// An operator's author supplies the forward function (`lower` of its row), the layout of its trainable operands, and the
-// anchor map: which output position each trace slot belongs to. Everything else follows (etrace/trace_rules.h).
+// An operator's author supplies the forward function (`lower` of its row), the layout of its trainable
+// operands, and the anchor map: which output position each trace slot belongs to. Everything else follows
+// (etrace/trace_rules.h).
 #pragma once
 
 #include <cstddef>
@@ -23,33 +24,36 @@ struct Trainable {
 };
 
 // Trace slots of one trainable, for one sample (no batch axis, no state axis), and where they land.
-//   dense W[i,o]: slots (I, O), y axis 0 <- slot axis 1        conv K: slots (space…, kernel…), y axes <- space, out channel
-//   sparse w[p]:  slots (nnz),  y position <- table col(p)     bias:   slots of y itself
+//   dense W[i,o]: slots (I, O), y axis 0 <- slot axis 1        conv K: slots (space…, kernel…), y axes <-
+//   space, out channel sparse w[p]:  slots (nnz),  y position <- table col(p)     bias:   slots of y itself
 struct AnchorMap {
   Shape slots;
-  std::vector<int> y_axes;           // for each axis of y: the slot axis that gives its index
-  std::vector<std::int64_t> table;   // if not empty: slot (flat) -> position of y (flat), in place of y_axes
-  std::vector<int> position_axes;    // slot axes that the parameter does not have; summed when the gradient is formed,
-                                     // which leaves the parameter's elements in order
+  std::vector<int> y_axes;          // for each axis of y: the slot axis that gives its index
+  std::vector<std::int64_t> table;  // if not empty: slot (flat) -> position of y (flat), in place of y_axes
+  std::vector<int> position_axes;   // slot axes that the parameter does not have; summed when the gradient is
+                                   // formed, which leaves the parameter's elements in order
 };
 
-// A trainable that acts through an effective weight W, whose slots its trace has (LoRA: W = alpha·f(B)·g(A) for B).
+// A trainable that acts through an effective weight W, whose slots its trace has (LoRA: W = alpha·f(B)·g(A)
+// for B).
 struct EffectiveWeight {
   std::string_view key;
-  Array (*weight)(const Params&, ArraySpan operands) = nullptr;                      // W
-  Array (*forward)(const Params&, ArraySpan operands, const Array& weight) = nullptr;  // y, with W for the key
+  Array (*weight)(const Params&, ArraySpan operands) = nullptr;  // W
+  Array (*forward)(const Params&, ArraySpan operands,
+                   const Array& weight) = nullptr;  // y, with W for the key
 };
 
 struct EtpRules {
-  bool batched = false;             // operands and results carry a leading batch axis
-  bool gradient_enabled = false;    // may lie on the way from another operator's y to a hidden state
-  std::optional<std::size_t> x_operand = 0;     // none: the operator has no data input
-  const Primitive* batched_form = nullptr;      // what vmap over x alone turns it into
+  bool batched = false;                      // operands and results carry a leading batch axis
+  bool gradient_enabled = false;             // may lie on the way from another operator's y to a hidden state
+  std::optional<std::size_t> x_operand = 0;  // none: the operator has no data input
+  const Primitive* batched_form = nullptr;   // what vmap over x alone turns it into
   std::vector<Trainable> (*trainables)(const Params&) = nullptr;
   // `in` and `y` are the equation's types, batch axis included.
-  AnchorMap (*anchors)(const Params&, std::string_view key, std::span<const Aval> in, const Aval& y) = nullptr;
-  // One-step adjacency of a hidden axis of length n that feeds x and receives y: a[p*n + q] = "p depends on q".
-  // Empty: no statement (all-to-all is assumed).
+  AnchorMap (*anchors)(const Params&, std::string_view key, std::span<const Aval> in,
+                       const Aval& y) = nullptr;
+  // One-step adjacency of a hidden axis of length n that feeds x and receives y: a[p*n + q] = "p depends on
+  // q". Empty: no statement (all-to-all is assumed).
   std::vector<bool> (*adjacency)(const Params&, std::int64_t n) = nullptr;
   // What the factorised rule filters in place of x (embedding: the one-hot of the index).
   Array (*x_representation)(const Params&, const Array& x, std::span<const Aval> in) = nullptr;
@@ -58,18 +62,21 @@ struct EtpRules {
 const EtpRules* etp_rules(const Primitive&);  // null: not an ETP operator
 inline bool is_etp(const Primitive& p) { return etp_rules(p) != nullptr; }
 
-// For authors of operators: tests a row's rules against the derivative of its forward function. Wherever a trainable
-// touches an output position that its slot does not belong to, CompilationError names operator, key, slot and position.
+// For authors of operators: tests a row's rules against the derivative of its forward function. Wherever a
+// trainable touches an output position that its slot does not belong to, CompilationError names operator,
+// key, slot and position.
 void validate_etp(const Primitive&, const std::vector<PrimitiveSpec::Sample>& samples);
 
-extern const Primitive etp_mm_p, etp_mv_p;          // x, W[, b]; params: has_bias, weight_fn, bias_fn
-extern const Primitive etp_gmm_p, etp_gmv_p;        // x, W[G,K,N][, b[G,N]]
-extern const Primitive etp_emb_p, etp_emb_v_p;      // indices, table; params: weight_fn
-extern const Primitive etp_einsum_p;                // x, W; params: equation, weight_fn
-extern const Primitive etp_elemwise_p;              // w; params: weight_fn
-extern const Primitive etp_conv_p;                  // x, K[, b]; params: see conv below, kernel_fn, bias_fn
-extern const Primitive etp_sp_mm_p, etp_sp_mv_p;    // x, data[, b]; params: sparse_mat, has_bias, weight_fn, bias_fn
-extern const Primitive etp_lora_mm_p, etp_lora_mv_p;  // x, B, A[, b]; params: alpha, has_bias, b_fn, a_fn, bias_fn
+extern const Primitive etp_mm_p, etp_mv_p;      // x, W[, b]; params: has_bias, weight_fn, bias_fn
+extern const Primitive etp_gmm_p, etp_gmv_p;    // x, W[G,K,N][, b[G,N]]
+extern const Primitive etp_emb_p, etp_emb_v_p;  // indices, table; params: weight_fn
+extern const Primitive etp_einsum_p;            // x, W; params: equation, weight_fn
+extern const Primitive etp_elemwise_p;          // w; params: weight_fn
+extern const Primitive etp_conv_p;              // x, K[, b]; params: see conv below, kernel_fn, bias_fn
+extern const Primitive etp_sp_mm_p,
+    etp_sp_mv_p;  // x, data[, b]; params: sparse_mat, has_bias, weight_fn, bias_fn
+extern const Primitive etp_lora_mm_p,
+    etp_lora_mv_p;  // x, B, A[, b]; params: alpha, has_bias, b_fn, a_fn, bias_fn
 
 // A transform of a weight inside the operator: elementwise or at least shape preserving. Empty: identity.
 using WeightFn = std::function<Array(const Array&)>;
@@ -108,7 +115,7 @@ class SparsePattern {
   void validate() const;
   std::string kind_;
   std::int64_t rows_ = 0, cols_ = 0;
-  Dims row_, col_;     // one per entry
+  Dims row_, col_;  // one per entry
   Dims indptr_, indices_;
 };
 // y = x·sparse(f(w)) + g(b)
@@ -120,7 +127,8 @@ struct LoraOptions {
   WeightFn b_fn, a_fn, bias_fn;
 };
 // y = alpha·x·f(B)·g(A) + h(b); B [I,R], A [R,O]
-Array lora_matmul(const Array& x, const Array& b, const Array& a, const Array& bias = {}, const LoraOptions& = {});
+Array lora_matmul(const Array& x, const Array& b, const Array& a, const Array& bias = {},
+                  const LoraOptions& = {});
 
 struct EtpConvOptions {
   Dims strides;                  // one per spatial axis; required for more than one
@@ -131,7 +139,8 @@ struct EtpConvOptions {
   std::vector<std::string> layout;  // {"NHWC", "HWIO", "NHWC"}; empty: batch, channel, space / out, in, space
   WeightFn kernel_fn, bias_fn;
 };
-// Cross-correlation, always batched; a rank-1 bias stands on the channel axis, others must broadcast as given.
+// Cross-correlation, always batched; a rank-1 bias stands on the channel axis, others must broadcast as
+// given.
 Array conv(const Array& x, const Array& kernel, const Array& bias = {}, const EtpConvOptions& = {});
 
 }  // namespace etrace

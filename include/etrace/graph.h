@@ -15,7 +15,7 @@
 
 namespace etrace {
 
-// Control flow -------------------------------------------------------------------------------------------------------
+// Control flow ----------------------------------------------------------------------------------------------
 struct ControlFlowPolicy {
   enum class Cond : std::uint8_t { Convert, Opaque } cond = Cond::Convert;
   std::int64_t scan_unroll_limit = 16;  // ≤ 0 disables
@@ -25,7 +25,7 @@ struct ControlFlowPolicy {
   std::int64_t fixpoint_iteration_limit = 64;  // ≥ 1: ValueError otherwise
 };
 
-// The module ---------------------------------------------------------------------------------------------------------
+// The module ------------------------------------------------------------------------------------------------
 struct HiddenInfo {
   StatePath path;
   std::string type;        // HiddenState, HiddenGroupState, …
@@ -36,23 +36,24 @@ struct HiddenInfo {
 };
 struct WeightInfo {
   StatePath path;
-  std::vector<Var> invars;           // one per leaf, in leaf order
+  std::vector<Var> invars;  // one per leaf, in leaf order
   std::vector<StatePath> leaf_keys;
 };
 
 // The compiler's view of a traced step.
 struct ModuleInfo {
-  Model model;                       // what came in: program and the role of every input and output
-  ClosedJaxpr closed_jaxpr;          // canonicalised
-  std::vector<HiddenInfo> hidden;    // compiled order: the master ordering for everything below
-  std::vector<WeightInfo> weights;   // compiled order
+  Model model;                      // what came in: program and the role of every input and output
+  ClosedJaxpr closed_jaxpr;         // canonicalised
+  std::vector<HiddenInfo> hidden;   // compiled order: the master ordering for everything below
+  std::vector<WeightInfo> weights;  // compiled order
   std::vector<StatePath> compiled_model_states;  // every state, in order of first touch
-  std::size_t num_var_out = 0;       // results of the step
-  std::size_t num_var_state = 0;     // state leaves among the outputs
+  std::size_t num_var_out = 0;                   // results of the step
+  std::size_t num_var_state = 0;                 // state leaves among the outputs
   ControlFlowPolicy control_flow;
   std::vector<std::uint64_t> descended_scans;  // ids of equations that are traced inside
 
-  // Var id -> index into hidden (by entry and exit Var) and weights (by leaf); of aliased states the last one counts.
+  // Var id -> index into hidden (by entry and exit Var) and weights (by leaf); of aliased states the last one
+  // counts.
   std::unordered_map<std::uint64_t, std::size_t> invar_to_hidden, outvar_to_hidden, invar_to_weight;
   void add_hidden(HiddenInfo);
   void add_weight_leaf(const StatePath&, const Var&, const StatePath& leaf_key);
@@ -65,15 +66,16 @@ struct ModuleInfo {
   const WeightInfo* weight_of(const Var&) const;  // the owner of a leaf
 };
 
-// Groups -------------------------------------------------------------------------------------------------------------
+// Groups ----------------------------------------------------------------------------------------------------
 // Which positions of a group may influence which, after n-1 steps (SnAp-n).
 struct PositionPattern {
   std::int64_t n = 1;
-  std::vector<std::vector<bool>> axes;         // per axis of varshape: closed matrix, row-major
-  std::vector<Dims> neighbours;                // per position: itself, then those it influences, ascending; padded with itself
-  std::vector<std::vector<bool>> valid;        // false on padding
+  std::vector<std::vector<bool>> axes;  // per axis of varshape: closed matrix, row-major
+  std::vector<Dims>
+      neighbours;  // per position: itself, then those it influences, ascending; padded with itself
+  std::vector<std::vector<bool>> valid;  // false on padding
   bool conservative = false;
-  std::string reason;                          // why it had to be conservative
+  std::string reason;  // why it had to be conservative
   std::size_t num_neighbour() const { return neighbours.empty() ? 1 : neighbours[0].size(); }
   bool degenerate() const { return num_neighbour() == 1; }
 };
@@ -95,9 +97,9 @@ struct HiddenGroup {
   std::vector<StatePath> hidden_paths;
   std::vector<HiddenInfo> hidden_states;
   std::vector<Var> hidden_invars, hidden_outvars;
-  Jaxpr transition_jaxpr;             // constvars: values of the forward pass; hidden_invars -> hidden_outvars
-  bool is_diagonal_recurrence = true; // proven: position p at t depends on position p at t-1 only
-  std::string mixing_reason;          // why it is not proven
+  Jaxpr transition_jaxpr;  // constvars: values of the forward pass; hidden_invars -> hidden_outvars
+  bool is_diagonal_recurrence = true;  // proven: position p at t depends on position p at t-1 only
+  std::string mixing_reason;           // why it is not proven
   std::optional<PositionPattern> snap;
   std::optional<Descent> descent;
 
@@ -106,27 +108,29 @@ struct HiddenGroup {
   std::int64_t trace_state_width() const;  // num_state, times the neighbours under SnAp
   const std::vector<Var>& transition_jaxpr_constvars() const { return transition_jaxpr.constvars; }
 
-  Array concat_hidden(ArraySpan) const;    // [*varshape, S]; ValueError for a wrong count
-  Arrays split_hidden(const Array&) const; // ValueError for a wrong width
+  Array concat_hidden(ArraySpan) const;     // [*varshape, S]; ValueError for a wrong count
+  Arrays split_hidden(const Array&) const;  // ValueError for a wrong width
   Arrays transition(ArraySpan hidden, ArraySpan consts) const;
-  Array diagonal_jacobian(ArraySpan hidden, ArraySpan consts) const;  // [*varshape, S, S] (or widened under SnAp)
-  Array full_jacobian(ArraySpan hidden, ArraySpan consts) const;      // [*varshape, S, *varshape, S]
+  Array diagonal_jacobian(ArraySpan hidden,
+                          ArraySpan consts) const;                // [*varshape, S, S] (or widened under SnAp)
+  Array full_jacobian(ArraySpan hidden, ArraySpan consts) const;  // [*varshape, S, *varshape, S]
 };
 
-// Relations ----------------------------------------------------------------------------------------------------------
+// Relations -------------------------------------------------------------------------------------------------
 enum class PathClassification : std::uint8_t { AllDirect, AllThroughOtherEtp, Mixed };
 std::string_view name(PathClassification);  // "all_direct"
 
 // How a trainable operand comes from parameters.
 struct TrainableSource {
-  std::string key;             // "weight"
+  std::string key;  // "weight"
   std::size_t operand = 0;
-  Var var;                     // the operand itself
-  StatePath path;              // the (first) parameter
+  Var var;         // the operand itself
+  StatePath path;  // the (first) parameter
   std::int64_t leaf = 0;
   std::vector<std::string> processing_chain;  // primitives between the leaf and the operand
-  Jaxpr processing;            // leaves (invars) -> operand; empty if the operand is the leaf
-  std::vector<std::pair<StatePath, std::int64_t>> leaves;  // one per invar of `processing`, or the leaf itself
+  Jaxpr processing;                           // leaves (invars) -> operand; empty if the operand is the leaf
+  std::vector<std::pair<StatePath, std::int64_t>>
+      leaves;  // one per invar of `processing`, or the leaf itself
 };
 
 struct HiddenParamOpRelation {
@@ -135,11 +139,11 @@ struct HiddenParamOpRelation {
   std::optional<Var> x_var;
   Var y_var;
   Params eqn_params;
-  std::vector<Atom> operands;                  // of the equation, as compiled
+  std::vector<Atom> operands;  // of the equation, as compiled
   std::vector<TrainableSource> trainables;
-  std::vector<std::size_t> hidden_groups;      // indices into the graph's groups
-  std::vector<Jaxpr> y_to_hidden_group_jaxprs; // parallel: y -> the group's outvars
-  std::vector<std::string> tail_reasons;       // parallel: why the tail is not position preserving; empty if it is
+  std::vector<std::size_t> hidden_groups;       // indices into the graph's groups
+  std::vector<Jaxpr> y_to_hidden_group_jaxprs;  // parallel: y -> the group's outvars
+  std::vector<std::string> tail_reasons;  // parallel: why the tail is not position preserving; empty if it is
   std::vector<StatePath> connected_hidden_paths;
   std::vector<PathClassification> path_classification;  // parallel to connected_hidden_paths
   std::optional<ScanInfo> control_flow_context;
@@ -148,13 +152,14 @@ struct HiddenParamOpRelation {
   const TrainableSource* trainable(std::string_view key) const;
 };
 
-// Perturbation -------------------------------------------------------------------------------------------------------
-// h = f(…) becomes h = f(…) + p, so that dL/dh is read off dL/dp.
+// Perturbation ----------------------------------------------------------------------------------------------
+// h =
+// f(…) becomes h = f(…) + p, so that dL/dh is read off dL/dp.
 struct HiddenPerturbation {
-  std::vector<Var> perturb_vars;              // one per hidden state, compiled order
+  std::vector<Var> perturb_vars;  // one per hidden state, compiled order
   std::vector<StatePath> perturb_hidden_paths;
   std::vector<HiddenInfo> perturb_hidden_states;
-  ClosedJaxpr perturb_jaxpr;                  // inputs of the module, then the p's
+  ClosedJaxpr perturb_jaxpr;  // inputs of the module, then the p's
 
   Arrays init_perturb_data() const;
   Arrays eval_jaxpr(ArraySpan inputs, ArraySpan perturb_data) const;
@@ -162,9 +167,9 @@ struct HiddenPerturbation {
   Arrays perturb_data_to_hidden_group_data(ArraySpan data, const std::vector<HiddenGroup>&) const;
 };
 
-// The graph ----------------------------------------------------------------------------------------------------------
+// The graph -------------------------------------------------------------------------------------------------
 struct ETraceGraph {
-  ModuleInfo module_info;      // program extended by every value the runtime needs
+  ModuleInfo module_info;  // program extended by every value the runtime needs
   std::vector<HiddenGroup> hidden_groups;
   std::vector<HiddenParamOpRelation> hidden_param_op_relations;
   std::optional<HiddenPerturbation> hidden_perturb;
@@ -197,9 +202,9 @@ struct CompilationReport {
     std::int64_t d_rtrl = 0, pp_prop = 0;
   };
   std::vector<std::pair<std::size_t, std::vector<StatePath>>> hidden_groups;
-  std::vector<Weight> etrace_weights;      // one per relation and trainable key
+  std::vector<Weight> etrace_weights;  // one per relation and trainable key
   std::vector<Excluded> excluded_weights;
-  std::vector<StatePath> dynamic_states;   // carried from step to step, in no group
+  std::vector<StatePath> dynamic_states;  // carried from step to step, in no group
   std::vector<TraceMemory> memory;
   std::vector<CompilationRecord> diagnostics;
   std::size_t warnings = 0, errors = 0;

@@ -12,7 +12,8 @@
 
 namespace etrace {
 
-// Native code for one equation, from the row's `kernel` or by way of `lower`. NotSupportedError names the primitive.
+// Native code for one equation, from the row's `kernel` or by way of `lower`. NotSupportedError names the
+// primitive.
 Kernel make_kernel(const Primitive&, const KernelRequest&);
 
 class Executable {
@@ -28,8 +29,8 @@ class Executable {
 
   // Arguments are checked against the program's types (TypeError, ValueError). Results are new tensors.
   Tensors operator()(std::span<const Tensor> args) const;
-  // Bare form: pointers to row-major data, one per input and output; no checks, no allocation. Outputs must not
-  // overlap inputs. One run at a time per Executable.
+  // Bare form: pointers to row-major data, one per input and output; no checks, no allocation. Outputs must
+  // not overlap inputs. One run at a time per Executable.
   void run(const void* const* in, void* const* out) const;
 
   struct Impl;  // private to interp/

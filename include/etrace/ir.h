@@ -52,8 +52,9 @@ class Attr {
  public:
   using List = std::vector<Attr>;
   using Dict = std::vector<std::pair<std::string, Attr>>;  // sorted by key
-  using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string, std::shared_ptr<const Dims>,
-                             std::shared_ptr<const List>, std::shared_ptr<const Dict>, JaxprPtr>;
+  using Value =
+      std::variant<std::monostate, bool, std::int64_t, double, std::string, std::shared_ptr<const Dims>,
+                   std::shared_ptr<const List>, std::shared_ptr<const Dict>, JaxprPtr>;
 
   Attr() = default;  // null
   Attr(std::nullptr_t) {}
@@ -76,7 +77,9 @@ class Attr {
   const Value& value() const { return value_; }
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
   template <class T>
-  const T* get_if() const { return std::get_if<T>(&value_); }
+  const T* get_if() const {
+    return std::get_if<T>(&value_);
+  }
   const Dims* ints() const;
   const List* list_items() const;
   const Dict* dict_items() const;
@@ -130,7 +133,8 @@ struct Eqn {
   std::uint64_t id = 0;  // stable: passes that keep an equation keep its id
 };
 // A new equation with a fresh id.
-Eqn make_eqn(const Primitive&, std::vector<Atom> in, std::vector<Var> out, Params params = {}, Origin origin = {});
+Eqn make_eqn(const Primitive&, std::vector<Atom> in, std::vector<Var> out, Params params = {},
+             Origin origin = {});
 
 struct Jaxpr {
   std::vector<Var> constvars;  // bound by whoever evaluates; may stand for Vars of an enclosing program
@@ -152,7 +156,7 @@ struct ClosedJaxpr {
 };
 inline JaxprPtr share(ClosedJaxpr j) { return std::make_shared<const ClosedJaxpr>(std::move(j)); }
 
-// Structure ---------------------------------------------------------------------------------------------------------
+// Structure -------------------------------------------------------------------------------------------------
 // Equal up to the names of Vars; origins and ids do not count.
 bool equal(const Jaxpr&, const Jaxpr&);
 bool equal(const ClosedJaxpr&, const ClosedJaxpr&);
@@ -165,12 +169,13 @@ std::vector<JaxprPtr> nested_jaxprs(const Eqn&);
 void check(const Jaxpr&);
 void check(const ClosedJaxpr&);
 
-// Text --------------------------------------------------------------------------------------------------------------
+// Text ------------------------------------------------------------------------------------------------------
 // Names a, b, c … by first appearance: the same program always prints the same text.
 std::string to_string(const Jaxpr&);
-std::string to_string(const ClosedJaxpr&);  // constant values included, so that parse() gives an equal program
+std::string to_string(
+    const ClosedJaxpr&);  // constant values included, so that parse() gives an equal program
 std::string to_string(const Attr&);
-ClosedJaxpr parse(std::string_view text);   // CompilationError with line and column
+ClosedJaxpr parse(std::string_view text);  // CompilationError with line and column
 ClosedJaxpr parse_file(const std::string& path);
 
 }  // namespace etrace

@@ -24,8 +24,7 @@ std::string to_string(const StatePath&);  // "layers/0/weight"
 template <class T>
 using Named = std::vector<std::pair<std::string, T>>;
 
-// The interface of the step
-// ------------------------------------------------------------------------------------------
+// The interface of the step ---------------------------------------------------------------------------------
 enum class Role : std::uint8_t { Arg, Param, Hidden, Other, Out };
 std::string_view name(Role);  // "arg", "param", "hidden", "other", "out"
 
@@ -43,8 +42,8 @@ struct InputRecord : OutputRecord {
   Tensor init;  // states: the value at the start of a sequence; undefined for arguments
 };
 
-// What the file expects
-// ---------------------------------------------------------------------------------------------- Everything
+// What the file expects -------------------------------------------------------------------------------------
+// Everything
 // is optional; what is absent is not compared. A Tensor that is absent is undefined, a text is empty.
 struct SnapPattern {  // the neighbourhood of a group under SnAp-n
   std::int64_t n = 0, num_neighbour = 0;
@@ -113,8 +112,7 @@ struct Expected {
   std::optional<std::vector<ExpectedRun>> runs;
 };
 
-// The file
-// -----------------------------------------------------------------------------------------------------------
+// The file --------------------------------------------------------------------------------------------------
 struct Model {
   std::string name, source, equations, note;
   ClosedJaxpr program;                // one time step, states as extra inputs and outputs

@@ -1,5 +1,6 @@
 // A primitive is one table row: every rule of an operation stands in one file, beside its name.
-// A null slot means that the operation has no such rule; where `lower` is given, the missing rules follow from it.
+// A null slot means that the operation has no such rule; where `lower` is given, the missing rules follow
+// from it.
 #pragma once
 
 #include <functional>
@@ -14,14 +15,15 @@
 
 namespace etrace {
 
-// Kernels -----------------------------------------------------------------------------------------------------------
+// Kernels ---------------------------------------------------------------------------------------------------
 struct KernelArgs {
-  const void* const* in;   // one per operand, row-major
-  void* const* out;        // one per result
-  void* scratch;           // Kernel::scratch_bytes, 64-byte aligned
+  const void* const* in;  // one per operand, row-major
+  void* const* out;       // one per result
+  void* scratch;          // Kernel::scratch_bytes, 64-byte aligned
 };
 struct Kernel {
-  std::function<void(const KernelArgs&)> run;  // everything is decided when it is made: a call allocates nothing
+  std::function<void(const KernelArgs&)>
+      run;  // everything is decided when it is made: a call allocates nothing
   std::size_t scratch_bytes = 0;
   bool in_place = false;  // result 0 may occupy the storage of any operand of the same size
 };
@@ -32,9 +34,9 @@ struct KernelRequest {
   const Aval& y(std::size_t i = 0) const { return out[i]; }
 };
 
-// Rules -------------------------------------------------------------------------------------------------------------
-// In every rule an Array that is not `defined()` is a symbolic zero (tangents, cotangents) or, in `transpose`, an
-// operand whose value is not known because the operation is linear in it.
+// Rules -----------------------------------------------------------------------------------------------------
+// In every rule an Array that is not `defined()` is a symbolic zero (tangents, cotangents) or, in
+// `transpose`, an operand whose value is not known because the operation is linear in it.
 struct EtpRules;  // etrace/etp.h
 struct ValuesAndTangents {
   Arrays y, dy;
@@ -52,15 +54,16 @@ struct PrimitiveSpec {
   // The same function in terms of other primitives: gives kernel, jvp and batch where these are null.
   Arrays (*lower)(const Params&, ArraySpan x) = nullptr;
 
-  // dy = J(x)·dx, given x and y = f(x); only called with at least one defined dx. Results may be symbolic zeros.
+  // dy = J(x)·dx, given x and y = f(x); only called with at least one defined dx. Results may be symbolic
+  // zeros.
   Arrays (*jvp)(const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) = nullptr;
 
-  // Cotangents of the undefined operands, given those of the results (at least one defined). One entry per operand,
-  // undefined for operands with a value. `in` are the operands' types.
+  // Cotangents of the undefined operands, given those of the results (at least one defined). One entry per
+  // operand, undefined for operands with a value. `in` are the operands' types.
   Arrays (*transpose)(const Params&, ArraySpan ct, ArraySpan x, std::span<const Aval> in) = nullptr;
 
-  // The operation mapped over a leading axis of size n: operand i carries it iff batched[i] (at least one does).
-  // Every result carries it.
+  // The operation mapped over a leading axis of size n: operand i carries it iff batched[i] (at least one
+  // does). Every result carries it.
   Arrays (*batch)(const Params&, ArraySpan x, const std::vector<bool>& batched, std::int64_t n) = nullptr;
 
   // For operations with bodies, in place of `jvp`: values and tangents together.
@@ -68,8 +71,8 @@ struct PrimitiveSpec {
   // The same for reverse mode: x are known now, dx only later; dy may use dx in linear operations only.
   ValuesAndTangents (*linearize)(const Params&, ArraySpan x, ArraySpan dx) = nullptr;
 
-  // For operations with bodies: the same equation without what only unused results need. The results left are a
-  // superset of the used ones.
+  // For operations with bodies: the same equation without what only unused results need. The results left are
+  // a superset of the used ones.
   Eqn (*prune)(const Eqn&, const std::vector<bool>& used) = nullptr;
 
   // Set iff the operation can own a trainable weight that is learned online.
@@ -95,15 +98,15 @@ class Primitive {
   std::string_view name() const { return spec.name; }
 };
 
-std::vector<const Primitive*> primitives();  // sorted by name
+std::vector<const Primitive*> primitives();              // sorted by name
 const Primitive* find_primitive(std::string_view name);  // null if unknown: used by readers only
 
 // The one primitive that recording itself writes: arrays of one value enter a program as a broadcast literal.
 extern const Primitive broadcast_in_dim_p;
 
-// The only interception point. All operands concrete: runs now. A tracer among them: recorded by the innermost
-// recorder; arrays of enclosing recordings are captured. TypeError for an undefined operand.
-// (Not called `bind`: argument-dependent lookup would prefer std::bind for vectors and spans of arrays.)
+// The only interception point. All operands concrete: runs now. A tracer among them: recorded by the
+// innermost recorder; arrays of enclosing recordings are captured. TypeError for an undefined operand. (Not
+// called `bind`: argument-dependent lookup would prefer std::bind for vectors and spans of arrays.)
 Arrays bind_primitive(const Primitive&, ArraySpan in, const Params& params = {});
 Arrays bind_primitive(const Primitive&, std::initializer_list<Array> in, const Params& params = {});
 // The same for an operation with one result.

@@ -14,11 +14,16 @@ namespace etrace {
 
 template <class T>
 constexpr Dtype dtype_of() {
-  if constexpr (std::is_same_v<T, bool>) return Dtype::Bool;
-  else if constexpr (std::is_same_v<T, std::int32_t>) return Dtype::I32;
-  else if constexpr (std::is_same_v<T, std::int64_t>) return Dtype::I64;
-  else if constexpr (std::is_same_v<T, std::uint32_t>) return Dtype::U32;
-  else if constexpr (std::is_same_v<T, float>) return Dtype::F32;
+  if constexpr (std::is_same_v<T, bool>)
+    return Dtype::Bool;
+  else if constexpr (std::is_same_v<T, std::int32_t>)
+    return Dtype::I32;
+  else if constexpr (std::is_same_v<T, std::int64_t>)
+    return Dtype::I64;
+  else if constexpr (std::is_same_v<T, std::uint32_t>)
+    return Dtype::U32;
+  else if constexpr (std::is_same_v<T, float>)
+    return Dtype::F32;
   else {
     static_assert(std::is_same_v<T, double>, "not an element type");
     return Dtype::F64;
@@ -67,7 +72,8 @@ class Tensor {
 
   // Same type, shape and bits (so NaN equals itself).
   friend bool operator==(const Tensor& a, const Tensor& b) {
-    return a.aval_ == b.aval_ && (a.data_ == b.data_ || std::memcmp(a.bytes(), b.bytes(), a.aval_.bytes()) == 0);
+    return a.aval_ == b.aval_ &&
+           (a.data_ == b.data_ || std::memcmp(a.bytes(), b.bytes(), a.aval_.bytes()) == 0);
   }
 
  private:

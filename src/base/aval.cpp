@@ -50,7 +50,8 @@ Shape::Shape(std::span<const std::int64_t> dims) {
                                   std::to_string(kMaxRank) + " axes; merge axes with reshape");
   std::int64_t size = 1;
   for (const std::int64_t n : dims) {
-    if (n < 0) throw ValueError("shape", "an axis of size " + std::to_string(n) + "; sizes must not be negative");
+    if (n < 0)
+      throw ValueError("shape", "an axis of size " + std::to_string(n) + "; sizes must not be negative");
     // Elements times the widest element must fit the address space even if some other axis is empty.
     if (n > 0 && size > std::numeric_limits<std::int64_t>::max() / 16 / n)
       throw ValueError("shape", "the number of elements does not fit into memory");
@@ -89,7 +90,9 @@ std::string to_string(const Shape& shape) {
   return text + "]";
 }
 
-std::string to_string(const Aval& aval) { return std::string(short_name(aval.dtype)) + to_string(aval.shape); }
+std::string to_string(const Aval& aval) {
+  return std::string(short_name(aval.dtype)) + to_string(aval.shape);
+}
 
 Dims strides_of(const Shape& shape) {
   Dims strides(shape.rank());

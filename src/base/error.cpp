@@ -24,8 +24,9 @@ Error::Error(std::string stage, std::string message, Origin origin)
       origin_(std::move(origin)) {}
 
 void internal_error(const char* condition, const char* file, int line) {
-  throw InternalError("internal", std::string("violated invariant: ") + condition +
-                                      "; this is a bug in etrace, please report it with the program that caused it",
+  throw InternalError("internal",
+                      std::string("violated invariant: ") + condition +
+                          "; this is a bug in etrace, please report it with the program that caused it",
                       Origin{{}, file, line});
 }
 

@@ -15,9 +15,10 @@ namespace {
 constexpr std::size_t kAlignment = 64;  // one cache line: kernels may use aligned vector loads
 
 std::shared_ptr<std::byte[]> allocate(std::size_t bytes) {
-  auto* p = static_cast<std::byte*>(::operator new[](bytes == 0 ? kAlignment : bytes, std::align_val_t{kAlignment},
-                                                     std::nothrow));
-  if (p == nullptr) throw ValueError("tensor", "out of memory: " + std::to_string(bytes) + " bytes were asked for");
+  auto* p = static_cast<std::byte*>(
+      ::operator new[](bytes == 0 ? kAlignment : bytes, std::align_val_t{kAlignment}, std::nothrow));
+  if (p == nullptr)
+    throw ValueError("tensor", "out of memory: " + std::to_string(bytes) + " bytes were asked for");
   return {p, [](std::byte* q) { ::operator delete[](q, std::align_val_t{kAlignment}); }};
 }
 
@@ -25,14 +26,21 @@ std::shared_ptr<std::byte[]> allocate(std::size_t bytes) {
 template <class F>
 auto with_storage_type(Dtype t, F f) {
   switch (t) {
-    case Dtype::Bool: return f(static_cast<bool*>(nullptr));
-    case Dtype::I32: return f(static_cast<std::int32_t*>(nullptr));
-    case Dtype::I64: return f(static_cast<std::int64_t*>(nullptr));
-    case Dtype::U32: return f(static_cast<std::uint32_t*>(nullptr));
+    case Dtype::Bool:
+      return f(static_cast<bool*>(nullptr));
+    case Dtype::I32:
+      return f(static_cast<std::int32_t*>(nullptr));
+    case Dtype::I64:
+      return f(static_cast<std::int64_t*>(nullptr));
+    case Dtype::U32:
+      return f(static_cast<std::uint32_t*>(nullptr));
     case Dtype::F16:
-    case Dtype::BF16: return f(static_cast<std::uint16_t*>(nullptr));
-    case Dtype::F32: return f(static_cast<float*>(nullptr));
-    case Dtype::F64: break;
+    case Dtype::BF16:
+      return f(static_cast<std::uint16_t*>(nullptr));
+    case Dtype::F32:
+      return f(static_cast<float*>(nullptr));
+    case Dtype::F64:
+      break;
   }
   return f(static_cast<double*>(nullptr));
 }
@@ -107,8 +115,8 @@ Shape Tensor::checked(const Shape& shape, std::size_t count) {
 void Tensor::require(Dtype wanted) const {
   if (!defined()) throw TypeError("tensor", "an undefined tensor has no data");
   if (wanted != dtype())
-    throw TypeError("tensor", "read as " + std::string(name(wanted)) + " but the tensor is " + to_string(aval_) +
-                                  "; convert it first");
+    throw TypeError("tensor", "read as " + std::string(name(wanted)) + " but the tensor is " +
+                                  to_string(aval_) + "; convert it first");
 }
 
 Scalar Tensor::at(std::int64_t i) const {

@@ -38,7 +38,8 @@ Verdict check_file(const std::string& path, const std::vector<Stage>& stages, co
     std::cout << fmt::format("ok {}\n", label);
     return Verdict::Passed;
   }
-  std::cout << fmt::format("skip {}: {}{}\n", label, skipped, passed.empty() ? "" : " (passed: " + passed + ")");
+  std::cout << fmt::format("skip {}: {}{}\n", label, skipped,
+                           passed.empty() ? "" : " (passed: " + passed + ")");
   return Verdict::Skipped;
 }
 
@@ -54,11 +55,13 @@ void add_check(CLI::App& app, Status& status) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember({"forward", "bptt", "graph", "learn"}));
-  verb->add_option("--compat", options->compat, "reproduce the numbers of this system")->check(CLI::IsMember({"braintrace"}));
+  verb->add_option("--compat", options->compat, "reproduce the numbers of this system")
+      ->check(CLI::IsMember({"braintrace"}));
   verb->callback([files, stage_names, options, &status] {
     std::vector<Stage> stages;
     for (const Stage s : kAllStages)
-      if (stage_names->empty() || std::count(stage_names->begin(), stage_names->end(), name(s)) > 0) stages.push_back(s);
+      if (stage_names->empty() || std::count(stage_names->begin(), stage_names->end(), name(s)) > 0)
+        stages.push_back(s);
     std::size_t passed = 0, failed = 0, skipped = 0;
     for (const std::string& f : *files) {
       const Verdict v = check_file(f, stages, *options);

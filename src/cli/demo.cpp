@@ -1,5 +1,5 @@
-// etrace demo: trace a small recurrent model, print its program, run it over a sequence, and compare the gradient of
-// reverse mode with finite differences.
+// etrace demo: trace a small recurrent model, print its program, run it over a sequence, and compare the
+// gradient of reverse mode with finite differences.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -55,7 +55,8 @@ double relative_error(const Tensors& args, const Executable& value, const Tensor
 int run_demo() {
   const Aval x{Dtype::F64, {kIn}}, h{Dtype::F64, {kHidden}}, w{Dtype::F64, {kIn + kHidden, kHidden}};
   std::cout << "1. A recurrent step, h' = tanh([x, h]·W + b), traced into a program:\n\n";
-  const ClosedJaxpr program = make_jaxpr([](ArraySpan a) { return Arrays{step(a[0], a[1], a[2], a[3])}; }, Avals{x, h, w, h});
+  const ClosedJaxpr program =
+      make_jaxpr([](ArraySpan a) { return Arrays{step(a[0], a[1], a[2], a[3])}; }, Avals{x, h, w, h});
   std::cout << to_string(program.jaxpr) << "\n\n";
 
   const Array key = random::key(7);
@@ -70,18 +71,22 @@ int run_demo() {
   for (const Tensor& a : args) types.push_back(a.aval());
   const ClosedJaxpr sequence = make_jaxpr([](ArraySpan a) { return Arrays{loss(a)}; }, types);
   const Executable value(sequence);
-  std::cout << fmt::format("2. The same step over {} time steps, in one `scan`: loss {:.6f} ({} kernel calls, {} bytes of arena).\n\n",
-                           kSteps, to_double(value(args)[0].at(0)), value.steps(), value.arena_bytes());
+  std::cout << fmt::format(
+      "2. The same step over {} time steps, in one `scan`: loss {:.6f} ({} kernel calls, {} bytes of "
+      "arena).\n\n",
+      kSteps, to_double(value(args)[0].at(0)), value.steps(), value.arena_bytes());
 
   const ClosedJaxpr gradient = simplify(value_and_grad(sequence, {true, true, false, false}));
   const Tensors out = evaluate(gradient, args);
-  const double error_w = relative_error(args, value, out[1], 0), error_b = relative_error(args, value, out[2], 1);
+  const double error_w = relative_error(args, value, out[1], 0),
+               error_b = relative_error(args, value, out[2], 1);
   std::cout << "3. Reverse mode through the scan, against central finite differences:\n\n";
-  std::cout << fmt::format("   W {:<8} relative error {:.2e}\n   b {:<8} relative error {:.2e}\n\n", to_string(w.shape), error_w,
-                           to_string(h.shape), error_b);
+  std::cout << fmt::format("   W {:<8} relative error {:.2e}\n   b {:<8} relative error {:.2e}\n\n",
+                           to_string(w.shape), error_w, to_string(h.shape), error_b);
   const bool good = error_w < 1e-6 && error_b < 1e-6;
   std::cout << (good ? "The gradients agree.\n" : "The gradients DISAGREE.\n");
-  std::cout << "Next: `build/bin/etrace ops` lists the operations, `build/bin/etrace print FILE` shows a model file.\n";
+  std::cout << "Next: `build/bin/etrace ops` lists the operations, `build/bin/etrace print FILE` shows a "
+               "model file.\n";
   return good ? 0 : 1;
 }
 

@@ -1,4 +1,5 @@
-// The graph stage of `etrace check`: groups, relations and diagnostics under each recurrence scope, compared as multisets.
+// The graph stage of `etrace check`: groups, relations and diagnostics under each recurrence scope, compared
+// as multisets.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -23,17 +24,20 @@ std::string paths_text(std::vector<StatePath> paths) {
   return fmt::format("{}", fmt::join(names, " "));
 }
 
-std::string snap_text(std::int64_t n, std::size_t width, const std::vector<Dims>& neighbours, const std::vector<std::vector<bool>>& valid,
-                      bool conservative) {
+std::string snap_text(std::int64_t n, std::size_t width, const std::vector<Dims>& neighbours,
+                      const std::vector<std::vector<bool>>& valid, bool conservative) {
   std::string text = fmt::format(" snap n={} K={}{}:", n, width, conservative ? " conservative" : "");
   for (std::size_t p = 0; p < neighbours.size(); ++p) {
     text += p ? " |" : "";
-    for (std::size_t k = 0; k < neighbours[p].size(); ++k) text += fmt::format(" {}{}", neighbours[p][k], valid[p][k] ? "" : "x");
+    for (std::size_t k = 0; k < neighbours[p].size(); ++k)
+      text += fmt::format(" {}{}", neighbours[p][k], valid[p][k] ? "" : "x");
   }
   return text;
 }
 
-std::string chain_text(const std::string& key, const std::vector<std::string>& chain) { return fmt::format("{}:{}", key, fmt::join(chain, ",")); }
+std::string chain_text(const std::string& key, const std::vector<std::string>& chain) {
+  return fmt::format("{}:{}", key, fmt::join(chain, ","));
+}
 
 Lines sorted(Lines lines) {
   std::sort(lines.begin(), lines.end());
@@ -43,8 +47,11 @@ Lines sorted(Lines lines) {
 Lines group_lines(const ExpectedGraph& e) {
   Lines out;
   for (const ExpectedGroup& g : *e.groups) {
-    out.push_back(fmt::format("group [{}] varshape {} states {}", paths_text(g.hidden_paths), to_string(Shape(g.varshape)), g.num_state));
-    if (g.snap) out.back() += snap_text(g.snap->n, static_cast<std::size_t>(g.snap->num_neighbour), g.snap->neighbours, g.snap->valid, g.snap->conservative);
+    out.push_back(fmt::format("group [{}] varshape {} states {}", paths_text(g.hidden_paths),
+                              to_string(Shape(g.varshape)), g.num_state));
+    if (g.snap)
+      out.back() += snap_text(g.snap->n, static_cast<std::size_t>(g.snap->num_neighbour), g.snap->neighbours,
+                              g.snap->valid, g.snap->conservative);
   }
   return sorted(out);
 }
@@ -52,8 +59,11 @@ Lines group_lines(const ExpectedGraph& e) {
 Lines group_lines(const ETraceGraph& graph) {
   Lines out;
   for (const HiddenGroup& g : graph.hidden_groups) {
-    out.push_back(fmt::format("group [{}] varshape {} states {}", paths_text(g.hidden_paths), to_string(g.varshape()), g.num_state()));
-    if (g.snap) out.back() += snap_text(g.snap->n, g.snap->num_neighbour(), g.snap->neighbours, g.snap->valid, g.snap->conservative);
+    out.push_back(fmt::format("group [{}] varshape {} states {}", paths_text(g.hidden_paths),
+                              to_string(g.varshape()), g.num_state()));
+    if (g.snap)
+      out.back() += snap_text(g.snap->n, g.snap->num_neighbour(), g.snap->neighbours, g.snap->valid,
+                              g.snap->conservative);
   }
   return sorted(out);
 }
@@ -64,8 +74,9 @@ struct RelationFacts {
   Lines trainables, groups, classes, chains;
 
   std::string line() const {
-    return fmt::format("relation {} of {} -> [{}] in {} classes {} trainables {} chains {} x {} y {}", primitive, weight, paths_text(hidden),
-                       fmt::join(sorted(groups), "+"), fmt::join(sorted(classes), ","), fmt::join(sorted(trainables), ","),
+    return fmt::format("relation {} of {} -> [{}] in {} classes {} trainables {} chains {} x {} y {}",
+                       primitive, weight, paths_text(hidden), fmt::join(sorted(groups), "+"),
+                       fmt::join(sorted(classes), ","), fmt::join(sorted(trainables), ","),
                        fmt::join(sorted(chains), ";"), x_shape, y_shape);
   }
 };
@@ -73,8 +84,17 @@ struct RelationFacts {
 Lines relation_lines(const ExpectedGraph& e) {
   Lines out;
   for (const ExpectedRelation& r : *e.relations) {
-    RelationFacts f{r.primitive, to_string(r.weight_path), r.x_shape ? to_string(Shape(*r.x_shape)) : "none", to_string(Shape(r.y_shape)), r.hidden_paths, {}, {}, {}, {}};
-    for (const auto& [key, t] : r.trainable) f.trainables.push_back(fmt::format("{}={}:{}", key, to_string(t.path), t.leaf));
+    RelationFacts f{r.primitive,
+                    to_string(r.weight_path),
+                    r.x_shape ? to_string(Shape(*r.x_shape)) : "none",
+                    to_string(Shape(r.y_shape)),
+                    r.hidden_paths,
+                    {},
+                    {},
+                    {},
+                    {}};
+    for (const auto& [key, t] : r.trainable)
+      f.trainables.push_back(fmt::format("{}={}:{}", key, to_string(t.path), t.leaf));
     for (const std::int64_t g : r.groups) {
       if (!e.groups) continue;
       for (const ExpectedGroup& group : *e.groups)
@@ -90,44 +110,61 @@ Lines relation_lines(const ExpectedGraph& e) {
 Lines relation_lines(const ETraceGraph& graph) {
   Lines out;
   for (const HiddenParamOpRelation& r : graph.hidden_param_op_relations) {
-    RelationFacts f{std::string(r.primitive->name()), to_string(r.path()), r.x_var ? to_string(r.x_var->aval.shape) : "none", to_string(r.y_var.aval.shape), r.connected_hidden_paths, {}, {}, {}, {}};
+    RelationFacts f{std::string(r.primitive->name()),
+                    to_string(r.path()),
+                    r.x_var ? to_string(r.x_var->aval.shape) : "none",
+                    to_string(r.y_var.aval.shape),
+                    r.connected_hidden_paths,
+                    {},
+                    {},
+                    {},
+                    {}};
     for (const TrainableSource& t : r.trainables) {
       f.trainables.push_back(fmt::format("{}={}:{}", t.key, to_string(t.path), t.leaf));
       f.chains.push_back(chain_text(t.key, t.processing_chain));
     }
-    for (const std::size_t g : r.hidden_groups) f.groups.push_back("[" + paths_text(graph.hidden_groups[g].hidden_paths) + "]");
+    for (const std::size_t g : r.hidden_groups)
+      f.groups.push_back("[" + paths_text(graph.hidden_groups[g].hidden_paths) + "]");
     for (std::size_t i = 0; i < r.connected_hidden_paths.size(); ++i)
-      f.classes.push_back(fmt::format("{}={}", to_string(r.connected_hidden_paths[i]), name(r.path_classification[i])));
+      f.classes.push_back(
+          fmt::format("{}={}", to_string(r.connected_hidden_paths[i]), name(r.path_classification[i])));
     out.push_back(f.line());
   }
   return sorted(out);
 }
 
-std::string record_line(std::string_view kind, std::string_view level, const std::optional<StatePath>& weight, const std::vector<StatePath>& hidden) {
-  return fmt::format("record {} {} weight {} hidden [{}]", level, kind, weight ? to_string(*weight) : "none", paths_text(hidden));
+std::string record_line(std::string_view kind, std::string_view level, const std::optional<StatePath>& weight,
+                        const std::vector<StatePath>& hidden) {
+  return fmt::format("record {} {} weight {} hidden [{}]", level, kind, weight ? to_string(*weight) : "none",
+                     paths_text(hidden));
 }
 
 Lines diagnostic_lines(const ExpectedGraph& e) {
   Lines out;
-  for (const ExpectedDiagnostic& d : *e.diagnostics) out.push_back(record_line(d.kind, d.level, d.weight_path, d.hidden_paths));
+  for (const ExpectedDiagnostic& d : *e.diagnostics)
+    out.push_back(record_line(d.kind, d.level, d.weight_path, d.hidden_paths));
   return sorted(out);
 }
 
 Lines diagnostic_lines(const ETraceGraph& graph) {
   Lines out;
-  for (const CompilationRecord& r : graph.diagnostics) out.push_back(record_line(name(r.kind), name(r.level), r.weight_path, r.hidden_paths));
+  for (const CompilationRecord& r : graph.diagnostics)
+    out.push_back(record_line(name(r.kind), name(r.level), r.weight_path, r.hidden_paths));
   return sorted(out);
 }
 
 // Lines of one side that the other lacks.
 std::optional<std::string> compare(const Lines& found, const Lines& expected) {
   Lines missing, extra;
-  std::set_difference(expected.begin(), expected.end(), found.begin(), found.end(), std::back_inserter(missing));
-  std::set_difference(found.begin(), found.end(), expected.begin(), expected.end(), std::back_inserter(extra));
+  std::set_difference(expected.begin(), expected.end(), found.begin(), found.end(),
+                      std::back_inserter(missing));
+  std::set_difference(found.begin(), found.end(), expected.begin(), expected.end(),
+                      std::back_inserter(extra));
   if (missing.empty() && extra.empty()) return std::nullopt;
   std::string text;
   if (!missing.empty()) text += fmt::format("missing: {}", fmt::join(missing, " | "));
-  if (!extra.empty()) text += fmt::format("{}not expected: {}", text.empty() ? "" : "; ", fmt::join(extra, " | "));
+  if (!extra.empty())
+    text += fmt::format("{}not expected: {}", text.empty() ? "" : "; ", fmt::join(extra, " | "));
   return text;
 }
 
@@ -137,7 +174,8 @@ std::optional<CompileOptions> options_for(const std::string& scope, const CheckO
   if (scope == "diagonal") return options;
   options.include_recurrent_mixing = true;
   if (scope == "coupled") return options;
-  if (scope.rfind("SnAp", 0) != 0 || scope.size() < 5 || !std::all_of(scope.begin() + 4, scope.end(), [](unsigned char c) { return std::isdigit(c) != 0; }))
+  if (scope.rfind("SnAp", 0) != 0 || scope.size() < 5 ||
+      !std::all_of(scope.begin() + 4, scope.end(), [](unsigned char c) { return std::isdigit(c) != 0; }))
     return std::nullopt;
   options.sparse_n = std::stoll(scope.substr(4));
   return options;
@@ -146,15 +184,18 @@ std::optional<CompileOptions> options_for(const std::string& scope, const CheckO
 }  // namespace
 
 StageResult check_graph(const Model& m, const CheckOptions& check) {
-  if (!m.expected || !m.expected->graphs || m.expected->graphs->empty()) return {{}, "the file carries no graphs"};
+  if (!m.expected || !m.expected->graphs || m.expected->graphs->empty())
+    return {{}, "the file carries no graphs"};
   for (const auto& [scope, expected] : *m.expected->graphs) {
     const std::optional<CompileOptions> options = options_for(scope, check);
     if (!options) return {{}, "scope " + scope + " is not known"};
     const ETraceGraph graph = compile_etrace_graph(m, *options);
     std::optional<std::string> difference;
     if (expected.groups) difference = compare(group_lines(graph), group_lines(expected));
-    if (!difference && expected.relations) difference = compare(relation_lines(graph), relation_lines(expected));
-    if (!difference && expected.diagnostics) difference = compare(diagnostic_lines(graph), diagnostic_lines(expected));
+    if (!difference && expected.relations)
+      difference = compare(relation_lines(graph), relation_lines(expected));
+    if (!difference && expected.diagnostics)
+      difference = compare(diagnostic_lines(graph), diagnostic_lines(expected));
     if (difference) return {fmt::format("scope {}: {}", scope, *difference), {}};
   }
   return {};

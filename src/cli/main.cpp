@@ -1,4 +1,5 @@
-// etrace: the command line. Errors of etrace are printed as one line and end with status 1; wrong usage with CLI11's.
+// etrace: the command line. Errors of etrace are printed as one line and end with status 1; wrong usage with
+// CLI11's.
 #include <iostream>
 
 #include "cli/verbs.h"

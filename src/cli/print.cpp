@@ -24,10 +24,12 @@ void print_model(const Model& m) {
   if (!m.equations.empty()) std::cout << m.equations << "\n";
   std::cout << "\ninputs\n";
   for (std::size_t i = 0; i < m.inputs.size(); ++i)
-    std::cout << fmt::format("  {:<3} {:<12} {}\n", i, to_string(m.program.jaxpr.invars[i].aval), describe(m.inputs[i]));
+    std::cout << fmt::format("  {:<3} {:<12} {}\n", i, to_string(m.program.jaxpr.invars[i].aval),
+                             describe(m.inputs[i]));
   std::cout << "outputs\n";
   for (std::size_t i = 0; i < m.outputs.size(); ++i)
-    std::cout << fmt::format("  {:<3} {:<12} {}\n", i, to_string(aval_of(m.program.jaxpr.outs[i])), describe(m.outputs[i]));
+    std::cout << fmt::format("  {:<3} {:<12} {}\n", i, to_string(aval_of(m.program.jaxpr.outs[i])),
+                             describe(m.outputs[i]));
   std::cout << "\n" << to_string(m.program.jaxpr) << "\n";
 }
 
@@ -38,11 +40,14 @@ void add_print(CLI::App& app, Status&) {
   auto path = std::make_shared<std::string>();
   auto bare = std::make_shared<bool>(false);
   verb->add_option("MODEL", *path, "a model file (etrace.model JSON)")->required();
-  verb->add_flag("--program", *bare, "the program alone, with the values of its constants, as text that can be read back");
+  verb->add_flag("--program", *bare,
+                 "the program alone, with the values of its constants, as text that can be read back");
   verb->callback([path, bare] {
     const Model m = read_model_file(*path);
-    if (*bare) std::cout << to_string(m.program) << "\n";
-    else print_model(m);
+    if (*bare)
+      std::cout << to_string(m.program) << "\n";
+    else
+      print_model(m);
   });
 }
 

@@ -1,5 +1,5 @@
-// The stages of `etrace check`. forward: outputs and final hidden states; bptt: losses and gradients of the summed loss,
-// by reverse mode over the whole sequence.
+// The stages of `etrace check`. forward: outputs and final hidden states; bptt: losses and gradients of the
+// summed loss, by reverse mode over the whole sequence.
 #include "cli/reference_check.h"
 
 #include <fmt/format.h>
@@ -28,9 +28,11 @@ Tolerance tolerance(const ExpectedRun& run, double for_f64, Dtype dtype) {
 }
 
 // The first and worst deviation, in words; empty if every element is within tolerance.
-std::optional<std::string> difference(const std::string& what, const Tensor& found, const Tensor& expected, const Tolerance& t) {
+std::optional<std::string> difference(const std::string& what, const Tensor& found, const Tensor& expected,
+                                      const Tolerance& t) {
   if (found.shape() != expected.shape())
-    return fmt::format("{} has shape {}, expected {}", what, to_string(found.shape()), to_string(expected.shape()));
+    return fmt::format("{} has shape {}, expected {}", what, to_string(found.shape()),
+                       to_string(expected.shape()));
   double worst = 0.0;
   std::int64_t at = -1;
   for (std::int64_t i = 0; i < expected.size(); ++i) {
@@ -44,8 +46,9 @@ std::optional<std::string> difference(const std::string& what, const Tensor& fou
     }
   }
   if (at < 0) return std::nullopt;
-  return fmt::format("{} differs at element {} of {}: {} instead of {} (by {:.3g}, allowed {:.3g})", what, at, expected.size(),
-                     to_double(found.at(at)), to_double(expected.at(at)), worst, t.atol + t.rtol * std::abs(to_double(expected.at(at))));
+  return fmt::format("{} differs at element {} of {}: {} instead of {} (by {:.3g}, allowed {:.3g})", what, at,
+                     expected.size(), to_double(found.at(at)), to_double(expected.at(at)), worst,
+                     t.atol + t.rtol * std::abs(to_double(expected.at(at))));
 }
 
 std::string key_of(const OutputRecord& r) { return to_string(r.path); }
@@ -60,7 +63,8 @@ const ExpectedRun* reference_run(const Model& m) {
 
 // The model over a whole sequence, as one program.
 //   inputs: parameters (in input order), arguments (leading axis time), targets if the loss is wanted
-//   outputs: total loss if wanted, losses per step if wanted, the step's outputs stacked, final values of states
+//   outputs: total loss if wanted, losses per step if wanted, the step's outputs stacked, final values of
+//   states
 struct SequenceProgram {
   ClosedJaxpr program;
   std::vector<std::size_t> params, args, states;  // indices into model.inputs
@@ -77,7 +81,8 @@ std::vector<std::size_t> inputs_with(const Model& m, std::initializer_list<Role>
 
 std::size_t output_of_state(const Model& m, const InputRecord& state) {
   for (std::size_t i = 0; i < m.outputs.size(); ++i)
-    if (m.outputs[i].role == state.role && m.outputs[i].path == state.path && m.outputs[i].leaf == state.leaf) return i;
+    if (m.outputs[i].role == state.role && m.outputs[i].path == state.path && m.outputs[i].leaf == state.leaf)
+      return i;
   throw CompilationError("check", "state " + key_of(state) + " has no new value among the outputs");
 }
 
@@ -96,7 +101,8 @@ SequenceProgram sequence_program(const Model& m, const ExpectedRun& run, bool wi
   s.states = inputs_with(m, {Role::Hidden, Role::Other});
   for (const std::size_t i : s.states) s.state_outputs.push_back(output_of_state(m, m.inputs[i]));
   if (run.args->size() != s.args.size())
-    throw CompilationError("check", fmt::format("run {} has {} arguments, the model takes {}", run.id, run.args->size(), s.args.size()));
+    throw CompilationError("check", fmt::format("run {} has {} arguments, the model takes {}", run.id,
+                                                run.args->size(), s.args.size()));
   Avals types;
   for (const std::size_t i : s.params) types.push_back(m.program.jaxpr.invars[i].aval);
   for (const Tensor& a : *run.args) types.push_back(a.aval());
@@ -112,7 +118,8 @@ SequenceProgram sequence_program(const Model& m, const ExpectedRun& run, bool wi
           Arrays operands(m.inputs.size());
           for (std::size_t k = 0; k < s.params.size(); ++k) operands[s.params[k]] = params[k];
           for (std::size_t k = 0; k < s.args.size(); ++k)
-            operands[s.args[static_cast<std::size_t>(m.inputs[s.args[k]].index)]] = x[static_cast<std::size_t>(m.inputs[s.args[k]].index)];
+            operands[s.args[static_cast<std::size_t>(m.inputs[s.args[k]].index)]] =
+                x[static_cast<std::size_t>(m.inputs[s.args[k]].index)];
           for (std::size_t k = 0; k < s.states.size(); ++k) operands[s.states[k]] = carry[k];
           const Arrays out = eval_jaxpr(m.program, operands);
           ScanResult r;
@@ -148,7 +155,8 @@ StageResult check_forward(const Model& m) {
   const Tensors out = evaluate(s.program, sequence_arguments(m, s, *run));
   const std::size_t num_ys = step_outputs(m).size();
   if (run->outputs.defined())
-    if (auto d = difference("the output", out[0], run->outputs, tolerance(*run, 1e-10, out[0].dtype()))) return {d, {}};
+    if (auto d = difference("the output", out[0], run->outputs, tolerance(*run, 1e-10, out[0].dtype())))
+      return {d, {}};
   if (!run->hidden) return {};
   for (const auto& [key, expected] : *run->hidden) {
     bool found = false;
@@ -156,7 +164,8 @@ StageResult check_forward(const Model& m) {
       if (key_of(m.inputs[s.states[k]]) != key) continue;
       found = true;
       const Tensor& value = out[num_ys + k];
-      if (auto d = difference("final state " + key, value, expected, tolerance(*run, 1e-10, value.dtype()))) return {d, {}};
+      if (auto d = difference("final state " + key, value, expected, tolerance(*run, 1e-10, value.dtype())))
+        return {d, {}};
     }
     if (!found) return {"the file expects a state " + key + " that the model does not have", {}};
   }
@@ -174,7 +183,8 @@ StageResult check_bptt(const Model& m) {
   const Tensors out = evaluate(program, sequence_arguments(m, s, *run));
   const std::size_t first_grad = s.program.jaxpr.outs.size();
   if (run->losses.defined())
-    if (auto d = difference("the loss", out[1], run->losses, tolerance(*run, 1e-9, out[1].dtype()))) return {d, {}};
+    if (auto d = difference("the loss", out[1], run->losses, tolerance(*run, 1e-9, out[1].dtype())))
+      return {d, {}};
   for (const auto& [key, leaves] : *run->grads)
     for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
       bool found = false;
@@ -184,9 +194,13 @@ StageResult check_bptt(const Model& m) {
         found = true;
         const Tensor& grad = out[first_grad + k];
         const std::string what = fmt::format("the gradient of {} (leaf {})", key, leaf);
-        if (auto d = difference(what, grad, leaves[leaf], tolerance(*run, 1e-9, grad.dtype()))) return {d, {}};
+        if (auto d = difference(what, grad, leaves[leaf], tolerance(*run, 1e-9, grad.dtype())))
+          return {d, {}};
       }
-      if (!found) return {fmt::format("the file expects a gradient of {} (leaf {}) that the model does not have", key, leaf), {}};
+      if (!found)
+        return {fmt::format("the file expects a gradient of {} (leaf {}) that the model does not have", key,
+                            leaf),
+                {}};
     }
   return {};
 }
@@ -200,10 +214,14 @@ std::string_view name(Stage s) {
 
 StageResult run_stage(const Model& m, Stage stage, const CheckOptions& options) {
   switch (stage) {
-    case Stage::Forward: return check_forward(m);
-    case Stage::Bptt: return check_bptt(m);
-    case Stage::Graph: return check_graph(m, options);
-    case Stage::Learn: break;
+    case Stage::Forward:
+      return check_forward(m);
+    case Stage::Bptt:
+      return check_bptt(m);
+    case Stage::Graph:
+      return check_graph(m, options);
+    case Stage::Learn:
+      break;
   }
   return {{}, "this stage is not built yet"};
 }

@@ -1,5 +1,5 @@
-// Conditionals to selections, short loops to straight lines. One sweep handles every top-level equation once; the driver
-// repeats sweeps until one changes nothing. Start at canonicalize_control_flow.
+// Conditionals to selections, short loops to straight lines. One sweep handles every top-level equation once;
+// the driver repeats sweeps until one changes nothing. Start at canonicalize_control_flow.
 #include "compiler/canonicalize.h"
 
 #include <fmt/format.h>
@@ -66,7 +66,8 @@ std::string unroll_obstacle(const Eqn& scan, const ControlFlowPolicy& policy) {
 std::string scan_obstacle_inside(const Jaxpr& jaxpr, const ControlFlowPolicy& policy) {
   for (const Eqn& eqn : jaxpr.eqns) {
     if (eqn.prim == &scan_p)
-      if (const std::string why = unroll_obstacle(eqn, policy); !why.empty()) return "a branch holds a scan that stays: " + why;
+      if (const std::string why = unroll_obstacle(eqn, policy); !why.empty())
+        return "a branch holds a scan that stays: " + why;
     for (const JaxprPtr& nested : nested_jaxprs(eqn))
       if (const std::string why = scan_obstacle_inside(nested->jaxpr, policy); !why.empty()) return why;
   }
@@ -80,12 +81,15 @@ std::string convert_obstacle(const Eqn& cond, const ControlFlowPolicy& policy) {
   return {};
 }
 
-CompilationRecord record_of(DiagnosticKind kind, DiagnosticLevel level, const Eqn& eqn, std::string message, Attr::Dict context,
-                            std::string note = {}) {
-  return {kind, level, std::move(message), std::string(eqn.prim->name()), {}, {}, std::move(context), std::move(note), eqn.origin};
+CompilationRecord record_of(DiagnosticKind kind, DiagnosticLevel level, const Eqn& eqn, std::string message,
+                            Attr::Dict context, std::string note = {}) {
+  return {kind,      level, std::move(message), std::string(eqn.prim->name()),
+          {},        {},    std::move(context), std::move(note),
+          eqn.origin};
 }
 
-// One pass over the top-level equations. Rewrites are reported at once, equations left alone at the end of the last sweep.
+// One pass over the top-level equations. Rewrites are reported at once, equations left alone at the end of
+// the last sweep.
 struct Sweep {
   const RelevanceTables& tables;
   const ControlFlowPolicy& policy;
@@ -108,9 +112,10 @@ struct Sweep {
         continue;
       }
       if (const std::string why = convert_obstacle(eqn, policy); !why.empty()) {
-        skipped.push_back(record_of(DiagnosticKind::COND_CONVERSION_SKIPPED, DiagnosticLevel::Warning, eqn,
-                                    "a conditional was NOT if-converted: " + why, {{"reason", why}, {"relevance", reason}},
-                                    "move the trainable operator out of the conditional, or choose with where()"));
+        skipped.push_back(
+            record_of(DiagnosticKind::COND_CONVERSION_SKIPPED, DiagnosticLevel::Warning, eqn,
+                      "a conditional was NOT if-converted: " + why, {{"reason", why}, {"relevance", reason}},
+                      "move the trainable operator out of the conditional, or choose with where()"));
         out.jaxpr.eqns.push_back(eqn);
         continue;
       }
@@ -120,9 +125,10 @@ struct Sweep {
 
   void convert(const Eqn& eqn, const std::string& reason, ClosedJaxpr& out) {
     const std::vector<JaxprPtr> branches = eqn.params.jaxprs("branches");
-    reporter.emit(record_of(DiagnosticKind::COND_IF_CONVERTED, DiagnosticLevel::Info, eqn,
-                            fmt::format("a conditional of {} branches became a selection: {}", branches.size(), reason),
-                            {{"n_branches", branches.size()}, {"n_outputs", eqn.out.size()}, {"reason", reason}}));
+    reporter.emit(
+        record_of(DiagnosticKind::COND_IF_CONVERTED, DiagnosticLevel::Info, eqn,
+                  fmt::format("a conditional of {} branches became a selection: {}", branches.size(), reason),
+                  {{"n_branches", branches.size()}, {"n_outputs", eqn.out.size()}, {"reason", reason}}));
     rewritten.push_back(fmt::format("cond (branches={})", branches.size()));
     const std::vector<Atom> args(eqn.in.begin() + 1, eqn.in.end());
     std::vector<std::vector<Atom>> results;
@@ -135,11 +141,13 @@ struct Sweep {
     for (std::size_t k = 0; k < eqn.out.size(); ++k) {
       std::vector<Atom> in{index};
       for (const auto& r : results) in.push_back(r[k]);
-      out.jaxpr.eqns.push_back(make_eqn(select_n_p, same_shape(std::move(in), eqn.out[k].aval, out), {eqn.out[k]}, {}, eqn.origin));
+      out.jaxpr.eqns.push_back(make_eqn(select_n_p, same_shape(std::move(in), eqn.out[k].aval, out),
+                                        {eqn.out[k]}, {}, eqn.origin));
     }
   }
 
-  // JAX has clamped the index already; one that we trace ourselves may be anything. A boolean selects among two.
+  // JAX has clamped the index already; one that we trace ourselves may be anything. A boolean selects among
+  // two.
   static Atom clamped_index(const Eqn& eqn, std::size_t branches, ClosedJaxpr& out) {
     const Atom& index = eqn.in[0];
     const Aval aval = aval_of(index);
@@ -157,8 +165,8 @@ struct Sweep {
     for (std::size_t i = 1; i < in.size(); ++i) {
       if (aval_of(in[i]).shape == wanted.shape) continue;
       const Var full = fresh_var(wanted);
-      out.jaxpr.eqns.push_back(
-          make_eqn(broadcast_in_dim_p, {in[i]}, {full}, {{"shape", wanted.shape}, {"broadcast_dimensions", Dims{}}}));
+      out.jaxpr.eqns.push_back(make_eqn(broadcast_in_dim_p, {in[i]}, {full},
+                                        {{"shape", wanted.shape}, {"broadcast_dimensions", Dims{}}}));
       in[i] = full;
     }
     return in;
@@ -188,23 +196,26 @@ struct Sweep {
     if (const std::string why = unroll_obstacle(eqn, policy); !why.empty()) {
       const bool too_long = eqn.params.integer("length") > policy.scan_unroll_limit;
       const bool descends = too_long && policy.scan_descent == ControlFlowPolicy::Descent::Auto;
-      skipped.push_back(record_of(DiagnosticKind::SCAN_UNROLL_SKIPPED, descends ? DiagnosticLevel::Info : DiagnosticLevel::Warning,
-                                  eqn, "a loop was NOT unrolled: " + why + (descends ? "; structured descent may handle it" : ""),
-                                  {{"reason", why}, {"relevance", reason}}, "raise scan_unroll_limit to unroll it"));
+      skipped.push_back(record_of(
+          DiagnosticKind::SCAN_UNROLL_SKIPPED, descends ? DiagnosticLevel::Info : DiagnosticLevel::Warning,
+          eqn, "a loop was NOT unrolled: " + why + (descends ? "; structured descent may handle it" : ""),
+          {{"reason", why}, {"relevance", reason}}, "raise scan_unroll_limit to unroll it"));
       return false;
     }
     const std::size_t sliced = weights_among_xs(eqn, index);
     if (sliced == 0) return true;
-    skipped.push_back(record_of(DiagnosticKind::RELATION_EXCLUDED_SLICED_WEIGHT, DiagnosticLevel::Warning, eqn,
-                                "a loop scans over a trainable weight, so each step would use another slice of it",
-                                {{"relevance", reason}, {"n_sliced", sliced}},
-                                "pass the weight as a constant of the loop and index it there"));
+    skipped.push_back(
+        record_of(DiagnosticKind::RELATION_EXCLUDED_SLICED_WEIGHT, DiagnosticLevel::Warning, eqn,
+                  "a loop scans over a trainable weight, so each step would use another slice of it",
+                  {{"relevance", reason}, {"n_sliced", sliced}},
+                  "pass the weight as a constant of the loop and index it there"));
     return false;
   }
 
   // Scanned operands that come from a weight.
   std::size_t weights_among_xs(const Eqn& eqn, const ProgramIndex& index) const {
-    const auto first = static_cast<std::size_t>(eqn.params.integer("num_consts") + eqn.params.integer("num_carry"));
+    const auto first =
+        static_cast<std::size_t>(eqn.params.integer("num_consts") + eqn.params.integer("num_carry"));
     std::size_t found = 0;
     for (std::size_t i = first; i < eqn.in.size(); ++i) {
       std::vector<Var> todo;
@@ -233,25 +244,32 @@ struct Sweep {
     const bool reverse = eqn.params.boolean_or("reverse", false);
     reporter.emit(record_of(DiagnosticKind::SCAN_UNROLLED, DiagnosticLevel::Info, eqn,
                             fmt::format("a loop of {} steps was unrolled: {}", length, reason),
-                            {{"length", length}, {"num_consts", nc}, {"num_carry", nk}, {"reverse", reverse}, {"reason", reason}}));
+                            {{"length", length},
+                             {"num_consts", nc},
+                             {"num_carry", nk},
+                             {"reverse", reverse},
+                             {"reason", reason}}));
     rewritten.push_back(fmt::format("scan (length={})", length));
     Renaming constants;
     lift_consts(body, constants, out);
-    std::vector<Atom> carry(eqn.in.begin() + static_cast<std::ptrdiff_t>(nc), eqn.in.begin() + static_cast<std::ptrdiff_t>(nc + nk));
+    std::vector<Atom> carry(eqn.in.begin() + static_cast<std::ptrdiff_t>(nc),
+                            eqn.in.begin() + static_cast<std::ptrdiff_t>(nc + nk));
     std::vector<std::vector<Atom>> ys(static_cast<std::size_t>(length));
     for (std::int64_t step = 0; step < length; ++step) {
       const std::int64_t t = reverse ? length - 1 - step : step;
       Renaming names = constants;
       for (std::size_t i = 0; i < nc; ++i) names.set(body.jaxpr.invars[i], eqn.in[i]);
       for (std::size_t i = 0; i < nk; ++i) names.set(body.jaxpr.invars[nc + i], carry[i]);
-      for (std::size_t i = nc + nk; i < eqn.in.size(); ++i) names.set(body.jaxpr.invars[i], slice_at(eqn.in[i], t, eqn, out));
+      for (std::size_t i = nc + nk; i < eqn.in.size(); ++i)
+        names.set(body.jaxpr.invars[i], slice_at(eqn.in[i], t, eqn, out));
       std::vector<Eqn> copied;
       splice_eqns(body.jaxpr, names, copied);
       std::vector<Atom> results = names(body.jaxpr.outs);
       if (step + 1 == length) name_last_carries(eqn, nk, consumed, copied, results);
       for (Eqn& e : copied) out.jaxpr.eqns.push_back(std::move(e));
       carry.assign(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(nk));
-      ys[static_cast<std::size_t>(t)].assign(results.begin() + static_cast<std::ptrdiff_t>(nk), results.end());
+      ys[static_cast<std::size_t>(t)].assign(results.begin() + static_cast<std::ptrdiff_t>(nk),
+                                             results.end());
     }
     for (std::size_t i = 0; i < nk; ++i) {
       const Var* v = as_var(carry[i]);
@@ -263,8 +281,8 @@ struct Sweep {
   }
 
   // The last step writes the loop's own results, so that hidden states keep their Var.
-  static void name_last_carries(const Eqn& eqn, std::size_t nk, const VarIds& consumed, std::vector<Eqn>& copied,
-                                std::vector<Atom>& results) {
+  static void name_last_carries(const Eqn& eqn, std::size_t nk, const VarIds& consumed,
+                                std::vector<Eqn>& copied, std::vector<Atom>& results) {
     for (std::size_t i = 0; i < nk; ++i) {
       const Var* made = as_var(results[i]);
       if (made == nullptr || !consumed.contains(eqn.out[i].id)) continue;
@@ -288,7 +306,8 @@ struct Sweep {
   static Eqn identity(const Atom& from, const Var& to, const Origin& origin) {
     Dims axes;
     for (std::size_t i = 0; i < aval_of(from).shape.rank(); ++i) axes.push_back(static_cast<std::int64_t>(i));
-    return make_eqn(broadcast_in_dim_p, {from}, {to}, {{"shape", to.aval.shape}, {"broadcast_dimensions", axes}}, origin);
+    return make_eqn(broadcast_in_dim_p, {from}, {to},
+                    {{"shape", to.aval.shape}, {"broadcast_dimensions", axes}}, origin);
   }
 
   static Atom slice_at(const Atom& xs, std::int64_t t, const Eqn& eqn, ClosedJaxpr& out) {
@@ -296,14 +315,17 @@ struct Sweep {
     Dims start(aval.shape.rank(), 0), limit = aval.shape.to_dims();
     start[0] = t;
     limit[0] = t + 1;
-    const Var row = fresh_var({aval.dtype, aval.shape.with(0, 1)}), x = fresh_var({aval.dtype, aval.shape.without(0)});
-    out.jaxpr.eqns.push_back(make_eqn(slice_p, {xs}, {row}, {{"start_indices", start}, {"limit_indices", limit}, {"strides", nullptr}}, eqn.origin));
+    const Var row = fresh_var({aval.dtype, aval.shape.with(0, 1)}),
+              x = fresh_var({aval.dtype, aval.shape.without(0)});
+    out.jaxpr.eqns.push_back(
+        make_eqn(slice_p, {xs}, {row},
+                 {{"start_indices", start}, {"limit_indices", limit}, {"strides", nullptr}}, eqn.origin));
     out.jaxpr.eqns.push_back(make_eqn(squeeze_p, {row}, {x}, {{"dimensions", Dims{0}}}, eqn.origin));
     return x;
   }
 
-  static void stack_results(const std::vector<std::vector<Atom>>& ys, std::size_t k, const Var& result, const Origin& origin,
-                            ClosedJaxpr& out) {
+  static void stack_results(const std::vector<std::vector<Atom>>& ys, std::size_t k, const Var& result,
+                            const Origin& origin, ClosedJaxpr& out) {
     std::vector<Atom> rows;
     for (const auto& step : ys) {
       const Aval aval = aval_of(step[k]);
@@ -318,8 +340,8 @@ struct Sweep {
   }
 };
 
-ClosedJaxpr drive(const ClosedJaxpr& in, const RelevanceTables& tables, const ControlFlowPolicy& policy, Reporter& reporter,
-                  bool with_conds, bool with_scans, const char* driver) {
+ClosedJaxpr drive(const ClosedJaxpr& in, const RelevanceTables& tables, const ControlFlowPolicy& policy,
+                  Reporter& reporter, bool with_conds, bool with_scans, const char* driver) {
   if (policy.fixpoint_iteration_limit < 1)
     throw ValueError(driver, "fixpoint_iteration_limit must be at least 1");
   ClosedJaxpr program = in;
@@ -337,25 +359,29 @@ ClosedJaxpr drive(const ClosedJaxpr& in, const RelevanceTables& tables, const Co
   }
   std::string names;
   for (const std::string& n : last) names += (names.empty() ? "" : ", ") + n;
-  throw CompilationError(driver, fmt::format("control flow was still being rewritten after fixpoint_iteration_limit={} rounds; last: {}. "
-                                             "Raise the limit, or keep the construct with cond='opaque' or scan_unroll_limit=0",
-                                             policy.fixpoint_iteration_limit, names));
+  throw CompilationError(
+      driver,
+      fmt::format(
+          "control flow was still being rewritten after fixpoint_iteration_limit={} rounds; last: {}. "
+          "Raise the limit, or keep the construct with cond='opaque' or scan_unroll_limit=0",
+          policy.fixpoint_iteration_limit, names));
 }
 
 }  // namespace
 
-ClosedJaxpr canonicalize_control_flow(const ClosedJaxpr& in, const RelevanceTables& tables, const ControlFlowPolicy& policy,
-                                      Reporter& reporter) {
-  return drive(in, tables, policy, reporter, policy.cond == ControlFlowPolicy::Cond::Convert, policy.scan_unroll_limit > 0,
-               "canonicalize_control_flow");
+ClosedJaxpr canonicalize_control_flow(const ClosedJaxpr& in, const RelevanceTables& tables,
+                                      const ControlFlowPolicy& policy, Reporter& reporter) {
+  return drive(in, tables, policy, reporter, policy.cond == ControlFlowPolicy::Cond::Convert,
+               policy.scan_unroll_limit > 0, "canonicalize_control_flow");
 }
 
-ClosedJaxpr if_convert_conds(const ClosedJaxpr& in, const RelevanceTables& tables, const ControlFlowPolicy& policy, Reporter& reporter) {
+ClosedJaxpr if_convert_conds(const ClosedJaxpr& in, const RelevanceTables& tables,
+                             const ControlFlowPolicy& policy, Reporter& reporter) {
   return drive(in, tables, policy, reporter, true, false, "if_convert_conds");
 }
 
-ClosedJaxpr unroll_inner_scans(const ClosedJaxpr& in, const RelevanceTables& tables, const ControlFlowPolicy& policy,
-                               Reporter& reporter) {
+ClosedJaxpr unroll_inner_scans(const ClosedJaxpr& in, const RelevanceTables& tables,
+                               const ControlFlowPolicy& policy, Reporter& reporter) {
   return drive(in, tables, policy, reporter, false, true, "unroll_inner_scans");
 }
 

@@ -1,4 +1,5 @@
-// Control flow brought into a flat form before the analysis. Inputs and outputs of the program keep their identity.
+// Control flow brought into a flat form before the analysis. Inputs and outputs of the program keep their
+// identity.
 #pragma once
 
 #include "compiler/program_index.h"
@@ -13,10 +14,12 @@ struct RelevanceTables {
 
 // Conditionals become branches and a selection; short scans are unrolled; repeated until nothing changes.
 // CompilationError if that takes more than policy.fixpoint_iteration_limit rounds.
-ClosedJaxpr canonicalize_control_flow(const ClosedJaxpr&, const RelevanceTables&, const ControlFlowPolicy&, Reporter&);
+ClosedJaxpr canonicalize_control_flow(const ClosedJaxpr&, const RelevanceTables&, const ControlFlowPolicy&,
+                                      Reporter&);
 
 // One kind of rewriting to its fixed point, as the joint driver does it.
 ClosedJaxpr if_convert_conds(const ClosedJaxpr&, const RelevanceTables&, const ControlFlowPolicy&, Reporter&);
-ClosedJaxpr unroll_inner_scans(const ClosedJaxpr&, const RelevanceTables&, const ControlFlowPolicy&, Reporter&);
+ClosedJaxpr unroll_inner_scans(const ClosedJaxpr&, const RelevanceTables&, const ControlFlowPolicy&,
+                               Reporter&);
 
 }  // namespace etrace

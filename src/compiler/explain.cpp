@@ -68,8 +68,8 @@ std::string relation_text(const ExplainView& v, std::size_t index) {
 
 std::string excluded_text(const ExplainView::Weight& w) {
   std::string out =
-      fmt::format("  {}  {}\n", to_string(w.info->path), w.reason ? name(*w.reason) : "no_operator");
-  out += paragraph(w.why(), 6);
+      fmt::format("  {}  {}\n", to_string(w.info->path), w.reason ? name(*w.reason) : kNoOperator);
+  if (w.reason) out += paragraph(w.why(), 6);
   if (!w.advice().empty()) out += paragraph("To do: " + w.advice(), 6);
   return out;
 }

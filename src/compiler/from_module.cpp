@@ -10,13 +10,27 @@ namespace {
 Model trace(Module& module, ArraySpan example, Reporter& reporter) {
   TracedStep step = trace_step(module, example);
   for (const StatePath& path : step.untouched)
-    reporter.emit({DiagnosticKind::STATE_MISMATCH, DiagnosticLevel::Warning,
-                   fmt::format("state {} of the module is neither read nor written by the step", to_string(path)), {}, path, {},
-                   {{"direction", "retrieved_not_in_compiled"}, {"state_path", to_string(path)}}, "remove it, or use it in update", {}});
+    reporter.emit(
+        {DiagnosticKind::STATE_MISMATCH,
+         DiagnosticLevel::Warning,
+         fmt::format("state {} of the module is neither read nor written by the step", to_string(path)),
+         {},
+         path,
+         {},
+         {{"direction", "retrieved_not_in_compiled"}, {"state_path", to_string(path)}},
+         "remove it, or use it in update",
+         {}});
   for (const StatePath& path : step.unknown)
-    reporter.emit({DiagnosticKind::STATE_MISMATCH, DiagnosticLevel::Warning,
-                   fmt::format("the step uses a state that the module does not hold; it is called {}", to_string(path)), {}, {}, {},
-                   {{"direction", "compiled_not_in_retrieved"}, {"state", to_string(path)}}, "make it a member of the module", {}});
+    reporter.emit(
+        {DiagnosticKind::STATE_MISMATCH,
+         DiagnosticLevel::Warning,
+         fmt::format("the step uses a state that the module does not hold; it is called {}", to_string(path)),
+         {},
+         {},
+         {},
+         {{"direction", "compiled_not_in_retrieved"}, {"state", to_string(path)}},
+         "make it a member of the module",
+         {}});
   return std::move(step.model);
 }
 
@@ -28,22 +42,30 @@ ETraceGraph compile_etrace_graph(Module& module, ArraySpan example, const Compil
   return compile_traced_step(model, options, std::move(reporter));
 }
 
-ModuleInfo extract_module_info(Module& module, ArraySpan example, Reporter& reporter, const CompileOptions& options) {
+ModuleInfo extract_module_info(Module& module, ArraySpan example, Reporter& reporter,
+                               const CompileOptions& options) {
   return extract_module_info(trace(module, example, reporter), reporter, options);
 }
 
-std::vector<HiddenGroup> find_hidden_groups_from_module(Module& module, ArraySpan example, Reporter& reporter, const CompileOptions& options) {
-  return find_hidden_groups_from_minfo(extract_module_info(module, example, reporter, options), reporter, options);
+std::vector<HiddenGroup> find_hidden_groups_from_module(Module& module, ArraySpan example, Reporter& reporter,
+                                                        const CompileOptions& options) {
+  return find_hidden_groups_from_minfo(extract_module_info(module, example, reporter, options), reporter,
+                                       options);
 }
 
-std::vector<HiddenParamOpRelation> find_hidden_param_op_relations_from_module(Module& module, ArraySpan example, Reporter& reporter,
+std::vector<HiddenParamOpRelation> find_hidden_param_op_relations_from_module(Module& module,
+                                                                              ArraySpan example,
+                                                                              Reporter& reporter,
                                                                               const CompileOptions& options) {
   const ModuleInfo info = extract_module_info(module, example, reporter, options);
-  return find_hidden_param_op_relations_from_minfo(info, find_hidden_groups_from_minfo(info, reporter, options), reporter, options);
+  return find_hidden_param_op_relations_from_minfo(
+      info, find_hidden_groups_from_minfo(info, reporter, options), reporter, options);
 }
 
-HiddenPerturbation add_hidden_perturbation_in_module(Module& module, ArraySpan example, Reporter& reporter, const CompileOptions& options) {
-  return add_hidden_perturbation_from_minfo(extract_module_info(module, example, reporter, options), reporter, options);
+HiddenPerturbation add_hidden_perturbation_in_module(Module& module, ArraySpan example, Reporter& reporter,
+                                                     const CompileOptions& options) {
+  return add_hidden_perturbation_from_minfo(extract_module_info(module, example, reporter, options), reporter,
+                                            options);
 }
 
 }  // namespace etrace

@@ -17,9 +17,12 @@ namespace {
 
 void check_options(const CompileOptions& options) {
   if (!options.sparse_n) return;
-  if (*options.sparse_n < 1) throw ValueError("compile", fmt::format("sparse_n={}; it must be at least 1", *options.sparse_n));
+  if (*options.sparse_n < 1)
+    throw ValueError("compile", fmt::format("sparse_n={}; it must be at least 1", *options.sparse_n));
   if (!options.include_recurrent_mixing)
-    throw NotSupportedError("compile", "sparse_n needs include_recurrent_mixing: without recurrent products every neighbourhood is K=1");
+    throw NotSupportedError(
+        "compile",
+        "sparse_n needs include_recurrent_mixing: without recurrent products every neighbourhood is K=1");
 }
 
 // Groups and relations of descended loops come after the flat ones.
@@ -37,12 +40,16 @@ void append_descended(ETraceGraph& graph, DescendedScans descended) {
 void refuse_drive_into_loop(const HiddenParamOpRelation& r, const std::vector<HiddenGroup>& groups) {
   for (const std::size_t g : r.hidden_groups)
     if (groups[g].descent)
-      throw NotSupportedError("compile", fmt::format("{} drives group {} of a descended scan from outside the loop; apply the operator inside the "
-                                                     "loop, or unroll it with a larger scan_unroll_limit",
-                                                     to_string(r.path()), g));
+      throw NotSupportedError(
+          "compile",
+          fmt::format(
+              "{} drives group {} of a descended scan from outside the loop; apply the operator inside the "
+              "loop, or unroll it with a larger scan_unroll_limit",
+              to_string(r.path()), g));
 }
 
-// Values that the learner reads after a step, in a fixed order, each once; what the program returns anyway is not added.
+// Values that the learner reads after a step, in a fixed order, each once; what the program returns anyway is
+// not added.
 class OutputExtension {
  public:
   explicit OutputExtension(Jaxpr& jaxpr) : jaxpr_(jaxpr) {
@@ -98,9 +105,11 @@ ETraceGraph build(const Model& model, const CompileOptions& options, Reporter& r
       find_hidden_param_op_relations_from_minfo(graph.module_info, graph.hidden_groups, reporter, options);
   for (const HiddenParamOpRelation& r : flat) refuse_drive_into_loop(r, graph.hidden_groups);
   auto& relations = graph.hidden_param_op_relations;
-  relations.insert(relations.begin(), std::make_move_iterator(flat.begin()), std::make_move_iterator(flat.end()));
+  relations.insert(relations.begin(), std::make_move_iterator(flat.begin()),
+                   std::make_move_iterator(flat.end()));
   extend_outputs(graph, stacked);
-  if (options.include_hidden_perturb) graph.hidden_perturb = add_hidden_perturbation_from_minfo(graph.module_info, reporter, options);
+  if (options.include_hidden_perturb)
+    graph.hidden_perturb = add_hidden_perturbation_from_minfo(graph.module_info, reporter, options);
   if (options.strict) enforce_strict(reporter);
   graph.diagnostics = reporter.records();
   return graph;
@@ -120,7 +129,9 @@ ETraceGraph compile_traced_step(const Model& model, const CompileOptions& option
   }
 }
 
-ETraceGraph compile_etrace_graph(const Model& model, const CompileOptions& options) { return compile_traced_step(model, options, {}); }
+ETraceGraph compile_etrace_graph(const Model& model, const CompileOptions& options) {
+  return compile_traced_step(model, options, {});
+}
 
 const HiddenGroup* ETraceGraph::hid_path_to_group(const StatePath& path) const {
   for (const HiddenGroup& g : hidden_groups)

@@ -8,7 +8,9 @@
 
 namespace etrace {
 
-bool is_control_flow(const Eqn& eqn) { return eqn.prim == &scan_p || eqn.prim == &while_p || eqn.prim == &cond_p; }
+bool is_control_flow(const Eqn& eqn) {
+  return eqn.prim == &scan_p || eqn.prim == &while_p || eqn.prim == &cond_p;
+}
 
 namespace {
 
@@ -20,14 +22,24 @@ void refuse_weights(const Eqn& eqn, const ModuleInfo& info, Reporter& reporter) 
     const bool loop = eqn.prim == &while_p;
     const std::string op(eqn.prim->name());
     const std::string message =
-        loop ? fmt::format("weight states are used inside a while loop: {} enters it. The number of iterations is not fixed, so there is "
-                           "no fixed step to trace",
-                           to_string(weight->path))
-             : fmt::format("weight states are used within a {}: {} enters it, and it could not be flattened", op, to_string(weight->path));
-    const std::string note = loop ? "apply the weight outside the loop, or use a fixed-length scan" :
-                                    "apply the weight outside, or see the record on why it was not flattened";
-    reporter.emit({loop ? DiagnosticKind::WEIGHT_IN_WHILE : DiagnosticKind::WEIGHT_IN_CONTROL_FLOW, DiagnosticLevel::Error, message, op,
-                   weight->path, {}, {{"op_name", op}, {"invar", i}}, note, eqn.origin});
+        loop ? fmt::format(
+                   "weight states are used inside a while loop: {} enters it. The number of iterations is "
+                   "not fixed, so there is "
+                   "no fixed step to trace",
+                   to_string(weight->path))
+             : fmt::format("weight states are used within a {}: {} enters it, and it could not be flattened",
+                           op, to_string(weight->path));
+    const std::string note = loop ? "apply the weight outside the loop, or use a fixed-length scan"
+                                  : "apply the weight outside, or see the record on why it was not flattened";
+    reporter.emit({loop ? DiagnosticKind::WEIGHT_IN_WHILE : DiagnosticKind::WEIGHT_IN_CONTROL_FLOW,
+                   DiagnosticLevel::Error,
+                   message,
+                   op,
+                   weight->path,
+                   {},
+                   {{"op_name", op}, {"invar", i}},
+                   note,
+                   eqn.origin});
     throw NotSupportedError("control_flow", message + "; " + note, eqn.origin);
   }
 }
@@ -42,13 +54,24 @@ void guard_control_flow(const Eqn& eqn, const ModuleInfo& info, Reporter& report
     if (hidden == nullptr) continue;
     const std::string op(eqn.prim->name());
     if (info.control_flow.while_hidden == ControlFlowPolicy::WhileHidden::Error)
-      throw NotSupportedError("control_flow", fmt::format("hidden states are produced within a {}: {}; set while_hidden to OpaqueForward, or "
-                                                          "compute the state outside",
-                                                          op, to_string(hidden->path)), eqn.origin);
-    reporter.emit({DiagnosticKind::CONTROL_FLOW_OPAQUE_FWD, DiagnosticLevel::Info,
-                   fmt::format("hidden state {} is produced by an opaque {}; its derivatives go through the loop as a whole",
-                               to_string(hidden->path), op),
-                   op, {}, {}, {{"op_name", op}, {"evaluator", "forward"}, {"hidden_path", to_string(hidden->path)}}, {}, eqn.origin});
+      throw NotSupportedError(
+          "control_flow",
+          fmt::format("hidden states are produced within a {}: {}; set while_hidden to OpaqueForward, or "
+                      "compute the state outside",
+                      op, to_string(hidden->path)),
+          eqn.origin);
+    reporter.emit(
+        {DiagnosticKind::CONTROL_FLOW_OPAQUE_FWD,
+         DiagnosticLevel::Info,
+         fmt::format(
+             "hidden state {} is produced by an opaque {}; its derivatives go through the loop as a whole",
+             to_string(hidden->path), op),
+         op,
+         {},
+         {},
+         {{"op_name", op}, {"evaluator", "forward"}, {"hidden_path", to_string(hidden->path)}},
+         {},
+         eqn.origin});
   }
 }
 

@@ -20,21 +20,26 @@ std::int64_t HiddenGroup::trace_state_width() const {
 
 Array HiddenGroup::concat_hidden(ArraySpan values) const {
   if (values.size() != hidden_states.size())
-    throw ValueError("hidden_group", fmt::format("{} values were given for the {} states of group {}", values.size(), hidden_states.size(), index));
+    throw ValueError("hidden_group", fmt::format("{} values were given for the {} states of group {}",
+                                                 values.size(), hidden_states.size(), index));
   Arrays parts;
   for (std::size_t i = 0; i < values.size(); ++i)
-    parts.push_back(hidden_states[i].stacked() ? values[i] : expand_dims(values[i], {static_cast<std::int64_t>(values[i].rank())}));
+    parts.push_back(hidden_states[i].stacked()
+                        ? values[i]
+                        : expand_dims(values[i], {static_cast<std::int64_t>(values[i].rank())}));
   return parts.size() == 1 ? parts[0] : concatenate(parts, -1);
 }
 
 Arrays HiddenGroup::split_hidden(const Array& slab) const {
   if (slab.rank() == 0 || slab.shape().back() != num_state())
-    throw ValueError("hidden_group", fmt::format("a slab of type {} for group {}, whose last axis must be {}", to_string(slab.aval()), index, num_state()));
+    throw ValueError("hidden_group", fmt::format("a slab of type {} for group {}, whose last axis must be {}",
+                                                 to_string(slab.aval()), index, num_state()));
   Dims sizes;
   for (const HiddenInfo& h : hidden_states) sizes.push_back(h.num_state);
   Arrays parts = split(slab, sizes, -1);
   for (std::size_t i = 0; i < parts.size(); ++i)
-    if (!hidden_states[i].stacked()) parts[i] = squeeze(parts[i], {static_cast<std::int64_t>(parts[i].rank()) - 1});
+    if (!hidden_states[i].stacked())
+      parts[i] = squeeze(parts[i], {static_cast<std::int64_t>(parts[i].rank()) - 1});
   return parts;
 }
 
@@ -47,7 +52,9 @@ namespace {
 // Entry values on the group's slab: F(slab) = concat(transition(split(slab))).
 Function slab_transition(const HiddenGroup& g, ArraySpan consts) {
   Arrays held(consts.begin(), consts.end());
-  return [&g, held](ArraySpan slab) { return Arrays{g.concat_hidden(g.transition(g.split_hidden(slab[0]), held))}; };
+  return [&g, held](ArraySpan slab) {
+    return Arrays{g.concat_hidden(g.transition(g.split_hidden(slab[0]), held))};
+  };
 }
 
 // J[p,a,q,b] with the positions flattened.
@@ -116,7 +123,8 @@ Array HiddenGroup::full_jacobian(ArraySpan hidden, ArraySpan consts) const {
 
 Array HiddenGroup::diagonal_jacobian(ArraySpan hidden, ArraySpan consts) const {
   if (snap) return widened(*this, hidden, consts);
-  return is_diagonal_recurrence ? cheap_diagonal(*this, hidden, consts) : block_diagonal(*this, hidden, consts);
+  return is_diagonal_recurrence ? cheap_diagonal(*this, hidden, consts)
+                                : block_diagonal(*this, hidden, consts);
 }
 
 const Var* ScanInfo::outer(const Var& body) const {

@@ -1,6 +1,6 @@
 // Pass 2: hidden states that are updated together, and the program that takes them from step t-1 to step t.
-// A tracer follows one hidden state from step entry through the equations; the states whose exit value it reaches form a
-// group with it. Start at find_hidden_groups_from_minfo.
+// A tracer follows one hidden state from step entry through the equations; the states whose exit value it
+// reaches form a group with it. Start at find_hidden_groups_from_minfo.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,9 @@ namespace etrace {
 
 namespace {
 
-bool is_plain_product(const Eqn& eqn) { return eqn.prim == &dot_general_p || eqn.prim == &conv_general_dilated_p; }
+bool is_plain_product(const Eqn& eqn) {
+  return eqn.prim == &dot_general_p || eqn.prim == &conv_general_dilated_p;
+}
 
 // Does a control-flow body multiply hidden values (or apply a mixing operator to them)?
 bool program_mixes(const Jaxpr& body, VarIds reached, bool count_etp);
@@ -45,18 +47,21 @@ bool eqn_mixes(const Eqn& eqn, const std::vector<bool>& hidden, bool count_etp) 
           }
       const std::size_t before = ids.size();
       for (std::size_t i = 0; i < num_carry; ++i)
-        if (const Var* v = as_var(body.outs[i]); v != nullptr && all.contains(v->id)) ids.insert(body.invars[first_carry + i].id);
+        if (const Var* v = as_var(body.outs[i]); v != nullptr && all.contains(v->id))
+          ids.insert(body.invars[first_carry + i].id);
       if (ids.size() == before) return false;
     }
   };
   if (eqn.prim == &while_p) {
-    const auto nc = static_cast<std::size_t>(eqn.params.integer("cond_nconsts")), nb = static_cast<std::size_t>(eqn.params.integer("body_nconsts"));
+    const auto nc = static_cast<std::size_t>(eqn.params.integer("cond_nconsts")),
+               nb = static_cast<std::size_t>(eqn.params.integer("body_nconsts"));
     const Jaxpr& body = eqn.params.jaxpr("body_jaxpr")->jaxpr;
     return loop_mixes(body, seeds(body, nc, nc), nb, body.outs.size());
   }
   if (eqn.prim == &scan_p) {
     const Jaxpr& body = eqn.params.jaxpr("jaxpr")->jaxpr;
-    const auto nc = static_cast<std::size_t>(eqn.params.integer("num_consts")), nk = static_cast<std::size_t>(eqn.params.integer("num_carry"));
+    const auto nc = static_cast<std::size_t>(eqn.params.integer("num_consts")),
+               nk = static_cast<std::size_t>(eqn.params.integer("num_carry"));
     return loop_mixes(body, seeds(body, 0, 0), nc, nk);
   }
   if (eqn.prim == &cond_p) {
@@ -133,17 +138,24 @@ class Walk {
     for (const Atom& a : eqn.in) hidden.push_back(is_hidden(a));
     if (!eqn_mixes(eqn, hidden, /*count_etp=*/!compat_)) return false;
     const std::string op(eqn.prim->name());
-    reporter_.emit({DiagnosticKind::CONTROL_FLOW_RECURRENT_MIXING, DiagnosticLevel::Warning,
-                    fmt::format("the body of a {} mixes positions of a hidden state; its recurrence is cut here", op), op, {}, {},
-                    {{"op_name", op}}, "use a rule in coupled scope to keep it", eqn.origin});
+    reporter_.emit(
+        {DiagnosticKind::CONTROL_FLOW_RECURRENT_MIXING,
+         DiagnosticLevel::Warning,
+         fmt::format("the body of a {} mixes positions of a hidden state; its recurrence is cut here", op),
+         op,
+         {},
+         {},
+         {{"op_name", op}},
+         "use a rule in coupled scope to keep it",
+         eqn.origin});
     return true;
   }
 
   bool is_hidden(const Atom& a) const {
     const Var* v = as_var(a);
     if (v == nullptr) return false;
-    return hin_.contains(v->id) ||
-           std::any_of(tracers_.begin(), tracers_.end(), [&](const Tracer& t) { return t.derived.contains(v->id); });
+    return hin_.contains(v->id) || std::any_of(tracers_.begin(), tracers_.end(),
+                                               [&](const Tracer& t) { return t.derived.contains(v->id); });
   }
   bool reads_hidden(const Eqn& eqn) const {
     return std::any_of(eqn.in.begin(), eqn.in.end(), [&](const Atom& a) { return is_hidden(a); });
@@ -162,8 +174,11 @@ class Walk {
       if (const Var* v = as_var(a))
         if (const auto it = hin_.find(v->id); it != hin_.end()) direct.push_back(it->second);
     if (compat_ && direct.size() >= 2)
-      throw ValueError("hidden_groups", fmt::format("equation '{}' reads two hidden states; stack them in one HiddenGroupState",
-                                                    eqn.prim->name()), eqn.origin);
+      throw ValueError(
+          "hidden_groups",
+          fmt::format("equation '{}' reads two hidden states; stack them in one HiddenGroupState",
+                      eqn.prim->name()),
+          eqn.origin);
     for (std::size_t k = 0; k < direct.size(); ++k) {
       if (std::find(direct.begin(), direct.begin() + static_cast<std::ptrdiff_t>(k), direct[k]) !=
           direct.begin() + static_cast<std::ptrdiff_t>(k))
@@ -189,7 +204,8 @@ class Walk {
           reads_own = reads_own || t.own.contains(v->id) || v->id == info_.hidden[t.hidden].invar.id;
         }
       if (!reads) continue;
-      // From a state's new value into a mixing operator: that leads on to the next layer, not around the loop.
+      // From a state's new value into a mixing operator: that leads on to the next layer, not around the
+      // loop.
       if (!compat_ && is_mixing_etp(eqn) && !reads_own) continue;
       if (t.trace.empty() || t.trace.back() != index) t.trace.push_back(index);
       for (const Var& v : eqn.out) {
@@ -203,7 +219,8 @@ class Walk {
   bool add_reached(Tracer& t, const Var& v) const {
     const auto it = hout_.find(v.id);
     if (it == hout_.end()) return false;
-    if (std::find(t.reached.begin(), t.reached.end(), it->second) == t.reached.end()) t.reached.push_back(it->second);
+    if (std::find(t.reached.begin(), t.reached.end(), it->second) == t.reached.end())
+      t.reached.push_back(it->second);
     return true;
   }
 
@@ -241,7 +258,8 @@ Slice slice_of(const Tracer& t, const ModuleInfo& info, bool compat) {
   for (const std::size_t k : s.keep) needed.insert(info.hidden[k].outvar.id);
   for (std::size_t i = t.trace.size(); i-- > 0;) {
     const Eqn& eqn = info.jaxpr().eqns[t.trace[i]];
-    if (std::none_of(eqn.out.begin(), eqn.out.end(), [&](const Var& v) { return needed.contains(v.id); })) continue;
+    if (std::none_of(eqn.out.begin(), eqn.out.end(), [&](const Var& v) { return needed.contains(v.id); }))
+      continue;
     s.eqns.push_back(t.trace[i]);
     for (const Atom& a : eqn.in)
       if (const Var* v = as_var(a)) needed.insert(v->id);
@@ -268,8 +286,10 @@ class Union {
   std::vector<std::size_t> parent_;
 };
 
-// Equations in program order as a program from the group's entry values to its exit values; the rest are constants.
-Jaxpr transition_program(const HiddenGroup& group, const std::vector<std::size_t>& eqns, const Jaxpr& program) {
+// Equations in program order as a program from the group's entry values to its exit values; the rest are
+// constants.
+Jaxpr transition_program(const HiddenGroup& group, const std::vector<std::size_t>& eqns,
+                         const Jaxpr& program) {
   Jaxpr t;
   t.invars = group.hidden_invars;
   VarIds known;
@@ -308,32 +328,58 @@ void analyse_positions(HiddenGroup& group, Reporter& reporter, const CompileOpti
   if (options.compat == Compat::Braintrace) {
     group.is_diagonal_recurrence = !options.include_recurrent_mixing;
   } else {
-    const PositionSweep sweep = sweep_positions(group.transition_jaxpr, group.hidden_invars, group.varshape(), options.compat);
+    const PositionSweep sweep =
+        sweep_positions(group.transition_jaxpr, group.hidden_invars, group.varshape(), options.compat);
     group.is_diagonal_recurrence = sweep.preserving();
-    group.mixing_reason = sweep.mixing != nullptr ? fmt::format("'{}' mixes positions", sweep.mixing->prim->name()) : sweep.reason;
+    group.mixing_reason = sweep.mixing != nullptr
+                              ? fmt::format("'{}' mixes positions", sweep.mixing->prim->name())
+                              : sweep.reason;
     if (!group.is_diagonal_recurrence && !options.include_recurrent_mixing)
-      reporter.emit({DiagnosticKind::TRANSITION_MIXES_POSITIONS, DiagnosticLevel::Info,
-                     fmt::format("the transition of group {} couples positions: {}. The per-position blocks of its Jacobian are used", group.index,
-                                 group.mixing_reason),
-                     {}, {}, group.hidden_paths, {{"reason", group.mixing_reason}}, "a rule in coupled or sparse scope keeps more of it", {}});
+      reporter.emit({DiagnosticKind::TRANSITION_MIXES_POSITIONS,
+                     DiagnosticLevel::Info,
+                     fmt::format("the transition of group {} couples positions: {}. The per-position blocks "
+                                 "of its Jacobian are used",
+                                 group.index, group.mixing_reason),
+                     {},
+                     {},
+                     group.hidden_paths,
+                     {{"reason", group.mixing_reason}},
+                     "a rule in coupled or sparse scope keeps more of it",
+                     {}});
   }
   if (!options.sparse_n || *options.sparse_n < 2) return;
   group.snap = position_pattern(group, *options.sparse_n, options);
   const PositionPattern& p = *group.snap;
   if (p.conservative)
-    reporter.emit({DiagnosticKind::SNAP_PATTERN_CONSERVATIVE, DiagnosticLevel::Warning,
-                   fmt::format("group {}: all positions are taken to influence each other: {}", group.index, p.reason), {}, {},
-                   group.hidden_paths,
-                   {{"num_neighbour", p.num_neighbour()}, {"num_position", p.neighbours.size()}, {"sparse_n", p.n}}, {}, {}});
+    reporter.emit(
+        {DiagnosticKind::SNAP_PATTERN_CONSERVATIVE,
+         DiagnosticLevel::Warning,
+         fmt::format("group {}: all positions are taken to influence each other: {}", group.index, p.reason),
+         {},
+         {},
+         group.hidden_paths,
+         {{"num_neighbour", p.num_neighbour()}, {"num_position", p.neighbours.size()}, {"sparse_n", p.n}},
+         {},
+         {}});
   else if (p.degenerate())
-    reporter.emit({DiagnosticKind::SNAP_PATTERN_DEGENERATE, DiagnosticLevel::Info,
-                   fmt::format("group {}: no position influences another, so SnAp keeps K=1 and equals the diagonal rule", group.index), {}, {},
-                   group.hidden_paths, {{"sparse_n", p.n}}, {}, {}});
+    reporter.emit(
+        {DiagnosticKind::SNAP_PATTERN_DEGENERATE,
+         DiagnosticLevel::Info,
+         fmt::format(
+             "group {}: no position influences another, so SnAp keeps K=1 and equals the diagonal rule",
+             group.index),
+         {},
+         {},
+         group.hidden_paths,
+         {{"sparse_n", p.n}},
+         {},
+         {}});
 }
 
 }  // namespace
 
-std::vector<HiddenGroup> find_hidden_groups_from_minfo(const ModuleInfo& info, Reporter& reporter, const CompileOptions& options) {
+std::vector<HiddenGroup> find_hidden_groups_from_minfo(const ModuleInfo& info, Reporter& reporter,
+                                                       const CompileOptions& options) {
   const bool compat = options.compat == Compat::Braintrace;
   const std::vector<Tracer> tracers = Walk(info, reporter, options).run();
   Union sets(info.hidden.size());
@@ -364,8 +410,16 @@ std::vector<HiddenGroup> find_hidden_groups_from_minfo(const ModuleInfo& info, R
     g.transition_jaxpr = transition_program(g, all, info.jaxpr());
     analyse_positions(g, reporter, options);
     if (states.size() > 1)
-      reporter.emit({DiagnosticKind::HIDDEN_GROUP_MERGED, DiagnosticLevel::Info,
-                     fmt::format("{} hidden states are updated together and form group {}", states.size(), g.index), {}, {}, g.hidden_paths, {}, {}, {}});
+      reporter.emit(
+          {DiagnosticKind::HIDDEN_GROUP_MERGED,
+           DiagnosticLevel::Info,
+           fmt::format("{} hidden states are updated together and form group {}", states.size(), g.index),
+           {},
+           {},
+           g.hidden_paths,
+           {},
+           {},
+           {}});
     groups.push_back(std::move(g));
   }
   VarIds descended;  // states of scans that are traced inside get their groups there

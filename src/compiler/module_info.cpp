@@ -29,16 +29,18 @@ HiddenInfo hidden_info(const InputRecord& record, const Var& in, const Var& out)
   HiddenInfo info{record.path, record.type, in, out, in.aval.shape, 1};
   if (!is_stacked(record.type)) return info;
   if (in.aval.shape.rank() < 2)
-    throw CompilationError("module_info", fmt::format("hidden state {} of type {} has shape {}; states are stacked on the last axis, so "
-                                                      "it needs at least two",
-                                                      to_string(record.path), record.type, to_string(in.aval.shape)));
+    throw CompilationError(
+        "module_info",
+        fmt::format("hidden state {} of type {} has shape {}; states are stacked on the last axis, so "
+                    "it needs at least two",
+                    to_string(record.path), record.type, to_string(in.aval.shape)));
   info.num_state = in.aval.shape.back();
   info.varshape = in.aval.shape.without(in.aval.shape.rank() - 1);
   return info;
 }
 
-// Gives every hidden state an exit Var of its own: a copy of what it shares with another state, of an input that it
-// passes through, or of a constant.
+// Gives every hidden state an exit Var of its own: a copy of what it shares with another state, of an input
+// that it passes through, or of a constant.
 class OutvarSeparator {
  public:
   OutvarSeparator(ClosedJaxpr& program, bool separate) : program_(program), separate_(separate) {
@@ -51,7 +53,8 @@ class OutvarSeparator {
     const Var* v = as_var(atom);
     if (!separate_) {
       if (v != nullptr) return *v;
-      throw NotSupportedError("module_info", fmt::format("hidden state {} is set to a constant", to_string(path)));
+      throw NotSupportedError("module_info",
+                              fmt::format("hidden state {} is set to a constant", to_string(path)));
     }
     if (v != nullptr && taken_.insert(v->id).second) return *v;
     const Var fresh = fresh_var(aval_of(atom));
@@ -72,10 +75,10 @@ void require_unwritten(const Model& model, const ClosedJaxpr& program, std::size
   if (find_output(model, model.inputs[input], at) == nullptr) return;
   const Var* out = as_var(program.jaxpr.outs[at]);
   if (out != nullptr && *out == program.jaxpr.invars[input]) return;
-  throw NotSupportedError("module_info",
-                          fmt::format("parameter {} is written during the step; parameters are constant while a step runs, so update them "
-                                      "outside, or keep the value in another state",
-                                      to_string(model.inputs[input].path)));
+  throw NotSupportedError("module_info", fmt::format("parameter {} is written during the step; parameters "
+                                                     "are constant while a step runs, so update them "
+                                                     "outside, or keep the value in another state",
+                                                     to_string(model.inputs[input].path)));
 }
 
 }  // namespace
@@ -96,11 +99,14 @@ ModuleInfo extract_module_info(const Model& model, Reporter& reporter, const Com
     if (record.role == Role::Hidden) {
       std::size_t at = 0;
       if (find_output(model, record, at) == nullptr)
-        throw CompilationError("module_info", "hidden state " + to_string(record.path) + " has no value at step exit");
+        throw CompilationError("module_info",
+                               "hidden state " + to_string(record.path) + " has no value at step exit");
       const Var out = separator.own(at, record.path);
       if (out.aval != var.aval)
-        throw CompilationError("module_info", fmt::format("hidden state {} enters the step as {} and leaves it as {}; both must agree",
-                                                          to_string(record.path), to_string(var.aval), to_string(out.aval)));
+        throw CompilationError(
+            "module_info",
+            fmt::format("hidden state {} enters the step as {} and leaves it as {}; both must agree",
+                        to_string(record.path), to_string(var.aval), to_string(out.aval)));
       info.add_hidden(hidden_info(record, var, out));
       tables.hidden_in.insert(var.id);
       tables.hidden_out.insert(out.id);
@@ -134,14 +140,19 @@ void ModuleInfo::add_weight_leaf(const StatePath& path, const Var& leaf, const S
 
 namespace {
 template <class T>
-const T* lookup(const std::unordered_map<std::uint64_t, std::size_t>& map, const std::vector<T>& table, const Var& v) {
+const T* lookup(const std::unordered_map<std::uint64_t, std::size_t>& map, const std::vector<T>& table,
+                const Var& v) {
   const auto it = map.find(v.id);
   return it == map.end() ? nullptr : &table[it->second];
 }
 }  // namespace
 
-const HiddenInfo* ModuleInfo::hidden_of_invar(const Var& v) const { return lookup(invar_to_hidden, hidden, v); }
-const HiddenInfo* ModuleInfo::hidden_of_outvar(const Var& v) const { return lookup(outvar_to_hidden, hidden, v); }
+const HiddenInfo* ModuleInfo::hidden_of_invar(const Var& v) const {
+  return lookup(invar_to_hidden, hidden, v);
+}
+const HiddenInfo* ModuleInfo::hidden_of_outvar(const Var& v) const {
+  return lookup(outvar_to_hidden, hidden, v);
+}
 const WeightInfo* ModuleInfo::weight_of(const Var& v) const { return lookup(invar_to_weight, weights, v); }
 
 const HiddenInfo* ModuleInfo::hidden_at(const StatePath& path) const {

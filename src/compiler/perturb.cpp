@@ -1,5 +1,5 @@
-// Pass 4: h = f(…) becomes ĥ = f(…), h = ĥ + p. Every reader of h in the same step sees the perturbed value, so that the
-// derivative of a loss with respect to p (at 0) is its derivative with respect to h.
+// Pass 4: h = f(…) becomes ĥ = f(…), h = ĥ + p. Every reader of h in the same step sees the perturbed value,
+// so that the derivative of a loss with respect to p (at 0) is its derivative with respect to h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,11 +16,13 @@ namespace {
 
 class Perturber {
  public:
-  Perturber(const ModuleInfo& info, Reporter& reporter, bool compat) : info_(info), reporter_(reporter), compat_(compat) {}
+  Perturber(const ModuleInfo& info, Reporter& reporter, bool compat)
+      : info_(info), reporter_(reporter), compat_(compat) {}
 
   HiddenPerturbation run() {
     HiddenPerturbation& p = result_;
-    p.perturb_jaxpr = {{info_.jaxpr().constvars, info_.jaxpr().invars, {}, info_.jaxpr().outs}, info_.closed_jaxpr.consts};
+    p.perturb_jaxpr = {{info_.jaxpr().constvars, info_.jaxpr().invars, {}, info_.jaxpr().outs},
+                       info_.closed_jaxpr.consts};
     for (const HiddenInfo& h : info_.hidden) {
       if (var_of_.contains(h.outvar.id)) continue;  // aliased states share one
       const Var v = fresh_var(h.outvar.aval);
@@ -66,9 +68,16 @@ class Perturber {
         a = detached;
         ++count;
       }
-    reporter_.emit({DiagnosticKind::CONTROL_FLOW_OPAQUE_FWD, DiagnosticLevel::Warning,
-                    "the inputs of a while loop that produces a hidden state are detached: no learning signal passes back through it", "while", {}, {},
-                    {{"site", "perturbation"}, {"n_detached", count}}, {}, loop.origin});
+    reporter_.emit({DiagnosticKind::CONTROL_FLOW_OPAQUE_FWD,
+                    DiagnosticLevel::Warning,
+                    "the inputs of a while loop that produces a hidden state are detached: no learning "
+                    "signal passes back through it",
+                    "while",
+                    {},
+                    {},
+                    {{"site", "perturbation"}, {"n_detached", count}},
+                    {},
+                    loop.origin});
   }
 
   // A state that is read but not written: only what leaves the step is perturbed.
@@ -92,7 +101,8 @@ class Perturber {
 
 }  // namespace
 
-HiddenPerturbation add_hidden_perturbation_from_minfo(const ModuleInfo& info, Reporter& reporter, const CompileOptions& options) {
+HiddenPerturbation add_hidden_perturbation_from_minfo(const ModuleInfo& info, Reporter& reporter,
+                                                      const CompileOptions& options) {
   return Perturber(info, reporter, options.compat == Compat::Braintrace).run();
 }
 
@@ -108,16 +118,19 @@ Arrays HiddenPerturbation::eval_jaxpr(ArraySpan inputs, ArraySpan perturb_data) 
   return etrace::eval_jaxpr(perturb_jaxpr, all);
 }
 
-Arrays HiddenPerturbation::perturb_data_to_hidden_group_data(ArraySpan data, const std::vector<HiddenGroup>& groups) const {
+Arrays HiddenPerturbation::perturb_data_to_hidden_group_data(ArraySpan data,
+                                                             const std::vector<HiddenGroup>& groups) const {
   if (data.size() != perturb_vars.size())
-    throw ValueError("perturbation", fmt::format("{} perturbations were given, there are {}", data.size(), perturb_vars.size()));
+    throw ValueError("perturbation", fmt::format("{} perturbations were given, there are {}", data.size(),
+                                                 perturb_vars.size()));
   Arrays out;
   for (const HiddenGroup& g : groups) {
     Arrays members;
     for (const StatePath& path : g.hidden_paths) {
       const auto it = std::find(perturb_hidden_paths.begin(), perturb_hidden_paths.end(), path);
       if (it == perturb_hidden_paths.end())
-        throw ValueError("perturbation", "hidden state " + to_string(path) + " of group " + std::to_string(g.index) + " is not perturbed");
+        throw ValueError("perturbation", "hidden state " + to_string(path) + " of group " +
+                                             std::to_string(g.index) + " is not perturbed");
       members.push_back(data[static_cast<std::size_t>(it - perturb_hidden_paths.begin())]);
     }
     out.push_back(g.concat_hidden(members));

@@ -1,5 +1,5 @@
-// Positions: an index into the shape that all states of a group share. A program preserves positions if output position p
-// depends on input position p only. Start at sweep_positions.
+// Positions: an index into the shape that all states of a group share. A program preserves positions if
+// output position p depends on input position p only. Start at sweep_positions.
 #include "compiler/position_graph.h"
 
 #include <fmt/format.h>
@@ -29,12 +29,67 @@ AxisMap leading_axes(std::size_t rank) {
 }
 
 bool is_elementwise(const Primitive* p) {
-  static const std::vector<const Primitive*> table = {
-      &add_p, &add_any_p, &sub_p, &mul_p, &div_p, &rem_p, &pow_p, &integer_pow_p, &neg_p, &abs_p, &sign_p, &max_p, &min_p,
-      &nextafter_p, &exp_p, &exp2_p, &expm1_p, &log_p, &log1p_p, &logistic_p, &sqrt_p, &rsqrt_p, &cbrt_p, &square_p, &sin_p, &cos_p,
-      &tan_p, &asin_p, &acos_p, &atan_p, &atan2_p, &sinh_p, &cosh_p, &tanh_p, &asinh_p, &acosh_p, &atanh_p, &erf_p, &erfc_p,
-      &erf_inv_p, &lgamma_p, &digamma_p, &floor_p, &ceil_p, &round_p, &clamp_p, &select_n_p, &eq_p, &ne_p, &lt_p, &le_p, &gt_p, &ge_p,
-      &and_p, &or_p, &xor_p, &not_p, &is_finite_p, &convert_element_type_p, &stop_gradient_p, &copy_p};
+  static const std::vector<const Primitive*> table = {&add_p,
+                                                      &add_any_p,
+                                                      &sub_p,
+                                                      &mul_p,
+                                                      &div_p,
+                                                      &rem_p,
+                                                      &pow_p,
+                                                      &integer_pow_p,
+                                                      &neg_p,
+                                                      &abs_p,
+                                                      &sign_p,
+                                                      &max_p,
+                                                      &min_p,
+                                                      &nextafter_p,
+                                                      &exp_p,
+                                                      &exp2_p,
+                                                      &expm1_p,
+                                                      &log_p,
+                                                      &log1p_p,
+                                                      &logistic_p,
+                                                      &sqrt_p,
+                                                      &rsqrt_p,
+                                                      &cbrt_p,
+                                                      &square_p,
+                                                      &sin_p,
+                                                      &cos_p,
+                                                      &tan_p,
+                                                      &asin_p,
+                                                      &acos_p,
+                                                      &atan_p,
+                                                      &atan2_p,
+                                                      &sinh_p,
+                                                      &cosh_p,
+                                                      &tanh_p,
+                                                      &asinh_p,
+                                                      &acosh_p,
+                                                      &atanh_p,
+                                                      &erf_p,
+                                                      &erfc_p,
+                                                      &erf_inv_p,
+                                                      &lgamma_p,
+                                                      &digamma_p,
+                                                      &floor_p,
+                                                      &ceil_p,
+                                                      &round_p,
+                                                      &clamp_p,
+                                                      &select_n_p,
+                                                      &eq_p,
+                                                      &ne_p,
+                                                      &lt_p,
+                                                      &le_p,
+                                                      &gt_p,
+                                                      &ge_p,
+                                                      &and_p,
+                                                      &or_p,
+                                                      &xor_p,
+                                                      &not_p,
+                                                      &is_finite_p,
+                                                      &convert_element_type_p,
+                                                      &stop_gradient_p,
+                                                      &copy_p};
   return std::find(table.begin(), table.end(), p) != table.end();
 }
 
@@ -47,9 +102,11 @@ bool begins_with(const Shape& shape, const Shape& prefix) {
 }
 
 std::string not_preserving(const Eqn& eqn) {
-  return fmt::format("equation '{}' on the hidden path is not an elementwise position-preserving operation, so it may move or couple "
-                     "positions",
-                     eqn.prim->name());
+  return fmt::format(
+      "equation '{}' on the hidden path is not an elementwise position-preserving operation, so it may move "
+      "or couple "
+      "positions",
+      eqn.prim->name());
 }
 
 // Follows the axes that carry positions through a program.
@@ -60,7 +117,8 @@ class Sweeper {
   PositionSweep run(const Jaxpr& program, std::span<const Var> sources) {
     for (const Var& v : sources) {
       if (!carries_positions(v.aval.shape)) {
-        result_.reason = fmt::format("a value of shape {} does not carry the positions {}", to_string(v.aval.shape), to_string(varshape_));
+        result_.reason = fmt::format("a value of shape {} does not carry the positions {}",
+                                     to_string(v.aval.shape), to_string(varshape_));
         return result_;
       }
       reach(v, source_map(v.aval.shape));
@@ -79,10 +137,13 @@ class Sweeper {
 
  private:
   // Sources hold the positions as leading axes, or, broadcast over the batch, lack some of the leading ones.
-  bool carries_positions(const Shape& shape) const { return begins_with(shape, varshape_) || is_suffix(shape); }
+  bool carries_positions(const Shape& shape) const {
+    return begins_with(shape, varshape_) || is_suffix(shape);
+  }
   bool is_suffix(const Shape& shape) const {
     return compat_ == Compat::None && shape.rank() < varshape_.rank() &&
-           std::equal(shape.begin(), shape.end(), varshape_.end() - static_cast<std::ptrdiff_t>(shape.rank()));
+           std::equal(shape.begin(), shape.end(),
+                      varshape_.end() - static_cast<std::ptrdiff_t>(shape.rank()));
   }
   // A source without the leading axes stands for a value that is the same along them: they map to no axis.
   AxisMap source_map(const Shape& shape) const {
@@ -116,9 +177,11 @@ class Sweeper {
 
   void mix(const Eqn& eqn) {
     if (result_.mixing != nullptr)
-      return fail(fmt::format("the transition applies more than one position-mixing equation reachable from the hidden state ({}, {}); "
-                              "their composed transfer is not the pattern of either one.",
-                              result_.mixing->prim->name(), eqn.prim->name()));
+      return fail(
+          fmt::format("the transition applies more than one position-mixing equation reachable from the "
+                      "hidden state ({}, {}); "
+                      "their composed transfer is not the pattern of either one.",
+                      result_.mixing->prim->name(), eqn.prim->name()));
     const EtpRules* rules = etp_rules(*eqn.prim);
     if (rules == nullptr || rules->adjacency == nullptr)
       return fail(fmt::format("the position-mixing equation '{}' has no adjacency rule", eqn.prim->name()));
@@ -127,10 +190,11 @@ class Sweeper {
         return fail(fmt::format("the hidden state enters '{}' as a weight", eqn.prim->name()));
     const Shape x = aval_of(eqn.in[*rules->x_operand]).shape, y = eqn.out[0].aval.shape;
     if (x != varshape_ || y != varshape_)
-      return fail(fmt::format("'{}' maps shape {} to shape {}, but the hidden states have shape {}", eqn.prim->name(), to_string(x),
-                              to_string(y), to_string(varshape_)));
+      return fail(fmt::format("'{}' maps shape {} to shape {}, but the hidden states have shape {}",
+                              eqn.prim->name(), to_string(x), to_string(y), to_string(varshape_)));
     if (varshape_.is_scalar() || rules->adjacency(eqn.params, varshape_.back()).empty())
-      return fail(fmt::format("the adjacency rule of '{}' makes no statement about an axis of this size", eqn.prim->name()));
+      return fail(fmt::format("the adjacency rule of '{}' makes no statement about an axis of this size",
+                              eqn.prim->name()));
     result_.mixing = &eqn;
     reach(eqn.out[0], leading_axes(varshape_.rank()));
   }
@@ -141,14 +205,17 @@ class Sweeper {
     for (const Atom& a : eqn.in) {
       const AxisMap* map = map_of(a);
       const Shape& shape = aval_of(a).shape;
-      if (compat_ != Compat::None && !shape.is_scalar() && !begins_with(shape, varshape_)) return fail(not_preserving(eqn));
+      if (compat_ != Compat::None && !shape.is_scalar() && !begins_with(shape, varshape_))
+        return fail(not_preserving(eqn));
       if (map == nullptr) continue;
       if (shape.is_scalar() && !varshape_.is_scalar()) return fail(not_preserving(eqn));
-      if (common != nullptr && *common != *map) return fail(fmt::format("'{}' meets positions on different axes", eqn.prim->name()));
+      if (common != nullptr && *common != *map)
+        return fail(fmt::format("'{}' meets positions on different axes", eqn.prim->name()));
       common = map;
     }
     for (const Var& v : eqn.out) {
-      if (compat_ != Compat::None && !v.aval.shape.is_scalar() && !begins_with(v.aval.shape, varshape_)) return fail(not_preserving(eqn));
+      if (compat_ != Compat::None && !v.aval.shape.is_scalar() && !begins_with(v.aval.shape, varshape_))
+        return fail(not_preserving(eqn));
       if (!still_there(*common, v.aval.shape)) return fail(not_preserving(eqn));
       reach(v, *common);
     }
@@ -161,13 +228,17 @@ class Sweeper {
     return true;
   }
 
-  bool is_position_axis(const AxisMap& map, std::size_t axis) const { return std::find(map.begin(), map.end(), axis) != map.end(); }
-
-  bool touches_positions(const AxisMap& map, const Dims& axes) const {
-    return std::any_of(axes.begin(), axes.end(), [&](std::int64_t a) { return is_position_axis(map, static_cast<std::size_t>(a)); });
+  bool is_position_axis(const AxisMap& map, std::size_t axis) const {
+    return std::find(map.begin(), map.end(), axis) != map.end();
   }
 
-  // Operations that rearrange axes or work along axes that carry no positions. False: not one of these, or it would move positions.
+  bool touches_positions(const AxisMap& map, const Dims& axes) const {
+    return std::any_of(axes.begin(), axes.end(),
+                       [&](std::int64_t a) { return is_position_axis(map, static_cast<std::size_t>(a)); });
+  }
+
+  // Operations that rearrange axes or work along axes that carry no positions. False: not one of these, or it
+  // would move positions.
   bool move(const Eqn& eqn) {
     if (eqn.prim == &concatenate_p || eqn.prim == &stack_p) return join(eqn);
     if (eqn.prim == &custom_jvp_call_p) return call(eqn.params.jaxpr("call_jaxpr")->jaxpr, eqn, 0);
@@ -188,8 +259,8 @@ class Sweeper {
           }
       return settle(eqn, moved);
     }
-    if (eqn.prim == &squeeze_p || eqn.prim == &reduce_sum_p || eqn.prim == &reduce_max_p || eqn.prim == &reduce_min_p ||
-        eqn.prim == &reduce_prod_p) {
+    if (eqn.prim == &squeeze_p || eqn.prim == &reduce_sum_p || eqn.prim == &reduce_max_p ||
+        eqn.prim == &reduce_min_p || eqn.prim == &reduce_prod_p) {
       const Dims axes = eqn.params.dims(eqn.prim == &squeeze_p ? "dimensions" : "axes");
       return !touches_positions(*map, axes) && settle(eqn, without_axes(*map, axes));
     }
@@ -213,7 +284,8 @@ class Sweeper {
   static AxisMap without_axes(AxisMap map, const Dims& axes) {
     for (std::size_t& m : map)
       if (m != kNone)
-        m -= static_cast<std::size_t>(std::count_if(axes.begin(), axes.end(), [&](std::int64_t a) { return static_cast<std::size_t>(a) < m; }));
+        m -= static_cast<std::size_t>(std::count_if(
+            axes.begin(), axes.end(), [&](std::int64_t a) { return static_cast<std::size_t>(a) < m; }));
     return map;
   }
 
@@ -238,10 +310,12 @@ class Sweeper {
     return settle(eqn, adopt_batch(moved, out));
   }
 
-  // A source that lacked leading position axes gets them by broadcasting: unmapped leading axes of the right size are they.
+  // A source that lacked leading position axes gets them by broadcasting: unmapped leading axes of the right
+  // size are they.
   AxisMap adopt_batch(AxisMap map, const Shape& shape) const {
     for (std::size_t i = 0; i < map.size(); ++i)
-      if (map[i] == kNone && i < shape.rank() && shape[i] == varshape_[i] && !is_position_axis(map, i)) map[i] = i;
+      if (map[i] == kNone && i < shape.rank() && shape[i] == varshape_[i] && !is_position_axis(map, i))
+        map[i] = i;
     return map;
   }
 
@@ -281,8 +355,8 @@ class Sweeper {
     return settle(eqn, stacks ? with_axes(*common, {static_cast<std::int64_t>(axis)}) : *common);
   }
 
-  // Follows positions through a body whose inputs are the equation's operands from `first` on. False: they are not preserved.
-  // What the outputs carry is left in `inner`.
+  // Follows positions through a body whose inputs are the equation's operands from `first` on. False: they
+  // are not preserved. What the outputs carry is left in `inner`.
   bool sweep_body(const Jaxpr& body, const Eqn& eqn, std::size_t first, Sweeper& inner) const {
     for (std::size_t i = 0; i < body.invars.size(); ++i)
       if (const AxisMap* map = map_of(eqn.in[first + i])) inner.reach(body.invars[i], *map);
@@ -319,11 +393,13 @@ class Sweeper {
     return true;
   }
 
-  // The body, repeated: a carry that positions reach must carry them on the same axes at the start. The condition must not
-  // depend on them, or one position would decide for all.
+  // The body, repeated: a carry that positions reach must carry them on the same axes at the start. The
+  // condition must not depend on them, or one position would decide for all.
   bool while_loop(const Eqn& eqn) {
-    const auto nc = static_cast<std::size_t>(eqn.params.integer("cond_nconsts")), nb = static_cast<std::size_t>(eqn.params.integer("body_nconsts"));
-    const Jaxpr &body = eqn.params.jaxpr("body_jaxpr")->jaxpr, &condition = eqn.params.jaxpr("cond_jaxpr")->jaxpr;
+    const auto nc = static_cast<std::size_t>(eqn.params.integer("cond_nconsts")),
+               nb = static_cast<std::size_t>(eqn.params.integer("body_nconsts"));
+    const Jaxpr &body = eqn.params.jaxpr("body_jaxpr")->jaxpr,
+                &condition = eqn.params.jaxpr("cond_jaxpr")->jaxpr;
     std::vector<AxisMap> carry(body.outs.size());
     std::vector<bool> reached(body.outs.size(), false);
     for (std::size_t i = 0; i < body.outs.size(); ++i)
@@ -364,7 +440,8 @@ class Sweeper {
       const AxisMap* map = map_of(a);
       if (map == nullptr) continue;
       for (std::size_t i = 0; i < map->size(); ++i)
-        if ((*map)[i] != i && (*map)[i] != kNone) return fail("positions end on other axes than they started on");
+        if ((*map)[i] != i && (*map)[i] != kNone)
+          return fail("positions end on other axes than they started on");
     }
   }
 
@@ -410,14 +487,16 @@ std::vector<std::vector<std::int64_t>> columns(const Matrix& m, std::size_t size
 
 }  // namespace
 
-PositionSweep sweep_positions(const Jaxpr& program, std::span<const Var> sources, const Shape& varshape, Compat compat) {
+PositionSweep sweep_positions(const Jaxpr& program, std::span<const Var> sources, const Shape& varshape,
+                              Compat compat) {
   return Sweeper(varshape, compat).run(program, sources);
 }
 
 PositionPattern position_pattern(const HiddenGroup& group, std::int64_t n, const CompileOptions& options) {
   if (n < 1) throw ValueError("snap", fmt::format("SnAp order {}; it must be at least 1", n));
   const Shape varshape = group.varshape();
-  const PositionSweep sweep = sweep_positions(group.transition_jaxpr, group.hidden_invars, varshape, options.compat);
+  const PositionSweep sweep =
+      sweep_positions(group.transition_jaxpr, group.hidden_invars, varshape, options.compat);
   PositionPattern pattern;
   pattern.n = n;
   pattern.reason = sweep.reason;
@@ -425,7 +504,8 @@ PositionPattern position_pattern(const HiddenGroup& group, std::int64_t n, const
   for (std::size_t axis = 0; axis < varshape.rank(); ++axis) {
     const auto size = static_cast<std::size_t>(varshape[axis]);
     Matrix step = identity_matrix(size);
-    if (pattern.conservative) step.assign(size * size, true);
+    if (pattern.conservative)
+      step.assign(size * size, true);
     else if (sweep.mixing != nullptr && axis + 1 == varshape.rank())
       step = etp_rules(*sweep.mixing->prim)->adjacency(sweep.mixing->params, varshape[axis]);
     pattern.axes.push_back(closure(step, size, n));
@@ -443,9 +523,11 @@ PositionPattern position_pattern(const HiddenGroup& group, std::int64_t n, const
   const std::int64_t positions = varshape.size(), states = group.num_state();
   const std::int64_t elements = positions * (width * states) * (width * states);
   if (elements > options.snap_max_jacobian_elements)
-    throw NotSupportedError("snap", fmt::format("sparse_n={} on group {} needs {} positions × ({} neighbours × {} states)² = {} Jacobian "
-                                                "elements, over snap_max_jacobian_elements={}; lower n, raise the limit, or use D_RTRL",
-                                                n, group.index, positions, width, states, elements, options.snap_max_jacobian_elements));
+    throw NotSupportedError(
+        "snap",
+        fmt::format("sparse_n={} on group {} needs {} positions × ({} neighbours × {} states)² = {} Jacobian "
+                    "elements, over snap_max_jacobian_elements={}; lower n, raise the limit, or use D_RTRL",
+                    n, group.index, positions, width, states, elements, options.snap_max_jacobian_elements));
   const Dims strides = strides_of(varshape);
   for (std::int64_t p = 0; p < positions; ++p) {
     Dims flat{0};

@@ -1,5 +1,5 @@
-// Which positions of a hidden group depend on which, read off a program. One analysis serves the diagonal flag of a
-// transition, the warning about tails, and the neighbourhoods of SnAp.
+// Which positions of a hidden group depend on which, read off a program. One analysis serves the diagonal
+// flag of a transition, the warning about tails, and the neighbourhoods of SnAp.
 #pragma once
 
 #include <span>
@@ -11,8 +11,9 @@ namespace etrace {
 
 // What a program does to positions on the way from its sources to its outputs.
 struct PositionSweep {
-  std::string reason;            // why positions may be moved or coupled; empty: each stays where it is
-  const Eqn* mixing = nullptr;   // the only mixing equation, if all else preserves positions and its pattern may be known
+  std::string reason;  // why positions may be moved or coupled; empty: each stays where it is
+  const Eqn* mixing =
+      nullptr;  // the only mixing equation, if all else preserves positions and its pattern may be known
   bool preserving() const { return reason.empty() && mixing == nullptr; }
 };
 // `varshape` are the positions; sources are Vars over them. Under compat the reference's allow-list decides.

@@ -41,8 +41,8 @@ class ProgramIndex {
   std::unordered_map<std::uint64_t, std::vector<std::size_t>> consumers_;
 };
 
-// An ETP operator that mixes positions: everything but the element-wise one. It ends every tail and, in the diagonal
-// scope, every transition.
+// An ETP operator that mixes positions: everything but the element-wise one. It ends every tail and, in the
+// diagonal scope, every transition.
 inline bool is_mixing_etp(const Eqn& eqn) {
   const EtpRules* rules = etp_rules(*eqn.prim);
   return rules != nullptr && !rules->gradient_enabled;

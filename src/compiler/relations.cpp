@@ -19,7 +19,8 @@ namespace {
 // ETP operators inside bodies that stay opaque: refused or left out, by the policy.
 class BodySearch {
  public:
-  BodySearch(const ModuleInfo& info, Reporter& reporter, bool compat) : info_(info), reporter_(reporter), compat_(compat) {}
+  BodySearch(const ModuleInfo& info, Reporter& reporter, bool compat)
+      : info_(info), reporter_(reporter), compat_(compat) {}
 
   void run() {
     for (const Eqn& eqn : info_.jaxpr().eqns)
@@ -32,8 +33,10 @@ class BodySearch {
     if (compat_ && !is_control_flow(eqn)) return;
     for (const JaxprPtr& body : bodies(eqn))
       for (const Eqn& inner : body->jaxpr.eqns) {
-        if (is_etp(*inner.prim)) found(inner, eqn);
-        else enter(inner);
+        if (is_etp(*inner.prim))
+          found(inner, eqn);
+        else
+          enter(inner);
       }
   }
 
@@ -46,12 +49,22 @@ class BodySearch {
   void found(const Eqn& etp, const Eqn& where) {
     const bool exclude = info_.control_flow.etp_in_control_flow == ControlFlowPolicy::EtpInside::Exclude;
     const std::string op(etp.prim->name()), outer(where.prim->name());
-    const std::string message = fmt::format("trainable operator {} stands inside a {} that could not be flattened (scan/while/cond and custom "
-                                            "derivatives stay opaque), so its weight cannot be traced",
-                                            op, outer);
-    const std::string note = "move the operator out of the body, or leave it out of online learning with etp_in_control_flow='exclude'";
-    reporter_.emit({DiagnosticKind::PRIMITIVE_INSIDE_CONTROL_FLOW, exclude ? DiagnosticLevel::Warning : DiagnosticLevel::Error, message, op,
-                    {}, {}, {{"body_of", outer}}, note, etp.origin});
+    const std::string message = fmt::format(
+        "trainable operator {} stands inside a {} that could not be flattened (scan/while/cond and custom "
+        "derivatives stay opaque), so its weight cannot be traced",
+        op, outer);
+    const std::string note =
+        "move the operator out of the body, or leave it out of online learning with "
+        "etp_in_control_flow='exclude'";
+    reporter_.emit({DiagnosticKind::PRIMITIVE_INSIDE_CONTROL_FLOW,
+                    exclude ? DiagnosticLevel::Warning : DiagnosticLevel::Error,
+                    message,
+                    op,
+                    {},
+                    {},
+                    {{"body_of", outer}},
+                    note,
+                    etp.origin});
     if (!exclude) throw NotSupportedError("relations", message + "; " + note, etp.origin);
   }
 
@@ -63,7 +76,8 @@ class BodySearch {
 // Where a trainable operand comes from.
 class SourceSearch {
  public:
-  SourceSearch(const ModuleInfo& info, const ProgramIndex& index, bool compat) : info_(info), index_(index), compat_(compat) {}
+  SourceSearch(const ModuleInfo& info, const ProgramIndex& index, bool compat)
+      : info_(info), index_(index), compat_(compat) {}
 
   // False: it comes from no parameter. Fills path, leaf, chain and processing.
   bool resolve(const Atom& operand, TrainableSource& source, std::string& ambiguous) const {
@@ -87,8 +101,9 @@ class SourceSearch {
     return std::find(w.invars.begin(), w.invars.end(), leaf) - w.invars.begin();
   }
 
-  // The exact program from parameter leaves to the operand. Chains that depend on the step's data, or cross another ETP
-  // operator, are no function of the parameter alone: the operand does not count as that parameter.
+  // The exact program from parameter leaves to the operand. Chains that depend on the step's data, or cross
+  // another ETP operator, are no function of the parameter alone: the operand does not count as that
+  // parameter.
   bool slice(const Var& operand, TrainableSource& source) const {
     std::vector<std::size_t> eqns;
     VarIds seen{operand.id};
@@ -119,10 +134,12 @@ class SourceSearch {
     for (const std::size_t i : eqns) {
       source.processing.eqns.push_back(index_.eqn(i));
       const std::string name(index_.eqn(i).prim->name());
-      if (std::find(source.processing_chain.begin(), source.processing_chain.end(), name) == source.processing_chain.end())
+      if (std::find(source.processing_chain.begin(), source.processing_chain.end(), name) ==
+          source.processing_chain.end())
         source.processing_chain.push_back(name);
     }
-    std::reverse(source.processing_chain.begin(), source.processing_chain.end());  // from the operand back to the leaf
+    std::reverse(source.processing_chain.begin(),
+                 source.processing_chain.end());  // from the operand back to the leaf
     for (const Var& leaf : leaves) {
       const WeightInfo& w = *info_.weight_of(leaf);
       source.leaves.emplace_back(w.path, leaf_index(w, leaf));
@@ -153,7 +170,8 @@ class SourceSearch {
       if (p == nullptr) continue;
       const Eqn& eqn = index_.eqn(*p);
       const std::string name(eqn.prim->name());
-      if (std::find(source.processing_chain.begin(), source.processing_chain.end(), name) == source.processing_chain.end())
+      if (std::find(source.processing_chain.begin(), source.processing_chain.end(), name) ==
+          source.processing_chain.end())
         source.processing_chain.push_back(name);
       for (const Atom& a : eqn.in)
         if (const Var* u = as_var(a); u != nullptr && seen.insert(u->id).second) todo.push_back(*u);
@@ -186,15 +204,21 @@ class SourceSearch {
 
 // Forward reachability from an operator's output.
 struct Reach {
-  std::vector<std::size_t> hidden;      // indices into info.hidden, in order of meeting
-  std::vector<std::size_t> blockers;    // mixing ETP equations that were met and not crossed
+  std::vector<std::size_t> hidden;    // indices into info.hidden, in order of meeting
+  std::vector<std::size_t> blockers;  // mixing ETP equations that were met and not crossed
 };
 
 class RelationFinder {
  public:
-  RelationFinder(const ModuleInfo& info, const std::vector<HiddenGroup>& groups, Reporter& reporter, const CompileOptions& options)
-      : info_(info), groups_(groups), reporter_(reporter), options_(options), compat_(options.compat == Compat::Braintrace),
-        index_(info.jaxpr()), sources_(info, index_, compat_) {
+  RelationFinder(const ModuleInfo& info, const std::vector<HiddenGroup>& groups, Reporter& reporter,
+                 const CompileOptions& options)
+      : info_(info),
+        groups_(groups),
+        reporter_(reporter),
+        options_(options),
+        compat_(options.compat == Compat::Braintrace),
+        index_(info.jaxpr()),
+        sources_(info, index_, compat_) {
     for (std::size_t i = 0; i < info.hidden.size(); ++i) hout_.insert_or_assign(info.hidden[i].outvar.id, i);
     for (const HiddenGroup& g : groups)
       for (const Var& v : g.hidden_outvars) group_of_.emplace(v.id, g.index);
@@ -214,11 +238,13 @@ class RelationFinder {
   void check_seams() const {
     for (const HiddenInfo& h : info_.hidden)
       if (!group_of_.contains(h.outvar.id))
-        throw ValueError("relations", "hidden state " + to_string(h.path) + " has no group; pass the groups of this module");
+        throw ValueError("relations", "hidden state " + to_string(h.path) +
+                                          " has no group; pass the groups of this module");
     for (const HiddenGroup& g : groups_)
       for (std::size_t i = 0; i < g.hidden_outvars.size(); ++i)
         if (!hout_.contains(g.hidden_outvars[i].id))
-          throw ValueError("relations", "group state " + to_string(g.hidden_paths[i]) + " is not a hidden state of this module");
+          throw ValueError("relations", "group state " + to_string(g.hidden_paths[i]) +
+                                            " is not a hidden state of this module");
   }
 
   std::optional<HiddenParamOpRelation> relation(std::size_t at) {
@@ -233,7 +259,8 @@ class RelationFinder {
     if (rules.x_operand)
       if (const Var* x = as_var(eqn.in[*rules.x_operand])) r.x_var = *x;
     if (eqn.out.size() > 1)
-      emit(DiagnosticKind::MULTI_OUTPUT_PRIMITIVE_DETECTED, eqn, "the operator has several results; the first is traced", {}, {},
+      emit(DiagnosticKind::MULTI_OUTPUT_PRIMITIVE_DETECTED, eqn,
+           "the operator has several results; the first is traced", {}, {},
            {{"num_outvars", eqn.out.size()}, {"y_outvar_index", 0}});
     if (!resolve_trainables(eqn, rules, r)) return std::nullopt;
 
@@ -248,10 +275,12 @@ class RelationFinder {
       r.connected_hidden_paths.push_back(state.path);
       r.path_classification.push_back(classify(at, r.y_var, state.outvar));
       const std::size_t g = group_of_.at(state.outvar.id);
-      if (std::find(r.hidden_groups.begin(), r.hidden_groups.end(), g) == r.hidden_groups.end()) r.hidden_groups.push_back(g);
+      if (std::find(r.hidden_groups.begin(), r.hidden_groups.end(), g) == r.hidden_groups.end())
+        r.hidden_groups.push_back(g);
       if (r.path_classification.back() == PathClassification::Mixed)
         emit(DiagnosticKind::RELATION_PARTIAL_PATH, eqn,
-             fmt::format("{} reaches hidden state {} directly and also through another trainable operator; only the direct part is traced",
+             fmt::format("{} reaches hidden state {} directly and also through another trainable operator; "
+                         "only the direct part is traced",
                          to_string(r.path()), to_string(state.path)),
              r.path(), {state.path}, {{"classification", "mixed"}});
     }
@@ -269,23 +298,28 @@ class RelationFinder {
       std::string ambiguous;
       if (!sources_.resolve(eqn.in[t.operand], source, ambiguous)) {
         emit(DiagnosticKind::TRAINABLE_INVAR_NOT_PARAMSTATE, eqn,
-             fmt::format("operand '{}' of {} does not come from a parameter alone; it is a constant of the trace", t.key, eqn.prim->name()), {}, {},
-             {{"key", t.key}, {"invar_index", t.operand}});
+             fmt::format(
+                 "operand '{}' of {} does not come from a parameter alone; it is a constant of the trace",
+                 t.key, eqn.prim->name()),
+             {}, {}, {{"key", t.key}, {"invar_index", t.operand}});
         continue;
       }
       if (!ambiguous.empty())
-        emit(DiagnosticKind::PYTREE_WEIGHT_LEAF_AMBIGUOUS, eqn, "the leaf of parameter " + ambiguous + " could not be told; leaf 0 is assumed",
-             source.path, {}, {{"weight_var", t.key}});
+        emit(DiagnosticKind::PYTREE_WEIGHT_LEAF_AMBIGUOUS, eqn,
+             "the leaf of parameter " + ambiguous + " could not be told; leaf 0 is assumed", source.path, {},
+             {{"weight_var", t.key}});
       r.trainables.push_back(std::move(source));
     }
     if (!r.trainables.empty()) return true;
     emit(DiagnosticKind::RELATION_EXCLUDED_NO_PARAMSTATE, eqn,
          fmt::format("{} has no trainable operand that comes from a parameter", eqn.prim->name()), {}, {},
-         {{"trainable_var", layout[0].operand}, {"key", layout[0].key}}, "pass the value of a ParamState, or use a plain product");
+         {{"trainable_var", layout[0].operand}, {"key", layout[0].key}},
+         "pass the value of a ParamState, or use a plain product");
     return false;
   }
 
-  // Breadth-first over consumers, mixing ETP equations not crossed. `expand(h)` says whether to go on behind a state.
+  // Breadth-first over consumers, mixing ETP equations not crossed. `expand(h)` says whether to go on behind
+  // a state.
   template <class Expand>
   Reach search(const Var& from, const Expand& expand) const {
     Reach reach;
@@ -298,7 +332,8 @@ class RelationFinder {
       for (const std::size_t i : index_.consumers(v)) {
         const Eqn& eqn = index_.eqn(i);
         if (is_mixing_etp(eqn)) {
-          if (std::find(reach.blockers.begin(), reach.blockers.end(), i) == reach.blockers.end()) reach.blockers.push_back(i);
+          if (std::find(reach.blockers.begin(), reach.blockers.end(), i) == reach.blockers.end())
+            reach.blockers.push_back(i);
           continue;
         }
         for (const Var& o : eqn.out)
@@ -317,13 +352,15 @@ class RelationFinder {
     std::vector<std::size_t> homes;
     for (const std::size_t h : direct.hidden) homes.push_back(group_of_.at(info_.hidden[h].outvar.id));
     return search(y, [&](std::size_t h, Reach& r) {
-      if (std::find(homes.begin(), homes.end(), group_of_.at(info_.hidden[h].outvar.id)) == homes.end()) return false;
+      if (std::find(homes.begin(), homes.end(), group_of_.at(info_.hidden[h].outvar.id)) == homes.end())
+        return false;
       r.hidden.push_back(h);
       return true;
     });
   }
 
-  std::vector<std::size_t> fitting_states(const Eqn& eqn, const HiddenParamOpRelation& r, const std::vector<std::size_t>& states) {
+  std::vector<std::size_t> fitting_states(const Eqn& eqn, const HiddenParamOpRelation& r,
+                                          const std::vector<std::size_t>& states) {
     std::vector<std::size_t> fitting;
     for (const std::size_t h : states) {
       const HiddenInfo& state = info_.hidden[h];
@@ -333,21 +370,24 @@ class RelationFinder {
         continue;
       }
       emit(DiagnosticKind::RELATION_EXCLUDED_SHAPE_MISMATCH, eqn,
-           fmt::format("{}: the output {} of {} does not fit the shape {} of hidden state {}", to_string(r.path()),
-                       to_string(r.y_var.aval.shape), eqn.prim->name(), to_string(shape), to_string(state.path)),
+           fmt::format("{}: the output {} of {} does not fit the shape {} of hidden state {}",
+                       to_string(r.path()), to_string(r.y_var.aval.shape), eqn.prim->name(), to_string(shape),
+                       to_string(state.path)),
            r.path(), {state.path}, {{"y_shape", r.y_var.aval.shape}, {"hidden_shape", shape}},
            "give the operator's output the shape of the hidden state");
     }
     return fitting;
   }
 
-  void report_excluded(const Eqn& eqn, const HiddenParamOpRelation& r, const std::vector<std::size_t>& blockers) {
+  void report_excluded(const Eqn& eqn, const HiddenParamOpRelation& r,
+                       const std::vector<std::size_t>& blockers) {
     // A blocker only explains the exclusion if something hidden lies behind it.
     const bool blocked = !blockers.empty() && (compat_ || reaches_hidden(r.y_var));
     if (!blocked) {
       emit(DiagnosticKind::RELATION_EXCLUDED_NON_TEMPORAL, eqn,
-           fmt::format("{} (through {}) reaches no hidden state; it has no eligibility trace", to_string(r.path()), eqn.prim->name()), r.path(), {},
-           {}, "this is right for a readout: it is trained by its instantaneous gradient");
+           fmt::format("{} (through {}) reaches no hidden state; it has no eligibility trace",
+                       to_string(r.path()), eqn.prim->name()),
+           r.path(), {}, {}, "this is right for a readout: it is trained by its instantaneous gradient");
       return;
     }
     Attr::List primitives, paths;
@@ -360,17 +400,24 @@ class RelationFinder {
       const bool known = sources_.resolve(blocker.in[layout[0].operand], source, ambiguous);
       primitives.emplace_back(std::string(blocker.prim->name()));
       paths.push_back(known ? Attr(to_string(source.path)) : Attr());
-      names += (names.empty() ? "" : ", ") + std::string(blocker.prim->name()) + (known ? " of " + to_string(source.path) : "");
+      names += (names.empty() ? "" : ", ") + std::string(blocker.prim->name()) +
+               (known ? " of " + to_string(source.path) : "");
     }
-    emit(DiagnosticKind::RELATION_EXCLUDED_WEIGHT_TO_WEIGHT, eqn,
-         fmt::format("{} reaches hidden states only through another trainable ETP primitive ({}), so it is not traced", to_string(r.path()), names),
-         r.path(), {}, {{"blocking_primitives", Attr::list(primitives)}, {"blocking_weight_paths", Attr::list(paths)}},
-         "it is trained by its instantaneous gradient; to trace it, let its output reach a hidden state without another weight");
+    emit(
+        DiagnosticKind::RELATION_EXCLUDED_WEIGHT_TO_WEIGHT, eqn,
+        fmt::format(
+            "{} reaches hidden states only through another trainable ETP primitive ({}), so it is not traced",
+            to_string(r.path()), names),
+        r.path(), {},
+        {{"blocking_primitives", Attr::list(primitives)}, {"blocking_weight_paths", Attr::list(paths)}},
+        "it is trained by its instantaneous gradient; to trace it, let its output reach a hidden state "
+        "without another weight");
   }
 
   bool reaches_hidden(const Var& y) const {
     const VarIds forward = forward_closure(y, info_.jaxpr().eqns.size());
-    return std::any_of(info_.hidden.begin(), info_.hidden.end(), [&](const HiddenInfo& h) { return forward.contains(h.outvar.id); });
+    return std::any_of(info_.hidden.begin(), info_.hidden.end(),
+                       [&](const HiddenInfo& h) { return forward.contains(h.outvar.id); });
   }
 
   // Vars that depend on one, by equations before `end`.
@@ -404,8 +451,8 @@ class RelationFinder {
     return eqns;
   }
 
-  // Does another mixing operator lie between y and the state? Whether a direct way exists too was settled before. What lies
-  // between stands between them in the program, too.
+  // Does another mixing operator lie between y and the state? Whether a direct way exists too was settled
+  // before. What lies between stands between them in the program, too.
   PathClassification classify(std::size_t at, const Var& y, const Var& hout) const {
     const std::size_t* last = index_.producer(hout);
     if (last == nullptr) return PathClassification::AllDirect;
@@ -420,7 +467,8 @@ class RelationFinder {
     return PathClassification::AllDirect;
   }
 
-  // The program from y to the group's exit values: what y influences without crossing a mixing operator. All else is constant.
+  // The program from y to the group's exit values: what y influences without crossing a mixing operator. All
+  // else is constant.
   void add_tail(const Eqn& eqn, HiddenParamOpRelation& r, const HiddenGroup& group) {
     VarIds reached{r.y_var.id}, needed;
     std::vector<std::size_t> forward;
@@ -442,7 +490,8 @@ class RelationFinder {
     std::vector<std::size_t> eqns;
     for (std::size_t k = forward.size(); k-- > 0;) {
       const Eqn& e = index_.eqn(forward[k]);
-      if (std::none_of(e.out.begin(), e.out.end(), [&](const Var& v) { return needed.contains(v.id); })) continue;
+      if (std::none_of(e.out.begin(), e.out.end(), [&](const Var& v) { return needed.contains(v.id); }))
+        continue;
       eqns.push_back(forward[k]);
       for (const Atom& a : e.in)
         if (const Var* v = as_var(a)) needed.insert(v->id);
@@ -465,12 +514,16 @@ class RelationFinder {
       tail.outs.emplace_back(v);
     }
     const PositionSweep sweep = sweep_positions(tail, tail.invars, group.varshape(), Compat::None);
-    r.tail_reasons.push_back(sweep.preserving() ? std::string() : sweep.reason.empty() ? std::string("it mixes positions") : sweep.reason);
+    r.tail_reasons.push_back(sweep.preserving()     ? std::string()
+                             : sweep.reason.empty() ? std::string("it mixes positions")
+                                                    : sweep.reason);
     if (!compat_ && !r.tail_reasons.back().empty())
       emit(DiagnosticKind::TRANSITION_TAIL_BOUNDED, eqn,
-           fmt::format("the way from {} to group {} moves or mixes positions: {}. The trace uses row sums there, which is an approximation",
+           fmt::format("the way from {} to group {} moves or mixes positions: {}. The trace uses row sums "
+                       "there, which is an approximation",
                        to_string(r.path()), group.index, r.tail_reasons.back()),
-           r.path(), group.hidden_paths, {{"reason", r.tail_reasons.back()}}, "apply the operation that moves positions before the operator");
+           r.path(), group.hidden_paths, {{"reason", r.tail_reasons.back()}},
+           "apply the operation that moves positions before the operator");
     r.y_to_hidden_group_jaxprs.push_back(std::move(tail));
   }
 
@@ -480,17 +533,20 @@ class RelationFinder {
     Attr::Dict classes;
     std::string states;
     for (std::size_t i = 0; i < r.connected_hidden_paths.size(); ++i) {
-      classes.emplace_back(to_string(r.connected_hidden_paths[i]), std::string(name(r.path_classification[i])));
+      classes.emplace_back(to_string(r.connected_hidden_paths[i]),
+                           std::string(name(r.path_classification[i])));
       states += (i ? ", " : "") + to_string(r.connected_hidden_paths[i]);
     }
-    emit(DiagnosticKind::RELATION_INCLUDED, eqn, fmt::format("{} is traced through {} into {}", to_string(r.path()), eqn.prim->name(), states),
-         r.path(), r.connected_hidden_paths, {{"hidden_group_indices", groups}, {"path_classification", Attr::dict(classes)}});
+    emit(DiagnosticKind::RELATION_INCLUDED, eqn,
+         fmt::format("{} is traced through {} into {}", to_string(r.path()), eqn.prim->name(), states),
+         r.path(), r.connected_hidden_paths,
+         {{"hidden_group_indices", groups}, {"path_classification", Attr::dict(classes)}});
   }
 
-  void emit(DiagnosticKind kind, const Eqn& eqn, std::string message, std::optional<StatePath> weight, std::vector<StatePath> hidden,
-            Attr::Dict context, std::string note = {}) {
-    reporter_.emit({kind, usual_level(kind), std::move(message), std::string(eqn.prim->name()), std::move(weight), std::move(hidden),
-                    std::move(context), std::move(note), eqn.origin});
+  void emit(DiagnosticKind kind, const Eqn& eqn, std::string message, std::optional<StatePath> weight,
+            std::vector<StatePath> hidden, Attr::Dict context, std::string note = {}) {
+    reporter_.emit({kind, usual_level(kind), std::move(message), std::string(eqn.prim->name()),
+                    std::move(weight), std::move(hidden), std::move(context), std::move(note), eqn.origin});
   }
 
   const ModuleInfo& info_;
@@ -508,9 +564,12 @@ class RelationFinder {
 
 std::string_view name(PathClassification c) {
   switch (c) {
-    case PathClassification::AllDirect: return "all_direct";
-    case PathClassification::AllThroughOtherEtp: return "all_through_other_etp";
-    case PathClassification::Mixed: break;
+    case PathClassification::AllDirect:
+      return "all_direct";
+    case PathClassification::AllThroughOtherEtp:
+      return "all_through_other_etp";
+    case PathClassification::Mixed:
+      break;
   }
   return "mixed";
 }
@@ -521,8 +580,9 @@ const TrainableSource* HiddenParamOpRelation::trainable(std::string_view key) co
   return nullptr;
 }
 
-std::vector<HiddenParamOpRelation> find_hidden_param_op_relations_from_minfo(const ModuleInfo& info, const std::vector<HiddenGroup>& groups,
-                                                                             Reporter& reporter, const CompileOptions& options) {
+std::vector<HiddenParamOpRelation> find_hidden_param_op_relations_from_minfo(
+    const ModuleInfo& info, const std::vector<HiddenGroup>& groups, Reporter& reporter,
+    const CompileOptions& options) {
   return RelationFinder(info, groups, reporter, options).run();
 }
 

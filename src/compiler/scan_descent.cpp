@@ -18,8 +18,10 @@ struct ScanParts {
   std::size_t num_consts, num_carry;
   std::int64_t length;
   explicit ScanParts(const Eqn& eqn)
-      : body(eqn.params.jaxpr("jaxpr")), num_consts(static_cast<std::size_t>(eqn.params.integer("num_consts"))),
-        num_carry(static_cast<std::size_t>(eqn.params.integer("num_carry"))), length(eqn.params.integer("length")) {}
+      : body(eqn.params.jaxpr("jaxpr")),
+        num_consts(static_cast<std::size_t>(eqn.params.integer("num_consts"))),
+        num_carry(static_cast<std::size_t>(eqn.params.integer("num_carry"))),
+        length(eqn.params.integer("length")) {}
 };
 
 bool concerns_weights(const Eqn& eqn, const ModuleInfo& info) {
@@ -36,13 +38,15 @@ std::string blocker(const Eqn& eqn, const ScanParts& s, const ModuleInfo& info) 
   for (const Eqn& e : s.body->jaxpr.eqns)
     if (is_control_flow(e)) return "its body holds nested control flow";
   for (std::size_t i = s.num_consts + s.num_carry; i < eqn.in.size(); ++i)
-    if (const Var* v = as_var(eqn.in[i]); v != nullptr && info.weight_of(*v) != nullptr) return "a weight is among its xs";
+    if (const Var* v = as_var(eqn.in[i]); v != nullptr && info.weight_of(*v) != nullptr)
+      return "a weight is among its xs";
   return {};
 }
 
 class Descender {
  public:
-  Descender(ModuleInfo& info, Reporter& reporter, const CompileOptions& options) : info_(info), reporter_(reporter), options_(options) {}
+  Descender(ModuleInfo& info, Reporter& reporter, const CompileOptions& options)
+      : info_(info), reporter_(reporter), options_(options) {}
 
   DescendedScans run() {
     for (Eqn& eqn : info_.closed_jaxpr.jaxpr.eqns)
@@ -55,7 +59,8 @@ class Descender {
     const ScanParts s(eqn);
     if (const std::string why = blocker(eqn, s, info_); !why.empty()) {
       if (s.length > info_.control_flow.scan_unroll_limit)
-        skip(eqn, "a loop of " + std::to_string(s.length) + " steps is not traced inside: " + why, {}, {{"blocker", why}, {"length", s.length}});
+        skip(eqn, "a loop of " + std::to_string(s.length) + " steps is not traced inside: " + why, {},
+             {{"blocker", why}, {"length", s.length}});
       return;
     }
     const std::vector<std::size_t> carries = hidden_carries(eqn, s);
@@ -64,15 +69,25 @@ class Descender {
       const HiddenInfo& h = *info_.hidden_of_outvar(eqn.out[k]);
       const Var* init = as_var(eqn.in[s.num_consts + k]);
       if (init != nullptr && *init == h.invar) continue;
-      skip(eqn, fmt::format("a loop starts from a transformed value of hidden state {} and is not traced inside", to_string(h.path)), {h.path}, {});
+      skip(eqn,
+           fmt::format("a loop starts from a transformed value of hidden state {} and is not traced inside",
+                       to_string(h.path)),
+           {h.path}, {});
       return;
     }
     descend(eqn, s, carries);
   }
 
   void skip(const Eqn& eqn, std::string message, std::vector<StatePath> hidden, Attr::Dict context) {
-    reporter_.emit({DiagnosticKind::SCAN_DESCENT_SKIPPED, DiagnosticLevel::Warning, std::move(message), "scan", {}, std::move(hidden),
-                    std::move(context), "let the loop start from the state itself, forwards, with the weight as a constant", eqn.origin});
+    reporter_.emit({DiagnosticKind::SCAN_DESCENT_SKIPPED,
+                    DiagnosticLevel::Warning,
+                    std::move(message),
+                    "scan",
+                    {},
+                    std::move(hidden),
+                    std::move(context),
+                    "let the loop start from the state itself, forwards, with the weight as a constant",
+                    eqn.origin});
   }
 
   std::vector<std::size_t> hidden_carries(const Eqn& eqn, const ScanParts& s) const {
@@ -98,7 +113,8 @@ class Descender {
       const WeightInfo* w = v != nullptr ? info_.weight_of(*v) : nullptr;
       if (w == nullptr) continue;
       // Leaves keep their positions within the parameter.
-      const auto leaf = static_cast<std::size_t>(std::find(w->invars.begin(), w->invars.end(), *v) - w->invars.begin());
+      const auto leaf =
+          static_cast<std::size_t>(std::find(w->invars.begin(), w->invars.end(), *v) - w->invars.begin());
       inner.add_weight_leaf(w->path, s.body->jaxpr.invars[i], w->leaf_keys[leaf]);
       leaf_of_.insert_or_assign(s.body->jaxpr.invars[i].id, static_cast<std::int64_t>(leaf));
     }
@@ -111,7 +127,8 @@ class Descender {
     options.include_recurrent_mixing = false;
     options.sparse_n.reset();
     std::vector<HiddenGroup> groups = find_hidden_groups_from_minfo(inner, reporter_, options);
-    std::vector<HiddenParamOpRelation> relations = find_hidden_param_op_relations_from_minfo(inner, groups, reporter_, options);
+    std::vector<HiddenParamOpRelation> relations =
+        find_hidden_param_op_relations_from_minfo(inner, groups, reporter_, options);
     for (HiddenParamOpRelation& r : relations)
       for (TrainableSource& t : r.trainables)
         if (const auto it = leaf_of_.find(t.var.id); it != leaf_of_.end()) {
@@ -126,37 +143,54 @@ class Descender {
       for (std::size_t& g : r.hidden_groups) g += found_.groups.size();
     }
     std::vector<StatePath> paths;
-    for (const HiddenGroup& g : groups) paths.insert(paths.end(), g.hidden_paths.begin(), g.hidden_paths.end());
+    for (const HiddenGroup& g : groups)
+      paths.insert(paths.end(), g.hidden_paths.begin(), g.hidden_paths.end());
     std::set<std::string> weights;
     for (const HiddenParamOpRelation& r : relations) weights.insert(to_string(r.path()));
     Attr::List names;
     for (const std::string& w : weights) names.emplace_back(w);
-    reporter_.emit({DiagnosticKind::SCAN_DESCENT_APPLIED, DiagnosticLevel::Info,
-                    fmt::format("a loop of {} steps is traced inside, step by step", s.length), "scan", {}, paths,
-                    {{"length", s.length}, {"weight_paths", Attr::list(names)}}, {}, eqn.origin});
+    reporter_.emit({DiagnosticKind::SCAN_DESCENT_APPLIED,
+                    DiagnosticLevel::Info,
+                    fmt::format("a loop of {} steps is traced inside, step by step", s.length),
+                    "scan",
+                    {},
+                    paths,
+                    {{"length", s.length}, {"weight_paths", Attr::list(names)}},
+                    {},
+                    eqn.origin});
     std::move(groups.begin(), groups.end(), std::back_inserter(found_.groups));
     std::move(relations.begin(), relations.end(), std::back_inserter(found_.relations));
   }
 
-  void report_missing(const Eqn& eqn, const ModuleInfo& inner, const std::vector<HiddenParamOpRelation>& relations) {
+  void report_missing(const Eqn& eqn, const ModuleInfo& inner,
+                      const std::vector<HiddenParamOpRelation>& relations) {
     Attr::List missing;
     std::string names;
     for (const WeightInfo& w : inner.weights) {
-      const bool traced = std::any_of(relations.begin(), relations.end(), [&](const HiddenParamOpRelation& r) {
-        return std::any_of(r.trainables.begin(), r.trainables.end(), [&](const TrainableSource& t) { return t.path == w.path; });
-      });
+      const bool traced =
+          std::any_of(relations.begin(), relations.end(), [&](const HiddenParamOpRelation& r) {
+            return std::any_of(r.trainables.begin(), r.trainables.end(),
+                               [&](const TrainableSource& t) { return t.path == w.path; });
+          });
       if (traced) continue;
       missing.emplace_back(to_string(w.path));
       names += (names.empty() ? "" : ", ") + to_string(w.path);
     }
     if (missing.empty()) return;
-    reporter_.emit({DiagnosticKind::SCAN_DESCENT_NO_RELATIONS, DiagnosticLevel::Warning,
-                    "weights enter a loop that is traced inside but have no ETP relation there: " + names, "scan", {}, {},
-                    {{"weight_paths", Attr::list(missing)}}, "use an ETP operator in the loop", eqn.origin});
+    reporter_.emit({DiagnosticKind::SCAN_DESCENT_NO_RELATIONS,
+                    DiagnosticLevel::Warning,
+                    "weights enter a loop that is traced inside but have no ETP relation there: " + names,
+                    "scan",
+                    {},
+                    {},
+                    {{"weight_paths", Attr::list(missing)}},
+                    "use an ETP operator in the loop",
+                    eqn.origin});
   }
 
   // Adds what the trace needs to the loop's stacked results.
-  ScanInfo hoist(Eqn& eqn, const ScanParts& s, const std::vector<HiddenGroup>& groups, const std::vector<HiddenParamOpRelation>& relations) {
+  ScanInfo hoist(Eqn& eqn, const ScanParts& s, const std::vector<HiddenGroup>& groups,
+                 const std::vector<HiddenParamOpRelation>& relations) {
     std::vector<Var> wanted;
     VarIds seen;
     auto want = [&](const Var& v) {
@@ -203,7 +237,8 @@ class Descender {
   Reporter& reporter_;
   const CompileOptions& options_;
   DescendedScans found_;
-  mutable std::unordered_map<std::uint64_t, std::int64_t> leaf_of_;  // body Var of a leaf -> its index in the parameter
+  mutable std::unordered_map<std::uint64_t, std::int64_t>
+      leaf_of_;  // body Var of a leaf -> its index in the parameter
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Long loops are not unrolled but traced inside: groups and relations are found in the loop's body, and every value that
-// the trace needs leaves the loop stacked over its steps.
+// Long loops are not unrolled but traced inside: groups and relations are found in the loop's body, and every
+// value that the trace needs leaves the loop stacked over its steps.
 #pragma once
 
 #include "etrace/compiler.h"
@@ -7,9 +7,9 @@
 namespace etrace {
 
 struct DescendedScans {
-  std::vector<HiddenGroup> groups;                  // indices count from 0; the graph builder shifts them
-  std::vector<HiddenParamOpRelation> relations;     // hidden_groups are indices into `groups`
-  std::vector<Var> stacked;                         // outer Vars of every value that the trace needs
+  std::vector<HiddenGroup> groups;               // indices count from 0; the graph builder shifts them
+  std::vector<HiddenParamOpRelation> relations;  // hidden_groups are indices into `groups`
+  std::vector<Var> stacked;                      // outer Vars of every value that the trace needs
 };
 
 // Rewrites the module's program in place and names the descended equations in info.descended_scans.

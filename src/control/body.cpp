@@ -66,7 +66,8 @@ Mask outputs_reached(const ClosedJaxpr& closed, const Mask& inputs) {
         break;
       }
   Mask out;
-  for (const Atom& a : closed.jaxpr.outs) out.push_back(as_var(a) != nullptr && reached.contains(as_var(a)->id));
+  for (const Atom& a : closed.jaxpr.outs)
+    out.push_back(as_var(a) != nullptr && reached.contains(as_var(a)->id));
   return out;
 }
 
@@ -107,10 +108,13 @@ void require_types(std::string_view op, std::string_view what, const Avals& foun
   for (std::size_t i = 0; i < found.size(); ++i)
     if (found[i] != expected[i])
       throw CompilationError(std::string(op), std::string(what) + " " + std::to_string(i) + ": found " +
-                                                  to_string(found[i]) + ", expected " + to_string(expected[i]));
+                                                  to_string(found[i]) + ", expected " +
+                                                  to_string(expected[i]));
 }
 
-std::shared_ptr<const Executable> compile_body(const JaxprPtr& body) { return std::make_shared<Executable>(*body); }
+std::shared_ptr<const Executable> compile_body(const JaxprPtr& body) {
+  return std::make_shared<Executable>(*body);
+}
 
 Kernel call_kernel(const JaxprPtr& body) {
   return {.run = [exe = compile_body(body)](const KernelArgs& args) { exe->run(args.in, args.out); }};

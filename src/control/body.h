@@ -1,4 +1,5 @@
-// What operations with bodies share: tracing a body, running it, and rearranging the inputs and outputs of a program.
+// What operations with bodies share: tracing a body, running it, and rearranging the inputs and outputs of a
+// program.
 #pragma once
 
 #include <memory>
@@ -20,14 +21,15 @@ struct Body {
 };
 Body trace_body(std::span<const Aval> args, const Function& f);
 
-// The same program with its inputs (outputs) in another order: new position i holds the old order[i]. Outputs may be
-// dropped or repeated, inputs must be a permutation.
+// The same program with its inputs (outputs) in another order: new position i holds the old order[i]. Outputs
+// may be dropped or repeated, inputs must be a permutation.
 ClosedJaxpr reorder_inputs(ClosedJaxpr, const std::vector<std::size_t>& order);
 ClosedJaxpr select_outputs(ClosedJaxpr, const std::vector<std::size_t>& order);
 // The same program with an unused input inserted at a position.
 ClosedJaxpr insert_unused_inputs(ClosedJaxpr, std::size_t at, std::span<const Aval>);
 
-// Which inputs some output (of those selected) depends on; walks into no body: an equation uses all its operands.
+// Which inputs some output (of those selected) depends on; walks into no body: an equation uses all its
+// operands.
 Mask inputs_read(const ClosedJaxpr&, const Mask& outputs);
 // Which outputs depend on one of these inputs.
 Mask outputs_reached(const ClosedJaxpr&, const Mask& inputs);

@@ -59,13 +59,15 @@ ValuesAndTangents cond_jvp(const Params& params, ArraySpan x, ArraySpan dx) {
   for (const JaxprPtr& b : branches) active_out = active_out | jvp(*b, active).active_out;
   std::vector<ClosedJaxpr> with_tangents;
   for (const JaxprPtr& b : branches) with_tangents.push_back(jvp(*b, active, active_out).jaxpr);
-  const Arrays out = bind_primitive(cond_p, join({x, select(dx.subspan(1), active)}), cond_params(with_tangents));
+  const Arrays out =
+      bind_primitive(cond_p, join({x, select(dx.subspan(1), active)}), cond_params(with_tangents));
   const ArraySpan o(out);
   (void)operands;
   return {join({o.first(active_out.size())}), spread(o.subspan(active_out.size()), active_out)};
 }
 
-// Each branch leaves residuals of its own; every branch returns a place for all of them, zeros for the others'.
+// Each branch leaves residuals of its own; every branch returns a place for all of them, zeros for the
+// others'.
 ValuesAndTangents cond_linearize(const Params& params, ArraySpan x, ArraySpan dx) {
   const std::vector<JaxprPtr> branches = branches_of(params);
   const Mask active = defined_mask(dx.subspan(1));
@@ -100,7 +102,8 @@ ValuesAndTangents cond_linearize(const Params& params, ArraySpan x, ArraySpan dx
         in));
     linear.push_back(make_jaxpr(
         [&](ArraySpan a) {
-          return eval_jaxpr(lin[b].linear, join({a.subspan(first[b], lin[b].num_residuals), a.subspan(residuals.size())}));
+          return eval_jaxpr(lin[b].linear,
+                            join({a.subspan(first[b], lin[b].num_residuals), a.subspan(residuals.size())}));
         },
         linear_in));
   }
@@ -119,8 +122,8 @@ Arrays cond_transpose(const Params& params, ArraySpan ct, ArraySpan x, std::span
   linear.flip();
   std::vector<ClosedJaxpr> back;
   for (const JaxprPtr& b : branches_of(params)) back.push_back(transpose(*b, linear, with_ct));
-  const Arrays out =
-      bind_primitive(cond_p, join({x.first(1), select(operands, known), select(ct, with_ct)}), cond_params(back));
+  const Arrays out = bind_primitive(cond_p, join({x.first(1), select(operands, known), select(ct, with_ct)}),
+                                    cond_params(back));
   return join({Arrays(1), spread(out, linear)});
 }
 
@@ -171,10 +174,23 @@ Eqn cond_prune(const Eqn& eqn, const Mask& used) {
 std::vector<PrimitiveSpec::Sample> cond_samples(std::uint64_t) {
   const Aval v{Dtype::F64, {3}};
   const Avals in{v, v};
-  const Params p = cond_params({make_jaxpr([](ArraySpan a) { return Arrays{sin(a[0]) * a[1], a[0]}; }, in),
-                                make_jaxpr([](ArraySpan a) { return Arrays{a[1] * a[1] * a[1], a[1] - a[0]}; }, in),
-                                make_jaxpr([](ArraySpan a) { return Arrays{a[0] / (2.0 + cos(a[1])), a[1]}; }, in)});
-  const Array x = Tensor::of(std::vector<double>{0.3, -1.2, 0.8}, {3}), y = Tensor::of(std::vector<double>{1.1, 0.4, -0.6}, {3});
+  const Params p = cond_params({make_jaxpr(
+                                    [](ArraySpan a) {
+                                      return Arrays{sin(a[0]) * a[1], a[0]};
+                                    },
+                                    in),
+                                make_jaxpr(
+                                    [](ArraySpan a) {
+                                      return Arrays{a[1] * a[1] * a[1], a[1] - a[0]};
+                                    },
+                                    in),
+                                make_jaxpr(
+                                    [](ArraySpan a) {
+                                      return Arrays{a[0] / (2.0 + cos(a[1])), a[1]};
+                                    },
+                                    in)});
+  const Array x = Tensor::of(std::vector<double>{0.3, -1.2, 0.8}, {3}),
+              y = Tensor::of(std::vector<double>{1.1, 0.4, -0.6}, {3});
   auto index = [](std::int64_t i) { return Array(Tensor::full({Dtype::I32, {}}, i)); };
   return {{{index(0), x, y}, p}, {{index(1), x, y}, p}, {{index(7), x, y}, p}, {{index(-3), x, y}, p}};
 }
@@ -220,10 +236,12 @@ Arrays switch_case(const Array& index, const std::vector<Function>& functions, c
     branches.push_back(insert_unused_inputs(program, 0, std::span(all).first(before)));
     before += own;
   }
-  return bind_primitive(cond_p, join({Arrays{branch_index(index)}, captured, operands}), cond_params(branches));
+  return bind_primitive(cond_p, join({Arrays{branch_index(index)}, captured, operands}),
+                        cond_params(branches));
 }
 
-Arrays cond(const Array& predicate, const Function& if_true, const Function& if_false, const Arrays& operands) {
+Arrays cond(const Array& predicate, const Function& if_true, const Function& if_false,
+            const Arrays& operands) {
   return switch_case(convert(predicate, Dtype::Bool), {if_false, if_true}, operands);
 }
 

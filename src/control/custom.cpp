@@ -1,6 +1,7 @@
 // Functions with derivatives of their own.
-//   custom_jvp_call: y = call_jaxpr(x); (y, dy) = jvp_jaxpr(x, dx). Without a rule the body is differentiated.
-//   custom_vjp_call: y = call_jaxpr(x); (y, residuals) = fwd_jaxpr(x); ct_x = bwd_jaxpr(residuals, ct_y).
+//   custom_jvp_call: y = call_jaxpr(x); (y, dy) = jvp_jaxpr(x, dx). Without a rule the body is
+//   differentiated. custom_vjp_call: y = call_jaxpr(x); (y, residuals) = fwd_jaxpr(x); ct_x =
+//   bwd_jaxpr(residuals, ct_y).
 #include "control/body.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
@@ -40,8 +41,9 @@ ValuesAndTangents by_rule(const Params& params, ArraySpan x, ArraySpan dx, Tange
   const Arrays out = eval_jaxpr(inline_calls(*rule), join({x, instantiated(x, dx)}));
   const std::size_t n = params.jaxpr("call_jaxpr")->jaxpr.outs.size();
   if (out.size() != 2 * n)
-    throw CompilationError("custom_jvp_call", "the rule returns " + std::to_string(out.size()) + " values for " +
-                                                  std::to_string(n) + " results; it must return values and tangents");
+    throw CompilationError("custom_jvp_call", "the rule returns " + std::to_string(out.size()) +
+                                                  " values for " + std::to_string(n) +
+                                                  " results; it must return values and tangents");
   const ArraySpan o(out);
   return {join({o.first(n)}), join({o.subspan(n)})};
 }
@@ -55,7 +57,9 @@ Arrays broadcast_all(ArraySpan x, const Mask& batched, std::int64_t n) {
 
 // A nested program mapped over all of its inputs and outputs.
 JaxprPtr mapped(const JaxprPtr& program, std::int64_t n) {
-  return share(vmap(*program, Mask(program->jaxpr.invars.size(), true), n, Mask(program->jaxpr.outs.size(), true)).jaxpr);
+  return share(
+      vmap(*program, Mask(program->jaxpr.invars.size(), true), n, Mask(program->jaxpr.outs.size(), true))
+          .jaxpr);
 }
 
 Params map_programs(const Params& params, std::initializer_list<const char*> keys, std::int64_t n) {
@@ -82,19 +86,26 @@ const Primitive custom_jvp_call_p{{
           return bind_primitive(custom_jvp_call_p, broadcast_all(x, batched, n),
                                 map_programs(params, {"call_jaxpr", "jvp_jaxpr"}, n));
         },
-    .jvp_joint = [](const Params& p, ArraySpan x, ArraySpan dx) { return by_rule(p, x, dx, TangentMode::Joint); },
-    .linearize = [](const Params& p, ArraySpan x, ArraySpan dx) { return by_rule(p, x, dx, TangentMode::Linear); },
+    .jvp_joint = [](const Params& p, ArraySpan x,
+                    ArraySpan dx) { return by_rule(p, x, dx, TangentMode::Joint); },
+    .linearize = [](const Params& p, ArraySpan x,
+                    ArraySpan dx) { return by_rule(p, x, dx, TangentMode::Linear); },
     .samples = [](std::uint64_t) -> std::vector<PrimitiveSpec::Sample> {
       const Aval v{Dtype::F64, {3}};
       const ClosedJaxpr f = make_jaxpr([](ArraySpan x) { return Arrays{sin(x[0]) * x[0]}; }, Avals{v});
       const ClosedJaxpr rule = make_jaxpr(
-          [](ArraySpan a) { return Arrays{sin(a[0]) * a[0], (cos(a[0]) * a[0] + sin(a[0])) * a[1]}; }, Avals{v, v});
-      return {{{vec({0.4, -1.0, 2.2})}, {{"call_jaxpr", share(f)}, {"jvp_jaxpr", share(rule)}, {"num_consts", 0}}},
+          [](ArraySpan a) {
+            return Arrays{sin(a[0]) * a[0], (cos(a[0]) * a[0] + sin(a[0])) * a[1]};
+          },
+          Avals{v, v});
+      return {{{vec({0.4, -1.0, 2.2})},
+               {{"call_jaxpr", share(f)}, {"jvp_jaxpr", share(rule)}, {"num_consts", 0}}},
               {{vec({0.4, -1.0, 2.2})}, {{"call_jaxpr", share(f)}, {"num_consts", 0}}}};
     },
 }};
 
-// The linear map that reverse mode meets in place of a custom_vjp_call. It has no value of its own, only a transpose.
+// The linear map that reverse mode meets in place of a custom_vjp_call. It has no value of its own, only a
+// transpose.
 //   operands: residuals, dx; results: dy; ct_x = bwd_jaxpr(residuals, ct_y)
 extern const Primitive custom_vjp_linear_p;
 const Primitive custom_vjp_linear_p{{
@@ -122,7 +133,8 @@ const Primitive custom_vjp_linear_p{{
         },
     .batch =
         [](const Params& params, ArraySpan x, const Mask& batched, std::int64_t n) {
-          return bind_primitive(custom_vjp_linear_p, broadcast_all(x, batched, n), map_programs(params, {"bwd_jaxpr"}, n));
+          return bind_primitive(custom_vjp_linear_p, broadcast_all(x, batched, n),
+                                map_programs(params, {"bwd_jaxpr"}, n));
         },
     .samples = [](std::uint64_t) -> std::vector<PrimitiveSpec::Sample> { return {}; },
 }};
@@ -136,13 +148,16 @@ ValuesAndTangents custom_vjp_linearize(const Params& params, ArraySpan x, ArrayS
   const std::size_t n = params.jaxpr("call_jaxpr")->jaxpr.outs.size();
   const ArraySpan o(out);
   const Params linear{{"bwd_jaxpr", bwd}, {"num_res", out.size() - n}};
-  return {join({o.first(n)}), bind_primitive(custom_vjp_linear_p, join({o.subspan(n), instantiated(x, dx)}), linear)};
+  return {join({o.first(n)}),
+          bind_primitive(custom_vjp_linear_p, join({o.subspan(n), instantiated(x, dx)}), linear)};
 }
 
 ValuesAndTangents custom_vjp_jvp(const Params& params, ArraySpan x, ArraySpan dx) {
-  if (params.jaxpr_or_null("bwd_jaxpr") == nullptr) return differentiate_body(params, x, dx, TangentMode::Joint);
-  throw NotSupportedError("custom_vjp_call",
-                          "forward mode through a function that only has a backward rule; give it a custom_jvp rule");
+  if (params.jaxpr_or_null("bwd_jaxpr") == nullptr)
+    return differentiate_body(params, x, dx, TangentMode::Joint);
+  throw NotSupportedError(
+      "custom_vjp_call",
+      "forward mode through a function that only has a backward rule; give it a custom_jvp rule");
 }
 
 }  // namespace
@@ -194,7 +209,8 @@ Function custom_vjp(Function f, Function fwd, Function bwd) {
       const Body b = trace_body(in, g);
       for (const Array& a : b.captured)
         if (a.is_tracer())
-          throw NotSupportedError("custom_vjp", std::string(what) + " uses a traced value of type " + to_string(a.aval()) +
+          throw NotSupportedError("custom_vjp", std::string(what) + " uses a traced value of type " +
+                                                    to_string(a.aval()) +
                                                     " from outside; pass it as an argument");
       ClosedJaxpr c = b.program;
       const auto split = c.jaxpr.invars.begin() + static_cast<std::ptrdiff_t>(b.captured.size());
@@ -211,8 +227,9 @@ Function custom_vjp(Function f, Function fwd, Function bwd) {
     bwd_in.insert(bwd_in.end(), out.begin(), out.end());
     const ClosedJaxpr backward = closed(bwd, bwd_in, "bwd");
     require_types("custom_vjp", "cotangent that bwd returns for argument", backward.out_avals(), types);
-    return bind_primitive(custom_vjp_call_p, args,
-                          {{"call_jaxpr", share(call)}, {"fwd_jaxpr", share(forward)}, {"bwd_jaxpr", share(backward)}});
+    return bind_primitive(
+        custom_vjp_call_p, args,
+        {{"call_jaxpr", share(call)}, {"fwd_jaxpr", share(forward)}, {"bwd_jaxpr", share(backward)}});
   };
 }
 

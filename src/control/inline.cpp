@@ -1,4 +1,5 @@
-// Inlining of nested calls. Bodies are copied with fresh Vars at every call site: one body object may serve many calls.
+// Inlining of nested calls. Bodies are copied with fresh Vars at every call site: one body object may serve
+// many calls.
 #include "control/splice.h"
 #include "etrace/control.h"
 #include "etrace/transform.h"

@@ -29,19 +29,26 @@ Eqn prune_call(const Eqn& eqn, const Mask& used) {
 const Primitive jit_p{{
     .name = "jit",
     .doc = "calls the program `jaxpr`",
-    .abstract = [](const Params& params, std::span<const Aval> in) {
-      const JaxprPtr body = params.jaxpr("jaxpr");
-      require_types("jit", "operand", {in.begin(), in.end()}, body->in_avals());
-      return body->out_avals();
-    },
+    .abstract =
+        [](const Params& params, std::span<const Aval> in) {
+          const JaxprPtr body = params.jaxpr("jaxpr");
+          require_types("jit", "operand", {in.begin(), in.end()}, body->in_avals());
+          return body->out_avals();
+        },
     .kernel = [](const KernelRequest& r) { return call_kernel(r.params.jaxpr("jaxpr")); },
     .lower = inline_body,
-    .jvp_joint = [](const Params& p, ArraySpan x, ArraySpan dx) { return jvp_inlined(p, x, dx, TangentMode::Joint); },
-    .linearize = [](const Params& p, ArraySpan x, ArraySpan dx) { return jvp_inlined(p, x, dx, TangentMode::Linear); },
+    .jvp_joint = [](const Params& p, ArraySpan x,
+                    ArraySpan dx) { return jvp_inlined(p, x, dx, TangentMode::Joint); },
+    .linearize = [](const Params& p, ArraySpan x,
+                    ArraySpan dx) { return jvp_inlined(p, x, dx, TangentMode::Linear); },
     .prune = prune_call,
     .samples = [](std::uint64_t) -> std::vector<PrimitiveSpec::Sample> {
       const Aval v{Dtype::F64, {3}};
-      const ClosedJaxpr f = make_jaxpr([](ArraySpan x) { return Arrays{sin(x[0]) * x[1], x[0] + 1.0}; }, Avals{v, v});
+      const ClosedJaxpr f = make_jaxpr(
+          [](ArraySpan x) {
+            return Arrays{sin(x[0]) * x[1], x[0] + 1.0};
+          },
+          Avals{v, v});
       const Array x = Tensor::of(std::vector<double>{0.3, -1.2, 2.0}, {3});
       return {{{x, x * 2.0}, {{"jaxpr", share(f)}}}};
     },

@@ -1,6 +1,7 @@
 // scan: carry, y_t = body(consts, carry, x_t), t = 0 … length-1 (descending if `reverse`).
 //   operands: consts, carry, xs (leading axis = time); results: final carry, ys (leading axis = time).
-// Reverse mode: a primal scan that also stacks residuals, then a linear scan over them; its transpose runs the other way.
+// Reverse mode: a primal scan that also stacks residuals, then a linear scan over them; its transpose runs
+// the other way.
 #include <cstring>
 
 #include "control/body.h"
@@ -43,11 +44,17 @@ struct Scan {
   std::size_t num_xs() const { return body->jaxpr.invars.size() - num_consts - num_carry; }
   std::size_t num_ys() const { return body->jaxpr.outs.size() - num_carry; }
   template <class T>
-  std::span<const T> consts(std::span<const T> x) const { return x.first(num_consts); }
+  std::span<const T> consts(std::span<const T> x) const {
+    return x.first(num_consts);
+  }
   template <class T>
-  std::span<const T> carry(std::span<const T> x) const { return x.subspan(num_consts, num_carry); }
+  std::span<const T> carry(std::span<const T> x) const {
+    return x.subspan(num_consts, num_carry);
+  }
   template <class T>
-  std::span<const T> xs(std::span<const T> x) const { return x.subspan(num_consts + num_carry); }
+  std::span<const T> xs(std::span<const T> x) const {
+    return x.subspan(num_consts + num_carry);
+  }
 };
 
 Avals scan_abstract(const Params& params, std::span<const Aval> in) {
@@ -60,7 +67,8 @@ Avals scan_abstract(const Params& params, std::span<const Aval> in) {
   for (std::size_t i = s.num_consts + s.num_carry; i < expected.size(); ++i)
     expected[i].shape = expected[i].shape.with_front(s.length);
   require_types("scan", "operand", {in.begin(), in.end()}, expected);
-  require_types("scan", "carry", {body_out.begin(), body_out.begin() + static_cast<std::ptrdiff_t>(s.num_carry)},
+  require_types("scan", "carry",
+                {body_out.begin(), body_out.begin() + static_cast<std::ptrdiff_t>(s.num_carry)},
                 {body_in.begin() + static_cast<std::ptrdiff_t>(s.num_consts),
                  body_in.begin() + static_cast<std::ptrdiff_t>(s.num_consts + s.num_carry)});
   Avals out = body_out;
@@ -74,7 +82,8 @@ class ScanLoop {
   ScanLoop(const Scan& s, const Avals& body_in, const Avals& body_out)
       : scan_(s), exe_(compile_body(s.body)), in_(body_in.size()), out_(body_out.size()) {
     for (std::size_t i = 0; i < s.num_carry; ++i) carry_bytes_.push_back(body_out[i].bytes());
-    for (std::size_t i = s.num_consts + s.num_carry; i < body_in.size(); ++i) x_bytes_.push_back(body_in[i].bytes());
+    for (std::size_t i = s.num_consts + s.num_carry; i < body_in.size(); ++i)
+      x_bytes_.push_back(body_in[i].bytes());
     for (std::size_t i = s.num_carry; i < body_out.size(); ++i) y_bytes_.push_back(body_out[i].bytes());
     for (const std::size_t b : carry_bytes_) {
       offsets_.push_back(buffer_bytes_);
@@ -94,7 +103,8 @@ class ScanLoop {
     for (std::int64_t step = 0; step < scan_.length; ++step) {
       const auto t = static_cast<std::size_t>(scan_.reverse ? scan_.length - 1 - step : step);
       std::byte* const next = scratch + static_cast<std::size_t>(step % 2) * buffer_bytes_;
-      for (std::size_t i = 0; i < nk; ++i) out_[i] = step + 1 == scan_.length ? args.out[i] : next + offsets_[i];
+      for (std::size_t i = 0; i < nk; ++i)
+        out_[i] = step + 1 == scan_.length ? args.out[i] : next + offsets_[i];
       for (std::size_t i = 0; i < x_bytes_.size(); ++i)
         in_[nc + nk + i] = static_cast<const std::byte*>(args.in[nc + nk + i]) + t * x_bytes_[i];
       for (std::size_t i = 0; i < y_bytes_.size(); ++i)
@@ -119,8 +129,8 @@ Kernel scan_kernel(const KernelRequest& r) {
   return {.run = [loop](const KernelArgs& args) { loop->run(args); }, .scratch_bytes = loop->scratch_bytes()};
 }
 
-// Which carries have a tangent (or are mapped), given which operands have one: those that start with one and those that
-// receive one in the body. `step` says which outputs follow from which inputs.
+// Which carries have a tangent (or are mapped), given which operands have one: those that start with one and
+// those that receive one in the body. `step` says which outputs follow from which inputs.
 template <class Step>
 Mask carry_fixpoint(const Scan& s, Mask in, const Step& step) {
   for (;;) {
@@ -132,7 +142,9 @@ Mask carry_fixpoint(const Scan& s, Mask in, const Step& step) {
 }
 
 // Forced outputs: every active carry.
-Mask forced(const Scan& s, const Mask& in) { return join({part(in, s.num_consts, s.num_carry), Mask(s.num_ys(), false)}); }
+Mask forced(const Scan& s, const Mask& in) {
+  return join({part(in, s.num_consts, s.num_carry), Mask(s.num_ys(), false)});
+}
 
 // Tangents of the operands named in `active`, zeros where a carry starts without one.
 Arrays tangents_of(ArraySpan x, ArraySpan dx, const Mask& active, std::size_t begin, std::size_t count) {
@@ -149,10 +161,12 @@ void append_range(std::vector<std::size_t>& list, std::size_t begin, std::size_t
 
 ValuesAndTangents scan_jvp(const Params& params, ArraySpan x, ArraySpan dx) {
   const Scan s(params);
-  const Mask active = carry_fixpoint(s, defined_mask(dx), [&](const Mask& in) { return jvp(*s.body, in, {}).active_out; });
+  const Mask active =
+      carry_fixpoint(s, defined_mask(dx), [&](const Mask& in) { return jvp(*s.body, in, {}).active_out; });
   const Jvp j = jvp(*s.body, active, forced(s, active));
   const std::size_t n = x.size(), nx = s.num_xs(), ny = s.num_ys();
-  const std::size_t dc = count(part(active, 0, s.num_consts)), dk = count(part(active, s.num_consts, s.num_carry));
+  const std::size_t dc = count(part(active, 0, s.num_consts)),
+                    dk = count(part(active, s.num_consts, s.num_carry));
   const std::size_t dxs = count(active) - dc - dk;
   // (consts carry xs | dconsts dcarry dxs) -> consts dconsts | carry dcarry | xs dxs
   std::vector<std::size_t> in_order, out_order;
@@ -168,20 +182,20 @@ ValuesAndTangents scan_jvp(const Params& params, ArraySpan x, ArraySpan dx) {
   append_range(out_order, s.num_carry, ny);
   append_range(out_order, s.num_carry + ny + dk, dys);
   const ClosedJaxpr body = select_outputs(reorder_inputs(j.jaxpr, in_order), out_order);
-  const Arrays out = bind_primitive(
-      scan_p,
-      join({s.consts(x), tangents_of(x, dx, active, 0, s.num_consts), s.carry(x),
-            tangents_of(x, dx, active, s.num_consts, s.num_carry), s.xs(x),
-            tangents_of(x, dx, active, s.num_consts + s.num_carry, nx)}),
-      s.with_body(body, s.num_consts + dc, s.num_carry + dk));
+  const Arrays out =
+      bind_primitive(scan_p,
+                     join({s.consts(x), tangents_of(x, dx, active, 0, s.num_consts), s.carry(x),
+                           tangents_of(x, dx, active, s.num_consts, s.num_carry), s.xs(x),
+                           tangents_of(x, dx, active, s.num_consts + s.num_carry, nx)}),
+                     s.with_body(body, s.num_consts + dc, s.num_carry + dk));
   const ArraySpan o(out);
   const Arrays values = join({o.first(s.num_carry), o.subspan(s.num_carry + dk, ny)});
   const Arrays tangents = join({o.subspan(s.num_carry, dk), o.subspan(s.num_carry + dk + ny)});
   return {values, spread(tangents, j.active_out)};
 }
 
-// Where each residual of the body comes from: an operand that does not change over time, a scanned operand, or a value
-// that must be stacked. Residuals that depend on constants only are computed once, outside.
+// Where each residual of the body comes from: an operand that does not change over time, a scanned operand,
+// or a value that must be stacked. Residuals that depend on constants only are computed once, outside.
 struct ResidualPlan {
   enum Source : std::uint8_t { Invariant, Scanned, Stacked };
   std::vector<Source> source;
@@ -216,13 +230,14 @@ Arrays invariant_residuals(const Scan& s, const Linearization& lin, const Residu
   if (wanted.empty()) return {};
   const ClosedJaxpr once = eliminate_dead_code(select_outputs(lin.primal, wanted));
   Arrays args(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(s.num_consts));
-  for (std::size_t i = s.num_consts; i < once.jaxpr.invars.size(); ++i) args.push_back(zeros_of(once.jaxpr.invars[i].aval));
+  for (std::size_t i = s.num_consts; i < once.jaxpr.invars.size(); ++i)
+    args.push_back(zeros_of(once.jaxpr.invars[i].aval));
   return eval_jaxpr(once, args);
 }
 
 ValuesAndTangents scan_linearize_plain(const Scan& s, ArraySpan x, ArraySpan dx) {
-  const Mask active =
-      carry_fixpoint(s, defined_mask(dx), [&](const Mask& in) { return linearize(*s.body, in, {}).active_out; });
+  const Mask active = carry_fixpoint(s, defined_mask(dx),
+                                     [&](const Mask& in) { return linearize(*s.body, in, {}).active_out; });
   const Linearization lin = linearize(*s.body, active, forced(s, active));
   const ResidualPlan plan = plan_residuals(s, lin);
   const std::size_t ny = s.num_ys();
@@ -232,11 +247,13 @@ ValuesAndTangents scan_linearize_plain(const Scan& s, ArraySpan x, ArraySpan dx)
   for (std::size_t r = 0; r < lin.num_residuals; ++r)
     if (plan.source[r] == ResidualPlan::Stacked) primal_outs.push_back(s.num_carry + ny + r);
   const Arrays primal = bind_primitive(
-      scan_p, x, s.with_body(eliminate_dead_code(select_outputs(lin.primal, primal_outs)), s.num_consts, s.num_carry));
+      scan_p, x,
+      s.with_body(eliminate_dead_code(select_outputs(lin.primal, primal_outs)), s.num_consts, s.num_carry));
   const Arrays invariant = invariant_residuals(s, lin, plan, x);
 
   // Operands of the linear scan: invariant residuals, dconsts | dcarry | stacked and scanned residuals, dxs.
-  const std::size_t dc = count(part(active, 0, s.num_consts)), dk = count(part(active, s.num_consts, s.num_carry));
+  const std::size_t dc = count(part(active, 0, s.num_consts)),
+                    dk = count(part(active, s.num_consts, s.num_carry));
   const std::size_t dxs = count(active) - dc - dk;
   std::vector<std::size_t> order, varying;
   Arrays consts, xs;
@@ -253,12 +270,16 @@ ValuesAndTangents scan_linearize_plain(const Scan& s, ArraySpan x, ArraySpan dx)
   append_range(order, lin.num_residuals, dc + dk);
   order.insert(order.end(), varying.begin(), varying.end());
   append_range(order, lin.num_residuals + dc + dk, dxs);
-  const Arrays linear = bind_primitive(
-      scan_p,
-      join({consts, tangents_of(x, dx, active, 0, s.num_consts), tangents_of(x, dx, active, s.num_consts, s.num_carry), xs,
-            tangents_of(x, dx, active, s.num_consts + s.num_carry, s.num_xs())}),
-      Scan(s).with_body(reorder_inputs(lin.linear, order), consts.size() + dc, dk).without("checkpoint_every"));
-  return {{primal.begin(), primal.begin() + static_cast<std::ptrdiff_t>(s.num_carry + ny)}, spread(linear, lin.active_out)};
+  const Arrays linear =
+      bind_primitive(scan_p,
+                     join({consts, tangents_of(x, dx, active, 0, s.num_consts),
+                           tangents_of(x, dx, active, s.num_consts, s.num_carry), xs,
+                           tangents_of(x, dx, active, s.num_consts + s.num_carry, s.num_xs())}),
+                     Scan(s)
+                         .with_body(reorder_inputs(lin.linear, order), consts.size() + dc, dk)
+                         .without("checkpoint_every"));
+  return {{primal.begin(), primal.begin() + static_cast<std::ptrdiff_t>(s.num_carry + ny)},
+          spread(linear, lin.active_out)};
 }
 
 // Time steps [begin, end) of stacked arrays.
@@ -282,8 +303,8 @@ Arrays reshape_time(ArraySpan xs, const Dims& leading, std::size_t drop) {
   return out;
 }
 
-// Segments of K steps: the primal pass keeps the carry at each segment's start; the linear pass recomputes a segment's
-// residuals from it. Memory O(length/K + K) instead of O(length).
+// Segments of K steps: the primal pass keeps the carry at each segment's start; the linear pass recomputes a
+// segment's residuals from it. Memory O(length/K + K) instead of O(length).
 ValuesAndTangents scan_linearize_segments(const Scan& s, ArraySpan x, ArraySpan dx) {
   const std::int64_t every = s.checkpoint_every, segments = s.length / every;
   Scan inner = s, outer = s;
@@ -291,20 +312,25 @@ ValuesAndTangents scan_linearize_segments(const Scan& s, ArraySpan x, ArraySpan 
   inner.checkpoint_every = outer.checkpoint_every = 0;
   outer.length = segments;
   const Params inner_params = inner.with_body(*s.body, s.num_consts, s.num_carry);
-  const Arrays xs = reshape_time(s.xs(x), {segments, every}, 1), dxs = reshape_time(s.xs(dx), {segments, every}, 1);
+  const Arrays xs = reshape_time(s.xs(x), {segments, every}, 1),
+               dxs = reshape_time(s.xs(dx), {segments, every}, 1);
   const Arrays args = join({s.consts(x), s.carry(x), xs});
 
   // Primal: one scan over segments that also emits the carry at each start.
   Avals types = avals_of(args);
-  for (std::size_t i = s.num_consts + s.num_carry; i < types.size(); ++i) types[i].shape = types[i].shape.without(0);
+  for (std::size_t i = s.num_consts + s.num_carry; i < types.size(); ++i)
+    types[i].shape = types[i].shape.without(0);
   const ClosedJaxpr primal_body = make_jaxpr(
-      [&](ArraySpan a) { return join({bind_primitive(scan_p, a, inner_params), s.carry(a)}); }, types);
+      [&](ArraySpan a) {
+        return join({bind_primitive(scan_p, a, inner_params), s.carry(a)});
+      },
+      types);
   const Arrays primal = bind_primitive(scan_p, args, outer.with_body(primal_body, s.num_consts, s.num_carry));
   const ArraySpan starts = ArraySpan(primal).subspan(s.num_carry + s.num_ys());
 
   // Linear: consts, dconsts | dcarry | carry at start, xs, dxs.
-  const Mask active =
-      carry_fixpoint(s, defined_mask(dx), [&](const Mask& in) { return linearize(*s.body, in, {}).active_out; });
+  const Mask active = carry_fixpoint(s, defined_mask(dx),
+                                     [&](const Mask& in) { return linearize(*s.body, in, {}).active_out; });
   const Mask ac = part(active, 0, s.num_consts), ak = part(active, s.num_consts, s.num_carry);
   const Mask ax = part(active, s.num_consts + s.num_carry, s.num_xs());
   const Arrays dconsts = tangents_of(x, dx, active, 0, s.num_consts);
@@ -335,12 +361,13 @@ ValuesAndTangents scan_linearize_segments(const Scan& s, ArraySpan x, ArraySpan 
         return dy;
       },
       linear_types);
-  const Arrays linear =
-      bind_primitive(scan_p, linear_args, outer.with_body(linear_body, s.num_consts + dconsts.size(), dcarry.size()));
+  const Arrays linear = bind_primitive(
+      scan_p, linear_args, outer.with_body(linear_body, s.num_consts + dconsts.size(), dcarry.size()));
 
   const ArraySpan p(primal), l(linear);
   ValuesAndTangents out;
-  out.y = join({p.first(s.num_carry), reshape_time(p.subspan(s.num_carry, s.num_ys()), {segments * every}, 2)});
+  out.y =
+      join({p.first(s.num_carry), reshape_time(p.subspan(s.num_carry, s.num_ys()), {segments * every}, 2)});
   out.dy = join({spread(l.first(dcarry.size()), ak),
                  spread(reshape_time(l.subspan(dcarry.size()), {segments * every}, 2), active_ys)});
   return out;
@@ -357,9 +384,12 @@ ValuesAndTangents scan_linearize(const Params& params, ArraySpan x, ArraySpan dx
   head.length = s.length - rest;
   tail.length = rest;
   const std::int64_t head_begin = s.reverse ? rest : 0, tail_begin = s.reverse ? 0 : head.length;
-  auto steps = [&](ArraySpan a, std::int64_t begin, std::int64_t n) { return time_slice(s.xs(a), begin, begin + n); };
-  const ValuesAndTangents h = scan_linearize_segments(head, join({x.first(s.num_consts + s.num_carry), steps(x, head_begin, head.length)}),
-                                                      join({dx.first(s.num_consts + s.num_carry), steps(dx, head_begin, head.length)}));
+  auto steps = [&](ArraySpan a, std::int64_t begin, std::int64_t n) {
+    return time_slice(s.xs(a), begin, begin + n);
+  };
+  const ValuesAndTangents h = scan_linearize_segments(
+      head, join({x.first(s.num_consts + s.num_carry), steps(x, head_begin, head.length)}),
+      join({dx.first(s.num_consts + s.num_carry), steps(dx, head_begin, head.length)}));
   const ValuesAndTangents t = scan_linearize_plain(
       tail, join({s.consts(x), ArraySpan(h.y).first(s.num_carry), steps(x, tail_begin, rest)}),
       join({s.consts(dx), ArraySpan(h.dy).first(s.num_carry), steps(dx, tail_begin, rest)}));
@@ -367,7 +397,8 @@ ValuesAndTangents scan_linearize(const Params& params, ArraySpan x, ArraySpan dx
   for (std::size_t i = s.num_carry; i < out.y.size(); ++i) {
     const Arrays y = s.reverse ? Arrays{t.y[i], h.y[i]} : Arrays{h.y[i], t.y[i]};
     const bool moves = h.dy[i].defined() || t.dy[i].defined();
-    const Array dh = moves ? instantiate(h.dy[i], h.y[i].aval()) : Array(), dt = moves ? instantiate(t.dy[i], t.y[i].aval()) : Array();
+    const Array dh = moves ? instantiate(h.dy[i], h.y[i].aval()) : Array(),
+                dt = moves ? instantiate(t.dy[i], t.y[i].aval()) : Array();
     out.y[i] = concatenate(y, 0);
     if (moves) out.dy[i] = concatenate(s.reverse ? Arrays{dt, dh} : Arrays{dh, dt}, 0);
   }
@@ -376,8 +407,10 @@ ValuesAndTangents scan_linearize(const Params& params, ArraySpan x, ArraySpan dx
 
 Arrays scan_transpose(const Params& params, ArraySpan ct, ArraySpan x, std::span<const Aval> in);
 
-// Carries that do not depend on linear values run ahead in a scan of their own; the linear part reads them as xs.
-Arrays transpose_after_known(const Scan& s, const Mask& linear, ArraySpan ct, ArraySpan x, std::span<const Aval> in) {
+// Carries that do not depend on linear values run ahead in a scan of their own; the linear part reads them as
+// xs.
+Arrays transpose_after_known(const Scan& s, const Mask& linear, ArraySpan ct, ArraySpan x,
+                             std::span<const Aval> in) {
   Mask known(linear);
   known.flip();
   const Mask lk = part(linear, s.num_consts, s.num_carry), kk = part(known, s.num_consts, s.num_carry);
@@ -385,10 +418,11 @@ Arrays transpose_after_known(const Scan& s, const Mask& linear, ArraySpan ct, Ar
   ClosedJaxpr ahead = eliminate_dead_code(*s.body, join({kk, Mask(s.num_ys(), false)}));
   std::vector<Var> invars;
   for (const std::size_t i : positions(known)) invars.push_back(ahead.jaxpr.invars[i]);
-  for (const std::size_t i : positions(kk, s.num_consts)) ahead.jaxpr.outs.emplace_back(ahead.jaxpr.invars[i]);
+  for (const std::size_t i : positions(kk, s.num_consts))
+    ahead.jaxpr.outs.emplace_back(ahead.jaxpr.invars[i]);
   ahead.jaxpr.invars = std::move(invars);
-  const Arrays walked =
-      bind_primitive(scan_p, select(x, known), s.with_body(ahead, count(part(known, 0, s.num_consts)), num_known));
+  const Arrays walked = bind_primitive(scan_p, select(x, known),
+                                       s.with_body(ahead, count(part(known, 0, s.num_consts)), num_known));
 
   // The body of the rest: consts | linear carry | xs, known carry.
   std::vector<std::size_t> order, outs = positions(lk);
@@ -411,8 +445,8 @@ Arrays transpose_after_known(const Scan& s, const Mask& linear, ArraySpan ct, Ar
                c.subspan(s.num_consts + num_linear, s.num_xs())});
 }
 
-// With body linear in (dconsts, dcarry, dxs): the transposed scan runs the other way, carrying the cotangent of the carry
-// and the sums of those of the constants.
+// With body linear in (dconsts, dcarry, dxs): the transposed scan runs the other way, carrying the cotangent
+// of the carry and the sums of those of the constants.
 Arrays scan_transpose(const Params& params, ArraySpan ct, ArraySpan x, std::span<const Aval> in) {
   const Scan s(params);
   Mask linear;
@@ -435,14 +469,16 @@ Arrays scan_transpose(const Params& params, ArraySpan ct, ArraySpan x, std::span
                           select(ct.subspan(s.num_carry), part(with_ct, s.num_carry, s.num_ys()))});
   const Arrays args = join({consts, carry, xs});
   Avals types = avals_of(args);
-  for (std::size_t i = consts.size() + carry.size(); i < types.size(); ++i) types[i].shape = types[i].shape.without(0);
+  for (std::size_t i = consts.size() + carry.size(); i < types.size(); ++i)
+    types[i].shape = types[i].shape.without(0);
   const std::size_t num_known_xs = s.num_xs() - count(lx), num_sums = count(lc);
   const ClosedJaxpr body = make_jaxpr(
       [&](ArraySpan a) {
-        const ArraySpan k = a.subspan(consts.size(), carry.size()), rest = a.subspan(consts.size() + carry.size());
+        const ArraySpan k = a.subspan(consts.size(), carry.size()),
+                        rest = a.subspan(consts.size() + carry.size());
         // back: (known consts, known xs, ct carry, ct ys) -> (ct consts, ct carry, ct xs)
-        const Arrays cts = eval_jaxpr(back, join({a.first(consts.size()), rest.first(num_known_xs), k.first(s.num_carry),
-                                                  rest.subspan(num_known_xs)}));
+        const Arrays cts = eval_jaxpr(back, join({a.first(consts.size()), rest.first(num_known_xs),
+                                                  k.first(s.num_carry), rest.subspan(num_known_xs)}));
         const ArraySpan c(cts);
         Arrays sums;
         for (std::size_t i = 0; i < num_sums; ++i) sums.push_back(k[s.num_carry + i] + c[i]);
@@ -474,8 +510,10 @@ Arrays scan_batch(const Params& params, ArraySpan x, const Mask& batched, std::i
   }
   Arrays out = bind_primitive(scan_p, args, s.with_body(body.jaxpr, s.num_consts, s.num_carry));
   for (std::size_t i = 0; i < out.size(); ++i) {
-    if (i >= s.num_carry) out[i] = moveaxis(out[i], 1, 0);
-    else if (!mapped[s.num_consts + i]) out[i] = broadcast_to(out[i], out[i].shape().with_front(n));
+    if (i >= s.num_carry)
+      out[i] = moveaxis(out[i], 1, 0);
+    else if (!mapped[s.num_consts + i])
+      out[i] = broadcast_to(out[i], out[i].shape().with_front(n));
   }
   return out;
 }
@@ -500,7 +538,8 @@ Eqn scan_prune(const Eqn& eqn, const Mask& used) {
   smaller.out.clear();
   for (const std::size_t i : positions(read)) smaller.in.push_back(eqn.in[i]);
   for (const std::size_t i : positions(keep)) smaller.out.push_back(eqn.out[i]);
-  smaller.params = s.with_body(std::move(body), count(part(read, 0, s.num_consts)), count(part(keep, 0, s.num_carry)));
+  smaller.params =
+      s.with_body(std::move(body), count(part(read, 0, s.num_consts)), count(part(keep, 0, s.num_carry)));
   return smaller;
 }
 
@@ -513,10 +552,13 @@ std::vector<PrimitiveSpec::Sample> scan_samples(std::uint64_t) {
         return Arrays{h, c, h * c};
       },
       Avals{v, v, v, v});
-  auto array = [](const std::vector<double>& values, const Shape& shape) { return Array(Tensor::of(values, shape)); };
+  auto array = [](const std::vector<double>& values, const Shape& shape) {
+    return Array(Tensor::of(values, shape));
+  };
   const Array w = array({0.5, -0.7}, {2}), h = array({0.1, 0.4}, {2}), c = array({-0.3, 0.9}, {2});
   const Array xs = array({0.2, -0.1, 0.7, 0.3, -0.8, 1.1, 0.6, 0.05, -0.4, 0.33}, {5, 2});
-  const Params p{{"jaxpr", share(body)}, {"length", 5}, {"reverse", false}, {"num_consts", 1}, {"num_carry", 2}};
+  const Params p{
+      {"jaxpr", share(body)}, {"length", 5}, {"reverse", false}, {"num_consts", 1}, {"num_carry", 2}};
   return {{{w, h, c, xs}, p},
           {{w, h, c, xs}, p.with("reverse", true)},
           {{w, h, c, xs}, p.with("checkpoint_every", 2)},
@@ -542,7 +584,8 @@ const Primitive scan_p{{
 ScanResult scan(const ScanBody& f, const Arrays& init, const Arrays& xs, const ScanOptions& options) {
   std::int64_t length = options.length;
   for (const Array& x : xs) {
-    if (x.rank() == 0) throw ValueError("scan", "a scanned array must have a leading time axis, but one is a scalar");
+    if (x.rank() == 0)
+      throw ValueError("scan", "a scanned array must have a leading time axis, but one is a scalar");
     if (length >= 0 && x.shape()[0] != length)
       throw ValueError("scan", "scanned arrays of lengths " + std::to_string(length) + " and " +
                                    std::to_string(x.shape()[0]) + "; all must agree");

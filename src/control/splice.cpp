@@ -23,7 +23,8 @@ void splice_eqns(const Jaxpr& body, Renaming& names, std::vector<Eqn>& eqns) {
   }
 }
 
-std::vector<Atom> splice(const ClosedJaxpr& body, const std::vector<Atom>& args, ClosedJaxpr& into, std::vector<Eqn>& eqns) {
+std::vector<Atom> splice(const ClosedJaxpr& body, const std::vector<Atom>& args, ClosedJaxpr& into,
+                         std::vector<Eqn>& eqns) {
   Renaming names;
   lift_consts(body, names, into);
   for (std::size_t i = 0; i < args.size(); ++i) names.set(body.jaxpr.invars[i], args[i]);

@@ -29,10 +29,12 @@ class Renaming {
   std::unordered_map<std::uint64_t, Atom> map_;
 };
 
-// Appends a copy of the body's equations to `eqns`; its constants become constants of `into`. Returns the atoms that the
-// body's outputs stand for (a pass-through output is the argument itself).
-std::vector<Atom> splice(const ClosedJaxpr& body, const std::vector<Atom>& args, ClosedJaxpr& into, std::vector<Eqn>& eqns);
-// The same with a renaming that already holds the body's inputs and constants; it is extended by what the body defines.
+// Appends a copy of the body's equations to `eqns`; its constants become constants of `into`. Returns the
+// atoms that the body's outputs stand for (a pass-through output is the argument itself).
+std::vector<Atom> splice(const ClosedJaxpr& body, const std::vector<Atom>& args, ClosedJaxpr& into,
+                         std::vector<Eqn>& eqns);
+// The same with a renaming that already holds the body's inputs and constants; it is extended by what the
+// body defines.
 void splice_eqns(const Jaxpr& body, Renaming& names, std::vector<Eqn>& eqns);
 // Constants of the body as constants of `into`.
 void lift_consts(const ClosedJaxpr& body, Renaming& names, ClosedJaxpr& into);

@@ -1,7 +1,7 @@
 // while: carry = body(body_consts, carry) as long as cond(cond_consts, carry).
 //   operands: cond consts, body consts, carry; results: final carry.
-// tape_while: the loop that reverse mode needs. It runs the same loop from its start, keeping the carry of every
-// iteration on a tape inside the kernel, and then walks the tape backwards:
+// tape_while: the loop that reverse mode needs. It runs the same loop from its start, keeping the carry of
+// every iteration on a tape inside the kernel, and then walks the tape backwards:
 //   r = back(back_consts, c_k, r)  for k = N-1 … 0.        Shapes stay static; the tape is the kernel's own.
 #include <cstring>
 
@@ -30,11 +30,17 @@ struct While {
   std::size_t num_carry() const { return body->jaxpr.outs.size(); }
   std::size_t num_consts() const { return cond_nconsts + body_nconsts; }
   template <class T>
-  std::span<const T> cond_consts(std::span<const T> x) const { return x.first(cond_nconsts); }
+  std::span<const T> cond_consts(std::span<const T> x) const {
+    return x.first(cond_nconsts);
+  }
   template <class T>
-  std::span<const T> body_consts(std::span<const T> x) const { return x.subspan(cond_nconsts, body_nconsts); }
+  std::span<const T> body_consts(std::span<const T> x) const {
+    return x.subspan(cond_nconsts, body_nconsts);
+  }
   template <class T>
-  std::span<const T> carry(std::span<const T> x) const { return x.subspan(num_consts(), num_carry()); }
+  std::span<const T> carry(std::span<const T> x) const {
+    return x.subspan(num_consts(), num_carry());
+  }
 };
 
 Params while_params(ClosedJaxpr cond, std::size_t cond_nconsts, ClosedJaxpr body, std::size_t body_nconsts) {
@@ -58,12 +64,15 @@ Avals joined(const Avals& a, const Avals& b) {
 // Typing of the loop proper, shared by both primitives. Returns the types of the carry.
 Avals check_loop(std::string_view op, const Params& params, std::span<const Aval> in) {
   const While w(params);
-  if (params.integer("cond_nconsts") < 0 || params.integer("body_nconsts") < 0 || in.size() < w.num_consts() + w.num_carry())
+  if (params.integer("cond_nconsts") < 0 || params.integer("body_nconsts") < 0 ||
+      in.size() < w.num_consts() + w.num_carry())
     throw CompilationError(std::string(op), "cond_nconsts or body_nconsts do not fit the operands");
   const Avals carry = slice_of(in, w.num_consts(), w.num_carry());
-  require_types(op, "operand of the condition", joined(slice_of(in, 0, w.cond_nconsts), carry), w.cond->in_avals());
+  require_types(op, "operand of the condition", joined(slice_of(in, 0, w.cond_nconsts), carry),
+                w.cond->in_avals());
   require_types(op, "result of the condition", w.cond->out_avals(), {{Dtype::Bool, {}}});
-  require_types(op, "operand of the body", joined(slice_of(in, w.cond_nconsts, w.body_nconsts), carry), w.body->in_avals());
+  require_types(op, "operand of the body", joined(slice_of(in, w.cond_nconsts, w.body_nconsts), carry),
+                w.body->in_avals());
   require_types(op, "carry", w.body->out_avals(), carry);
   return carry;
 }
@@ -72,8 +81,12 @@ Avals check_loop(std::string_view op, const Params& params, std::span<const Aval
 class Loop {
  public:
   explicit Loop(const While& w)
-      : w_(w), cond_(compile_body(w.cond)), body_(compile_body(w.body)), cond_in_(w.cond_nconsts + w.num_carry()),
-        body_in_(w.body_nconsts + w.num_carry()), out_(w.num_carry()) {
+      : w_(w),
+        cond_(compile_body(w.cond)),
+        body_(compile_body(w.body)),
+        cond_in_(w.cond_nconsts + w.num_carry()),
+        body_in_(w.body_nconsts + w.num_carry()),
+        out_(w.num_carry()) {
     for (const Aval& a : w.body->out_avals()) {
       offsets_.push_back(bytes_);
       sizes_.push_back(a.bytes());
@@ -127,9 +140,10 @@ class Loop {
 
 Kernel while_kernel(const KernelRequest& r) {
   auto loop = std::make_shared<Loop>(While(r.params));
-  return {.run = [loop](const KernelArgs& a) {
-            loop->run(a.in, a.out, static_cast<std::byte*>(a.scratch), [](const void* const*) {});
-          },
+  return {.run =
+              [loop](const KernelArgs& a) {
+                loop->run(a.in, a.out, static_cast<std::byte*>(a.scratch), [](const void* const*) {});
+              },
           .scratch_bytes = 2 * loop->carry_bytes()};
 }
 
@@ -150,8 +164,10 @@ Arrays active_tangents(ArraySpan x, ArraySpan dx, const Mask& active) {
   return out;
 }
 
-// The body with tangents: (consts, dconsts, carry, dcarry) -> (carry, dcarry), given (consts, carry) -> (carry).
-ClosedJaxpr body_with_tangents(const ClosedJaxpr& body, std::size_t num_consts, const Mask& consts, const Mask& carry) {
+// The body with tangents: (consts, dconsts, carry, dcarry) -> (carry, dcarry), given (consts, carry) ->
+// (carry).
+ClosedJaxpr body_with_tangents(const ClosedJaxpr& body, std::size_t num_consts, const Mask& consts,
+                               const Mask& carry) {
   const ClosedJaxpr j = jvp(body, join({consts, carry}), carry).jaxpr;
   const std::size_t nk = carry.size(), dc = count(consts), dk = count(carry);
   std::vector<std::size_t> order;
@@ -181,8 +197,8 @@ ValuesAndTangents while_jvp(const Params& params, ArraySpan x, ArraySpan dx) {
       insert_unused_inputs(*w.cond, w.cond->jaxpr.invars.size(), selected(w.body->out_avals(), carry));
   const Arrays out = bind_primitive(
       while_p,
-      join({w.cond_consts(x), w.body_consts(x), active_tangents(w.body_consts(x), w.body_consts(dx), consts), w.carry(x),
-            active_tangents(w.carry(x), w.carry(dx), carry)}),
+      join({w.cond_consts(x), w.body_consts(x), active_tangents(w.body_consts(x), w.body_consts(dx), consts),
+            w.carry(x), active_tangents(w.carry(x), w.carry(dx), carry)}),
       while_params(cond, w.cond_nconsts, body, w.body_nconsts + count(consts)));
   const ArraySpan o(out);
   return {join({o.first(w.num_carry())}), spread(o.subspan(w.num_carry()), carry)};
@@ -218,7 +234,8 @@ Arrays while_transpose(const Params& params, ArraySpan ct, ArraySpan x, std::spa
   const ClosedJaxpr known_cond = only(*w.cond, join({Mask(w.cond_nconsts, true), kk}));
   const ClosedJaxpr known_body = only(eliminate_dead_code(*w.body, kk), join({kc, kk}));
   const ClosedJaxpr linear_body = eliminate_dead_code(*w.body, lk);
-  const ClosedJaxpr pull = transpose(linear_body, join({lc, lk}));  // (known consts, known carry, ct) -> (ct consts, ct carry)
+  const ClosedJaxpr pull =
+      transpose(linear_body, join({lc, lk}));  // (known consts, known carry, ct) -> (ct consts, ct carry)
   const Arrays known_consts = select(w.body_consts(x), kc), known_carry = select(w.carry(x), kk);
   Arrays r;
   for (const std::size_t i : positions(lk)) r.push_back(instantiate(ct[i], in[w.num_consts() + i]));
@@ -227,17 +244,18 @@ Arrays while_transpose(const Params& params, ArraySpan ct, ArraySpan x, std::spa
   const ClosedJaxpr back = make_jaxpr(
       [&](ArraySpan a) {  // (known consts, known carry, r)
         const ArraySpan state = a.subspan(known_consts.size() + known_carry.size());
-        const Arrays cts = eval_jaxpr(pull, join({a.first(known_consts.size() + known_carry.size()), state.first(num_linear)}));
+        const Arrays cts = eval_jaxpr(
+            pull, join({a.first(known_consts.size() + known_carry.size()), state.first(num_linear)}));
         Arrays next(cts.begin() + static_cast<std::ptrdiff_t>(num_sums), cts.end());
         for (std::size_t i = 0; i < num_sums; ++i) next.push_back(state[num_linear + i] + cts[i]);
         return next;
       },
       avals_of(join({known_consts, known_carry, r})));
-  const Arrays out = bind_primitive(
-      tape_while_p, join({w.cond_consts(x), known_consts, known_carry, known_consts, r}),
-      while_params(known_cond, w.cond_nconsts, known_body, known_consts.size())
-          .with("back_jaxpr", share(back))
-          .with("back_nconsts", known_consts.size()));
+  const Arrays out =
+      bind_primitive(tape_while_p, join({w.cond_consts(x), known_consts, known_carry, known_consts, r}),
+                     while_params(known_cond, w.cond_nconsts, known_body, known_consts.size())
+                         .with("back_jaxpr", share(back))
+                         .with("back_nconsts", known_consts.size()));
   const ArraySpan o(out);
   return join({Arrays(w.cond_nconsts), spread(o.subspan(num_linear), lc), spread(o.first(num_linear), lk)});
 }
@@ -253,18 +271,20 @@ Array where_samples(const Array& pred, const Array& a, const Array& b) {
   return where(broadcast_to(reshape(pred, dims), a.shape()), a, b);
 }
 
-// The loop mapped over samples. If each sample decides for itself, the loop runs until all are done, and samples that
-// are done keep their carry.
+// The loop mapped over samples. If each sample decides for itself, the loop runs until all are done, and
+// samples that are done keep their carry.
 struct MappedLoop {
   ClosedJaxpr cond, body;
-  Mask carry;           // which carries are mapped
-  bool own_decision;    // the condition differs between samples
-  std::size_t body_nconsts;   // the body of own decisions also reads the condition's constants, first
+  Mask carry;                // which carries are mapped
+  bool own_decision;         // the condition differs between samples
+  std::size_t body_nconsts;  // the body of own decisions also reads the condition's constants, first
 };
 
-MappedLoop map_loop(const While& w, const Mask& cond_consts, const Mask& body_consts, const Mask& carry0, std::int64_t n) {
+MappedLoop map_loop(const While& w, const Mask& cond_consts, const Mask& body_consts, const Mask& carry0,
+                    std::int64_t n) {
   MappedLoop m;
-  m.carry = loop_fixpoint(body_consts, carry0, [&](const Mask& in) { return vmap(*w.body, in, n).batched_out; });
+  m.carry =
+      loop_fixpoint(body_consts, carry0, [&](const Mask& in) { return vmap(*w.body, in, n).batched_out; });
   m.own_decision = vmap(*w.cond, join({cond_consts, m.carry}), n).batched_out[0];
   if (m.own_decision) m.carry.assign(m.carry.size(), true);
   const Batched cond = vmap(*w.cond, join({cond_consts, m.carry}), n);
@@ -273,7 +293,8 @@ MappedLoop map_loop(const While& w, const Mask& cond_consts, const Mask& body_co
   m.cond = cond.jaxpr;
   m.body = body.jaxpr;
   if (!m.own_decision) return m;
-  m.cond = make_jaxpr([&](ArraySpan a) { return Arrays{any(eval_jaxpr(cond.jaxpr, a)[0])}; }, cond.jaxpr.in_avals());
+  m.cond = make_jaxpr([&](ArraySpan a) { return Arrays{any(eval_jaxpr(cond.jaxpr, a)[0])}; },
+                      cond.jaxpr.in_avals());
   Avals types = slice_of(cond.jaxpr.in_avals(), 0, w.cond_nconsts);
   types = joined(types, body.jaxpr.in_avals());
   m.body_nconsts = w.num_consts();
@@ -291,7 +312,8 @@ MappedLoop map_loop(const While& w, const Mask& cond_consts, const Mask& body_co
 
 Arrays mapped_carry(ArraySpan carry, const Mask& is_mapped, const Mask& wanted, std::int64_t n) {
   Arrays out;
-  for (std::size_t i = 0; i < carry.size(); ++i) out.push_back(mapped_to(carry[i], is_mapped[i], wanted[i], n));
+  for (std::size_t i = 0; i < carry.size(); ++i)
+    out.push_back(mapped_to(carry[i], is_mapped[i], wanted[i], n));
   return out;
 }
 
@@ -300,9 +322,11 @@ Arrays while_batch(const Params& params, ArraySpan x, const Mask& batched, std::
   const Mask cc = part(batched, 0, w.cond_nconsts), bc = part(batched, w.cond_nconsts, w.body_nconsts);
   const Mask kc = part(batched, w.num_consts(), w.num_carry());
   const MappedLoop m = map_loop(w, cc, bc, kc, n);
-  const Arrays body_consts = m.own_decision ? join({w.cond_consts(x), w.body_consts(x)}) : join({w.body_consts(x)});
-  Arrays out = bind_primitive(while_p, join({w.cond_consts(x), body_consts, mapped_carry(w.carry(x), kc, m.carry, n)}),
-                              while_params(m.cond, w.cond_nconsts, m.body, m.body_nconsts));
+  const Arrays body_consts =
+      m.own_decision ? join({w.cond_consts(x), w.body_consts(x)}) : join({w.body_consts(x)});
+  Arrays out =
+      bind_primitive(while_p, join({w.cond_consts(x), body_consts, mapped_carry(w.carry(x), kc, m.carry, n)}),
+                     while_params(m.cond, w.cond_nconsts, m.body, m.body_nconsts));
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = mapped_to(out[i], m.carry[i], true, n);
   return out;
 }
@@ -310,29 +334,39 @@ Arrays while_batch(const Params& params, ArraySpan x, const Mask& batched, std::
 std::vector<PrimitiveSpec::Sample> while_samples(std::uint64_t) {
   // while sum(h²) > limit: h ← h∘d ; k ← k + 1.   Operands: limit | d | h, k
   const Aval v{Dtype::F64, {3}}, s{Dtype::F64, {}}, i{Dtype::I32, {}};
-  const ClosedJaxpr cond = make_jaxpr([](ArraySpan a) { return Arrays{sum(a[1] * a[1]) > a[0]}; }, Avals{s, v, i});
-  const ClosedJaxpr body =
-      make_jaxpr([](ArraySpan a) { return Arrays{sin(a[1]) * a[0], a[2] + Array(1)}; }, Avals{v, v, i});
+  const ClosedJaxpr cond =
+      make_jaxpr([](ArraySpan a) { return Arrays{sum(a[1] * a[1]) > a[0]}; }, Avals{s, v, i});
+  const ClosedJaxpr body = make_jaxpr(
+      [](ArraySpan a) {
+        return Arrays{sin(a[1]) * a[0], a[2] + Array(1)};
+      },
+      Avals{v, v, i});
   const Array limit = Tensor::full(s, 0.1), d = Tensor::of(std::vector<double>{0.5, -0.6, 0.7}, {3});
   const Array h = Tensor::of(std::vector<double>{1.5, 0.9, -1.1}, {3}), k = Tensor::full(i, std::int64_t{0});
   return {{{limit, d, h, k}, while_params(cond, 1, body, 1)},
           {{limit * 1000.0, d, h, k}, while_params(cond, 1, body, 1)}};
 }
 
-// tape_while ---------------------------------------------------------------------------------------------------------
+// tape_while ------------------------------------------------------------------------------------------------
 
 struct TapeWhile : While {
   JaxprPtr back;
   std::size_t back_nconsts;
 
   explicit TapeWhile(const Params& p)
-      : While(p), back(p.jaxpr("back_jaxpr")), back_nconsts(static_cast<std::size_t>(p.integer("back_nconsts"))) {}
+      : While(p),
+        back(p.jaxpr("back_jaxpr")),
+        back_nconsts(static_cast<std::size_t>(p.integer("back_nconsts"))) {}
 
   std::size_t num_r() const { return back->jaxpr.outs.size(); }
   template <class T>
-  std::span<const T> back_consts(std::span<const T> x) const { return x.subspan(num_consts() + num_carry(), back_nconsts); }
+  std::span<const T> back_consts(std::span<const T> x) const {
+    return x.subspan(num_consts() + num_carry(), back_nconsts);
+  }
   template <class T>
-  std::span<const T> r(std::span<const T> x) const { return x.subspan(num_consts() + num_carry() + back_nconsts); }
+  std::span<const T> r(std::span<const T> x) const {
+    return x.subspan(num_consts() + num_carry() + back_nconsts);
+  }
 };
 
 Params tape_params(const Params& loop, ClosedJaxpr back, std::size_t back_nconsts) {
@@ -342,11 +376,13 @@ Params tape_params(const Params& loop, ClosedJaxpr back, std::size_t back_nconst
 Avals tape_abstract(const Params& params, std::span<const Aval> in) {
   const Avals carry = check_loop("tape_while", params, in);
   const TapeWhile w(params);
-  if (params.integer("back_nconsts") < 0 || in.size() != w.num_consts() + w.num_carry() + w.back_nconsts + w.num_r())
+  if (params.integer("back_nconsts") < 0 ||
+      in.size() != w.num_consts() + w.num_carry() + w.back_nconsts + w.num_r())
     throw CompilationError("tape_while", "back_nconsts does not fit the operands");
   const Avals back_consts = slice_of(in, w.num_consts() + w.num_carry(), w.back_nconsts);
   const Avals r = slice_of(in, w.num_consts() + w.num_carry() + w.back_nconsts, w.num_r());
-  require_types("tape_while", "operand of the backward body", joined(joined(back_consts, carry), r), w.back->in_avals());
+  require_types("tape_while", "operand of the backward body", joined(joined(back_consts, carry), r),
+                w.back->in_avals());
   require_types("tape_while", "result of the backward body", w.back->out_avals(), r);
   return r;
 }
@@ -407,7 +443,8 @@ ValuesAndTangents tape_jvp(const Params& params, ArraySpan x, ArraySpan dx) {
   const Mask carry = loop_fixpoint(consts, defined_mask(w.carry(dx)),
                                    [&](const Mask& in) { return jvp(*w.body, in).active_out; });
   const Mask outer = join({back_consts, carry});
-  const Mask r = loop_fixpoint(outer, defined_mask(w.r(dx)), [&](const Mask& in) { return jvp(*w.back, in).active_out; });
+  const Mask r = loop_fixpoint(outer, defined_mask(w.r(dx)),
+                               [&](const Mask& in) { return jvp(*w.back, in).active_out; });
   const ClosedJaxpr body = body_with_tangents(*w.body, w.body_nconsts, consts, carry);
   const ClosedJaxpr cond =
       insert_unused_inputs(*w.cond, w.cond->jaxpr.invars.size(), selected(w.body->out_avals(), carry));
@@ -425,10 +462,12 @@ ValuesAndTangents tape_jvp(const Params& params, ArraySpan x, ArraySpan dx) {
   range(nb + nk + db + dk, w.num_r() + count(r));
   const Arrays out = bind_primitive(
       tape_while_p,
-      join({w.cond_consts(x), w.body_consts(x), active_tangents(w.body_consts(x), w.body_consts(dx), consts), w.carry(x),
-            active_tangents(w.carry(x), w.carry(dx), carry), w.back_consts(x),
-            active_tangents(w.back_consts(x), w.back_consts(dx), back_consts), w.r(x), active_tangents(w.r(x), w.r(dx), r)}),
-      tape_params(while_params(cond, w.cond_nconsts, body, w.body_nconsts + count(consts)), reorder_inputs(back, order), nb + db));
+      join({w.cond_consts(x), w.body_consts(x), active_tangents(w.body_consts(x), w.body_consts(dx), consts),
+            w.carry(x), active_tangents(w.carry(x), w.carry(dx), carry), w.back_consts(x),
+            active_tangents(w.back_consts(x), w.back_consts(dx), back_consts), w.r(x),
+            active_tangents(w.r(x), w.r(dx), r)}),
+      tape_params(while_params(cond, w.cond_nconsts, body, w.body_nconsts + count(consts)),
+                  reorder_inputs(back, order), nb + db));
   const ArraySpan o(out);
   return {join({o.first(w.num_r())}), spread(o.subspan(w.num_r()), r)};
 }
@@ -437,10 +476,12 @@ Arrays tape_batch(const Params& params, ArraySpan x, const Mask& batched, std::i
   const TapeWhile w(params);
   const std::size_t nk = w.num_carry();
   const Mask cc = part(batched, 0, w.cond_nconsts), bc = part(batched, w.cond_nconsts, w.body_nconsts);
-  const Mask kc = part(batched, w.num_consts(), nk), backc = part(batched, w.num_consts() + nk, w.back_nconsts);
+  const Mask kc = part(batched, w.num_consts(), nk),
+             backc = part(batched, w.num_consts() + nk, w.back_nconsts);
   const MappedLoop m = map_loop(w, cc, bc, kc, n);
   const Mask r0 = part(batched, w.num_consts() + nk + w.back_nconsts, w.num_r());
-  Mask r = loop_fixpoint(join({backc, m.carry}), r0, [&](const Mask& in) { return vmap(*w.back, in, n).batched_out; });
+  Mask r = loop_fixpoint(join({backc, m.carry}), r0,
+                         [&](const Mask& in) { return vmap(*w.back, in, n).batched_out; });
   if (m.own_decision) r.assign(r.size(), true);
   const Batched mapped_back = vmap(*w.back, join({backc, m.carry, r}), n, r);
   ClosedJaxpr back = mapped_back.jaxpr;
@@ -452,7 +493,8 @@ Arrays tape_batch(const Params& params, ArraySpan x, const Mask& batched, std::i
     back = make_jaxpr(
         [&](ArraySpan a) {
           const ArraySpan rest = a.subspan(w.cond_nconsts), old = rest.subspan(w.back_nconsts + nk);
-          const Array go = eval_jaxpr(cond, join({a.first(w.cond_nconsts), rest.subspan(w.back_nconsts, nk)}))[0];
+          const Array go =
+              eval_jaxpr(cond, join({a.first(w.cond_nconsts), rest.subspan(w.back_nconsts, nk)}))[0];
           Arrays next = eval_jaxpr(mapped_back.jaxpr, rest);
           for (std::size_t i = 0; i < next.size(); ++i) next[i] = where_samples(go, next[i], old[i]);
           return next;
@@ -509,14 +551,14 @@ const Primitive tape_while_p{{
     .kernel = tape_kernel,
     .batch = tape_batch,
     .jvp_joint = tape_jvp,
-    .linearize =
-        [](const Params& params, ArraySpan x, ArraySpan dx) -> ValuesAndTangents {
-          return {bind_primitive(tape_while_p, x, params), tape_jvp(params, x, dx).dy};
-        },
+    .linearize = [](const Params& params, ArraySpan x, ArraySpan dx) -> ValuesAndTangents {
+      return {bind_primitive(tape_while_p, x, params), tape_jvp(params, x, dx).dy};
+    },
     .samples = tape_samples,
 }};
 
-Arrays while_loop(const std::function<Array(ArraySpan)>& condition, const Function& body, const Arrays& init) {
+Arrays while_loop(const std::function<Array(ArraySpan)>& condition, const Function& body,
+                  const Arrays& init) {
   const Avals types = avals_of(init);
   const Body c = trace_body(types, [&](ArraySpan a) { return Arrays{condition(a)}; });
   const Body b = trace_body(types, body);
@@ -524,14 +566,19 @@ Arrays while_loop(const std::function<Array(ArraySpan)>& condition, const Functi
                         while_params(c.program, c.captured.size(), b.program, b.captured.size()));
 }
 
-Arrays fori_loop(std::int64_t lower, std::int64_t upper, const std::function<Arrays(const Array& i, ArraySpan)>& body,
-                 const Arrays& init) {
+Arrays fori_loop(std::int64_t lower, std::int64_t upper,
+                 const std::function<Arrays(const Array& i, ArraySpan)>& body, const Arrays& init) {
   // The number of iterations is known: a scan over the index, so that reverse mode is cheap.
   const std::int64_t n = std::max<std::int64_t>(0, upper - lower);
   std::vector<std::int64_t> indices;
   for (std::int64_t i = 0; i < n; ++i) indices.push_back(lower + i);
   const Array index = convert(Tensor::of(indices, {n}), Dtype::I32);
-  return scan([&](ArraySpan carry, ArraySpan i) { return ScanResult{body(i[0], carry), {}}; }, init, {index}).carry;
+  return scan(
+             [&](ArraySpan carry, ArraySpan i) {
+               return ScanResult{body(i[0], carry), {}};
+             },
+             init, {index})
+      .carry;
 }
 
 }  // namespace etrace

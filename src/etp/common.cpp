@@ -14,7 +14,7 @@ namespace etp {
 
 bool has_bias(const Params& params) { return params.boolean_or("has_bias", false); }
 
-// Typing -----------------------------------------------------------------------------------------------
+// Typing ----------------------------------------------------------------------------------------------------
 Operands::Operands(std::string_view op, const Params& params, std::span<const Aval> in,
                    std::initializer_list<std::string_view> names)
     : op_(op), params_(params), in_(in), names_(names.begin(), names.end()) {
@@ -81,7 +81,7 @@ Avals Operands::result(const Shape& shape) const {
   return {{dtype, shape}};
 }
 
-// Values -----------------------------------------------------------------------------------------------
+// Values ----------------------------------------------------------------------------------------------------
 Array apply_fn(const Params& params, std::string_view key, const Array& w) {
   const JaxprPtr fn = params.jaxpr_or_null(key);
   return fn == nullptr ? w : eval_jaxpr(*fn, {&w, 1})[0];
@@ -124,7 +124,7 @@ Array bind_with_bias(const Primitive& prim, Arrays operands, const Array& bias, 
                         params.with("has_bias", bias.defined()).with("bias_fn", std::move(fn)))[0];
 }
 
-// Rules ------------------------------------------------------------------------------------------------
+// Rules -----------------------------------------------------------------------------------------------------
 std::vector<Trainable> weight_only(const Params&) { return {{"weight", 1}}; }
 
 std::vector<Trainable> weight_and_bias(const Params& params) {

@@ -24,7 +24,7 @@ using structure::to_index;
 
 bool has_bias(const Params&);
 
-// Typing -----------------------------------------------------------------------------------------------
+// Typing ----------------------------------------------------------------------------------------------------
 constexpr std::int64_t kAny = -1;  // an axis of any size
 
 // The operands of an equation under their names. A failed check names the operator, the operand and all
@@ -59,7 +59,7 @@ class Operands {
   std::vector<std::string> names_;
 };
 
-// Values -----------------------------------------------------------------------------------------------
+// Values ----------------------------------------------------------------------------------------------------
 // f(w) for the function held by params[key] (none: w itself).
 Array apply_fn(const Params&, std::string_view key, const Array& w);
 // y + g(b) if there is a bias (the last operand); NumPy's broadcasting.
@@ -76,7 +76,7 @@ Attr trace_fn(std::string_view op, std::string_view key, const WeightFn&, const 
 Array bind_with_bias(const Primitive&, Arrays operands, const Array& bias, const WeightFn& bias_fn,
                      Params params);
 
-// Rules ------------------------------------------------------------------------------------------------
+// Rules -----------------------------------------------------------------------------------------------------
 std::vector<Trainable> weight_only(const Params&);      // "weight" is operand 1
 std::vector<Trainable> weight_and_bias(const Params&);  // and "bias" operand 2, if there is one
 std::vector<bool> all_to_all(const Params&, std::int64_t n);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kOp = "etp_conv";
 
-// Layout -----------------------------------------------------------------------------------------------
+// Layout ----------------------------------------------------------------------------------------------------
 // JAX's index triples. Data: positions of batch, channel, space…; kernel: positions of out channel, in
 // channel, space….
 struct Layout {
@@ -98,7 +98,7 @@ void check_layout(const Layout& l, std::size_t rank) {
                                      "; transpose outside the operator");
 }
 
-// Geometry ---------------------------------------------------------------------------------------------
+// Geometry --------------------------------------------------------------------------------------------------
 struct Geometry {
   ConvOptions options;  // everything spelled out
   Shape y;
@@ -196,7 +196,7 @@ Geometry geometry(const Params& params, const Aval& x, const Aval& kernel) {
   return g;
 }
 
-// Rules ------------------------------------------------------------------------------------------------
+// Rules -----------------------------------------------------------------------------------------------------
 Avals abstract(const Params& params, std::span<const Aval> in) {
   const Operands o(kOp, params, in, {"x", "kernel"});
   const Geometry g = geometry(params, o[0], o[1]);

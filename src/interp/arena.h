@@ -16,8 +16,9 @@ class AlignedBuffer {
  public:
   AlignedBuffer() = default;
   explicit AlignedBuffer(std::size_t bytes)
-      : size_(bytes), data_(static_cast<std::byte*>(::operator new[](bytes == 0 ? kArenaAlignment : bytes,
-                                                                     std::align_val_t{kArenaAlignment}))) {}
+      : size_(bytes),
+        data_(static_cast<std::byte*>(
+            ::operator new[](bytes == 0 ? kArenaAlignment : bytes, std::align_val_t{kArenaAlignment}))) {}
   std::byte* data() const { return data_.get(); }
   std::size_t size() const { return size_; }
 

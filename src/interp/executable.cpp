@@ -1,5 +1,5 @@
-// The interpreter. Making an Executable resolves one kernel per equation and lays out every intermediate value in one
-// arena; a run walks a flat list of calls. Start reading at Builder::build.
+// The interpreter. Making an Executable resolves one kernel per equation and lays out every intermediate
+// value in one arena; a run walks a flat list of calls. Start reading at Builder::build.
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -13,7 +13,8 @@ namespace etrace {
 
 namespace {
 
-// One kernel call; pointers to operands and results are ready except for those of the run's own inputs and outputs.
+// One kernel call; pointers to operands and results are ready except for those of the run's own inputs and
+// outputs.
 struct Step {
   Kernel kernel;
   std::vector<const void*> in;
@@ -23,7 +24,7 @@ struct Step {
 // Where a value lives.
 struct Place {
   enum Kind : std::uint8_t { Input, Output, Arena, Constant } kind = Arena;
-  std::size_t index = 0;            // of the input or output; byte offset in the arena
+  std::size_t index = 0;  // of the input or output; byte offset in the arena
   const void* constant = nullptr;
 };
 
@@ -43,9 +44,9 @@ struct Copy {  // an output that is an input, a constant or another output
 struct Executable::Impl {
   ClosedJaxpr program;
   std::vector<Step> steps;
-  std::vector<Patch> input_patches;          // steps[step].in[operand] = in[index]
-  std::vector<Patch> output_read_patches;    // steps[step].in[operand] = out[index]
-  std::vector<Patch> output_write_patches;   // steps[step].out[operand] = out[index]
+  std::vector<Patch> input_patches;         // steps[step].in[operand] = in[index]
+  std::vector<Patch> output_read_patches;   // steps[step].in[operand] = out[index]
+  std::vector<Patch> output_write_patches;  // steps[step].out[operand] = out[index]
   std::vector<Copy> copies;
   Tensors literals;
   AlignedBuffer arena;
@@ -71,7 +72,8 @@ class Builder {
 
  private:
   void place_inputs() {
-    for (std::size_t i = 0; i < jaxpr_.invars.size(); ++i) places_[jaxpr_.invars[i].id] = {Place::Input, i, nullptr};
+    for (std::size_t i = 0; i < jaxpr_.invars.size(); ++i)
+      places_[jaxpr_.invars[i].id] = {Place::Input, i, nullptr};
     for (std::size_t i = 0; i < jaxpr_.constvars.size(); ++i)
       places_[jaxpr_.constvars[i].id] = {Place::Constant, 0, impl_.program.consts[i].bytes()};
   }
@@ -247,7 +249,9 @@ Tensors Executable::operator()(std::span<const Tensor> args) const {
   return results;
 }
 
-Tensors evaluate(const ClosedJaxpr& program, std::span<const Tensor> args) { return Executable(program)(args); }
+Tensors evaluate(const ClosedJaxpr& program, std::span<const Tensor> args) {
+  return Executable(program)(args);
+}
 
 Kernel make_kernel(const Primitive& prim, const KernelRequest& request) {
   if (prim.spec.kernel != nullptr) return prim.spec.kernel(request);

@@ -48,8 +48,7 @@ void write_optional(OrderedJson& json, const char* key, const Attr& value) {
   if (!value.is_null()) json[key] = write_attr(value);
 }
 
-// Graphs
-// -------------------------------------------------------------------------------------------------------------
+// Graphs ----------------------------------------------------------------------------------------------------
 SnapPattern read_snap(const Node& node) {
   node.allow({"n", "num_neighbour", "neighbours", "valid", "conservative", "reason"});
   SnapPattern out;
@@ -186,8 +185,7 @@ OrderedJson write_graph(const ExpectedGraph& g) {
   return out;
 }
 
-// Runs
-// ---------------------------------------------------------------------------------------------------------------
+// Runs ------------------------------------------------------------------------------------------------------
 ReferenceError read_reference_error(const Node& node) {
   node.allow({"type", "message"});
   return {node.at("type").text(), node.at("message").text()};

@@ -86,8 +86,7 @@ void read_head(const Node& root) {
               "; expected '" + kFormat + "' version " + std::to_string(kVersion));
 }
 
-// Consistency of records and program
-// ---------------------------------------------------------------------------------
+// Consistency of records and program ------------------------------------------------------------------------
 [[noreturn]] void fail(const std::string& place, const std::string& message) {
   throw CompilationError("model", place + ": " + message);
 }

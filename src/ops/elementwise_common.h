@@ -158,7 +158,7 @@ Arrays batch(const Params& params, ArraySpan x, const std::vector<bool>& batched
   return bind_primitive(P, align_batched(x, batched), params);
 }
 
-// Derivatives ----------------------------------------------------------------------------------------------
+// Derivatives -----------------------------------------------------------------------------------------------
 // dy = F(x, y)·dx
 template <auto F>
 Arrays jvp_by(const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) {

@@ -56,20 +56,23 @@ Tensor Array::tensor() const {
   const Aval& type = aval();
   if (const auto* t = std::get_if<Tensor>(&rep_->value)) return *t;
   if (const auto* s = std::get_if<Rep::Splat>(&rep_->value)) return Tensor::full(type, s->value);
-  throw TypeError("array", "the numbers of a traced value of type " + to_string(type) +
-                               " were asked for while the program is being recorded; use where, cond or scan instead of "
-                               "C++ control flow on values, and read results after the trace");
+  throw TypeError(
+      "array", "the numbers of a traced value of type " + to_string(type) +
+                   " were asked for while the program is being recorded; use where, cond or scan instead of "
+                   "C++ control flow on values, and read results after the trace");
 }
 
 std::optional<Scalar> Array::splat() const {
   if (!rep_) return std::nullopt;
   if (const auto* s = std::get_if<Rep::Splat>(&rep_->value)) return s->value;
-  if (const auto* t = std::get_if<Tensor>(&rep_->value); t != nullptr && t->shape().is_scalar()) return t->at(0);
+  if (const auto* t = std::get_if<Tensor>(&rep_->value); t != nullptr && t->shape().is_scalar())
+    return t->at(0);
   return std::nullopt;
 }
 
 Scalar Array::scalar_item() const {
-  if (size() != 1) throw ValueError("array", "item() of an array of type " + to_string(aval()) + "; it has not one element");
+  if (size() != 1)
+    throw ValueError("array", "item() of an array of type " + to_string(aval()) + "; it has not one element");
   return tensor().at(0);
 }
 

@@ -19,7 +19,8 @@ std::vector<const Primitive*>& table() {
 Recorder* innermost(ArraySpan in) {
   Recorder* found = nullptr;
   for (const Array& a : in)
-    if (const auto* t = tracer_of(a); t != nullptr && (found == nullptr || t->recorder->level() > found->level()))
+    if (const auto* t = tracer_of(a);
+        t != nullptr && (found == nullptr || t->recorder->level() > found->level()))
       found = t->recorder.get();
   return found;
 }
@@ -37,7 +38,8 @@ Arrays run_now(const Primitive& prim, ArraySpan in, const Params& params) {
   for (const Tensor& t : operands) inputs.push_back(t.bytes());
   Tensors results;
   std::vector<void*> outputs;
-  for (const Aval& aval : out_avals) outputs.push_back(results.emplace_back(Tensor::uninitialized(aval)).writable());
+  for (const Aval& aval : out_avals)
+    outputs.push_back(results.emplace_back(Tensor::uninitialized(aval)).writable());
   Tensor scratch = Tensor::uninitialized({Dtype::Bool, {static_cast<std::int64_t>(kernel.scratch_bytes)}});
   kernel.run({inputs.data(), outputs.data(), scratch.writable()});
   return to_arrays(results);
@@ -80,7 +82,8 @@ Arrays eval_jaxpr(const Jaxpr& jaxpr, ArraySpan consts, ArraySpan args) {
   if (consts.size() != jaxpr.constvars.size() || args.size() != jaxpr.invars.size())
     throw ValueError("eval", "the program takes " + std::to_string(jaxpr.invars.size()) + " inputs and " +
                                  std::to_string(jaxpr.constvars.size()) + " constants, but " +
-                                 std::to_string(args.size()) + " and " + std::to_string(consts.size()) + " were given");
+                                 std::to_string(args.size()) + " and " + std::to_string(consts.size()) +
+                                 " were given");
   std::unordered_map<std::uint64_t, Array> env;
   for (std::size_t i = 0; i < consts.size(); ++i) env.emplace(jaxpr.constvars[i].id, consts[i]);
   for (std::size_t i = 0; i < args.size(); ++i) env.emplace(jaxpr.invars[i].id, args[i]);

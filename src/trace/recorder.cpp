@@ -9,7 +9,8 @@
 namespace etrace {
 
 namespace {
-thread_local const Recorder* running_recorder = nullptr;  // what Recorder::Running objects on this thread's stack say
+thread_local const Recorder* running_recorder =
+    nullptr;  // what Recorder::Running objects on this thread's stack say
 
 std::uint64_t next_level() {
   static std::atomic<std::uint64_t> counter{0};
@@ -27,7 +28,8 @@ Recorder::Running::~Running() {
 }
 
 Array Recorder::tracer(const Var& var) {
-  return Array(std::make_shared<const Array::Rep>(Array::Rep{var.aval, Array::Rep::Tracer{shared_from_this(), var}}));
+  return Array(
+      std::make_shared<const Array::Rep>(Array::Rep{var.aval, Array::Rep::Tracer{shared_from_this(), var}}));
 }
 
 Array Recorder::input(const Aval& aval) {
@@ -37,9 +39,10 @@ Array Recorder::input(const Aval& aval) {
 
 Arrays Recorder::add(const Primitive& prim, ArraySpan in, const Params& params) {
   if (!open_)
-    throw TypeError("trace", "a traced value was used by '" + std::string(prim.name()) +
-                                 "' after its trace had ended; return values from the traced function instead of keeping "
-                                 "them elsewhere");
+    throw TypeError(
+        "trace", "a traced value was used by '" + std::string(prim.name()) +
+                     "' after its trace had ended; return values from the traced function instead of keeping "
+                     "them elsewhere");
   const Avals types = abstract_eval(prim, params, avals_of(in));
   std::vector<Atom> atoms;
   atoms.reserve(in.size());
@@ -70,7 +73,8 @@ Var Recorder::splat(const Aval& aval, const Scalar& value) {
     if (s.aval == aval && s.value == literal) return s.var;
   const Var var = fresh_var(aval);
   jaxpr_.eqns.push_back(make_eqn(broadcast_in_dim_p, {literal}, {var},
-                                 {{"shape", aval.shape}, {"broadcast_dimensions", Dims{}}}, OriginScope::current()));
+                                 {{"shape", aval.shape}, {"broadcast_dimensions", Dims{}}},
+                                 OriginScope::current()));
   splats_.push_back({aval, literal, var});
   return var;
 }
@@ -78,9 +82,10 @@ Var Recorder::splat(const Aval& aval, const Scalar& value) {
 Var Recorder::capture(const Array& a) {
   const auto* t = tracer_of(a);
   if (t != nullptr && !t->recorder->open())
-    throw TypeError("trace", "a traced value of type " + to_string(a.aval()) +
-                                 " was used after its trace had ended; return values from the traced function instead of "
-                                 "keeping them elsewhere");
+    throw TypeError(
+        "trace", "a traced value of type " + to_string(a.aval()) +
+                     " was used after its trace had ended; return values from the traced function instead of "
+                     "keeping them elsewhere");
   Var* known = nullptr;
   if (t != nullptr) {
     if (const auto it = captured_vars_.find(t->var.id); it != captured_vars_.end()) known = &it->second;

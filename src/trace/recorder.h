@@ -12,8 +12,8 @@
 
 namespace etrace {
 
-// Nested recordings are told apart by level: one that starts later is further in. The level is a process-wide counter,
-// used only to compare recordings that are open at the same time in one call chain.
+// Nested recordings are told apart by level: one that starts later is further in. The level is a process-wide
+// counter, used only to compare recordings that are open at the same time in one call chain.
 class Recorder : public std::enable_shared_from_this<Recorder> {
  public:
   Recorder();
@@ -25,10 +25,11 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   Recording finish(ArraySpan outs);
   bool open() const { return open_; }
 
-  // The innermost recording whose function is running on this thread; null if none is. Which recording an operation
-  // belongs to never depends on it: it tells code with side effects where it stands.
+  // The innermost recording whose function is running on this thread; null if none is. Which recording an
+  // operation belongs to never depends on it: it tells code with side effects where it stands.
   static const Recorder* running();
-  // Alive while the function runs. Its end, also by an exception, ends the recording: tracers that leaked are recognised.
+  // Alive while the function runs. Its end, also by an exception, ends the recording: tracers that leaked are
+  // recognised.
   class Running {
    public:
     explicit Running(Recorder&);
@@ -42,17 +43,17 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   };
 
  private:
-  Atom atom(const Array&);                  // how this recording refers to a value
-  Var capture(const Array&);                // a constvar for a value from outside
-  Var splat(const Aval&, const Scalar&);    // broadcast_in_dim of a literal, once per value
+  Atom atom(const Array&);                // how this recording refers to a value
+  Var capture(const Array&);              // a constvar for a value from outside
+  Var splat(const Aval&, const Scalar&);  // broadcast_in_dim of a literal, once per value
   Array tracer(const Var&);
 
   std::uint64_t level_;
   bool open_ = true;
   Jaxpr jaxpr_;
   Arrays captured_;
-  std::unordered_map<std::uint64_t, Var> captured_vars_;     // id of an outer Var -> constvar
-  std::unordered_map<const void*, Var> captured_tensors_;    // storage of a tensor -> constvar
+  std::unordered_map<std::uint64_t, Var> captured_vars_;   // id of an outer Var -> constvar
+  std::unordered_map<const void*, Var> captured_tensors_;  // storage of a tensor -> constvar
   struct SplatEntry {
     Aval aval;
     Literal value;

@@ -96,7 +96,8 @@ std::size_t operand_hash(const Eqn& eqn) {
   std::size_t h = std::hash<const void*>()(eqn.prim);
   for (const Atom& a : eqn.in) {
     const Var* v = as_var(a);
-    h = h * 1099511628211U + (v != nullptr ? v->id : std::hash<double>()(to_double(std::get<Literal>(a).value)));
+    h = h * 1099511628211U +
+        (v != nullptr ? v->id : std::hash<double>()(to_double(std::get<Literal>(a).value)));
   }
   return h;
 }
@@ -127,13 +128,16 @@ ClosedJaxpr eliminate_common_subexpressions(const ClosedJaxpr& closed) {
 ClosedJaxpr fold_constants(const ClosedJaxpr& closed, std::int64_t max_elements) {
   ClosedJaxpr result{{closed.jaxpr.constvars, closed.jaxpr.invars, {}, closed.jaxpr.outs}, closed.consts};
   std::unordered_map<std::uint64_t, Array> known;
-  for (std::size_t i = 0; i < closed.consts.size(); ++i) known.emplace(closed.jaxpr.constvars[i].id, closed.consts[i]);
+  for (std::size_t i = 0; i < closed.consts.size(); ++i)
+    known.emplace(closed.jaxpr.constvars[i].id, closed.consts[i]);
   Substitution folded;
   for (const Eqn& eqn : closed.jaxpr.eqns) {
     Arrays in;
     for (const Atom& a : eqn.in) {
-      if (const auto* l = std::get_if<Literal>(&a)) in.push_back(full({}, l->value, l->dtype));
-      else if (const auto it = known.find(std::get<Var>(a).id); it != known.end()) in.push_back(it->second);
+      if (const auto* l = std::get_if<Literal>(&a))
+        in.push_back(full({}, l->value, l->dtype));
+      else if (const auto it = known.find(std::get<Var>(a).id); it != known.end())
+        in.push_back(it->second);
     }
     std::int64_t size = 0;
     for (const Var& v : eqn.out) size += v.aval.shape.size();

@@ -1,5 +1,5 @@
-// The transformations as model code uses them: functions from function to function. Each traces its argument, applies
-// the program form, and evaluates the result, so that they nest and work inside a recording.
+// The transformations as model code uses them: functions from function to function. Each traces its argument,
+// applies the program form, and evaluates the result, so that they nest and work inside a recording.
 #include <algorithm>
 
 #include "etrace/error.h"
@@ -37,7 +37,8 @@ Mask mask_of(const Traced& t, std::size_t num_args, const std::vector<int>& argn
   Mask mask(t.captured.size() + num_args, false);
   for (const int i : argnums) {
     if (i < 0 || static_cast<std::size_t>(i) >= num_args)
-      throw ValueError("grad", "argnums names argument " + std::to_string(i) + " of " + std::to_string(num_args));
+      throw ValueError("grad",
+                       "argnums names argument " + std::to_string(i) + " of " + std::to_string(num_args));
     mask[t.captured.size() + static_cast<std::size_t>(i)] = true;
   }
   return mask;
@@ -70,7 +71,8 @@ Function grad(ScalarFunction f, std::vector<int> argnums) {
 Function jvp(Function f) {
   return [f = std::move(f)](ArraySpan args) {
     if (args.size() % 2 != 0)
-      throw ValueError("jvp", std::to_string(args.size()) + " arguments; give the inputs and then one tangent per input");
+      throw ValueError(
+          "jvp", std::to_string(args.size()) + " arguments; give the inputs and then one tangent per input");
     const std::size_t n = args.size() / 2;
     const Traced t = trace_function(f, args.first(n));
     Arrays x = with_captured(t, args.first(n)), dx(t.captured.size());
@@ -83,15 +85,18 @@ Function jvp(Function f) {
 
 Function vjp(Function f) {
   return [f = std::move(f)](ArraySpan args) -> Arrays {
-    // The number of inputs follows from the number of outputs, which a trace with too many inputs tells as well.
-    if (args.empty()) throw ValueError("vjp", "no arguments; give the inputs and then one cotangent per output");
+    // The number of inputs follows from the number of outputs, which a trace with too many inputs tells as
+    // well.
+    if (args.empty())
+      throw ValueError("vjp", "no arguments; give the inputs and then one cotangent per output");
     Traced t = trace_function(f, args.first(args.size() - 1));
     const std::size_t num_outs = t.program.jaxpr.outs.size();
     const std::size_t n = args.size() - std::min(num_outs, args.size());
     if (num_outs != 1) t = trace_function(f, args.first(n));
     if (t.program.out_avals() != avals_of(args.subspan(n)))
-      throw ValueError("vjp", std::to_string(args.size()) +
-                                  " arguments do not split into inputs and one cotangent of its type per output");
+      throw ValueError("vjp",
+                       std::to_string(args.size()) +
+                           " arguments do not split into inputs and one cotangent of its type per output");
     const ClosedJaxpr g = vjp(t.program, mask_of(t, n, first_n(n)));
     return eval_jaxpr(g, with_captured(t, args));
   };
@@ -114,7 +119,8 @@ Function vmap(Function f, std::vector<int> in_axes, int out_axis) {
       if (!mapped[i]) continue;
       const std::int64_t size = moved[i].shape()[0];
       if (n >= 0 && n != size)
-        throw ValueError("vmap", "mapped axes of sizes " + std::to_string(n) + " and " + std::to_string(size) +
+        throw ValueError("vmap", "mapped axes of sizes " + std::to_string(n) + " and " +
+                                     std::to_string(size) +
                                      "; all mapped arguments must have the same size along their axis");
       n = size;
       sample[i].shape = sample[i].shape.without(0);
@@ -144,7 +150,8 @@ Array basis(const Aval& aval) {
 
 const Array& argument(ArraySpan args, int argnum, const char* who) {
   if (argnum < 0 || static_cast<std::size_t>(argnum) >= args.size())
-    throw ValueError(who, "argnum " + std::to_string(argnum) + " of " + std::to_string(args.size()) + " arguments");
+    throw ValueError(
+        who, "argnum " + std::to_string(argnum) + " of " + std::to_string(args.size()) + " arguments");
   return args[static_cast<std::size_t>(argnum)];
 }
 
@@ -192,7 +199,8 @@ Function jacrev(Function f, int argnum) {
         for (std::size_t i = 0; i < outs.size(); ++i) all.push_back(i == k ? ct[0] : zeros_of(outs[i]));
         return Arrays{eval_jaxpr(pull, all).back()};
       };
-      jacobians.push_back(reshape(vmap(one)(Arrays{basis(outs[k])})[0], joined(outs[k].shape, in.shape).to_dims()));
+      jacobians.push_back(
+          reshape(vmap(one)(Arrays{basis(outs[k])})[0], joined(outs[k].shape, in.shape).to_dims()));
     }
     return jacobians;
   };

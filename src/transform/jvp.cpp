@@ -28,14 +28,16 @@ ValuesAndTangents jvp_eqn(const Eqn& eqn, const Arrays& x, const Arrays& dx, Tan
     const Recording body = record(avals_of(x), [&](ArraySpan in) { return spec.lower(eqn.params, in); });
     return {std::move(y), jvp_eval(body.jaxpr, body.captured, x, dx, mode).dy};
   }
-  throw NotSupportedError(std::string(eqn.prim->name()),
-                          "this operation has no derivative rule; wrap it in stop_gradient or give it one with custom_jvp",
-                          eqn.origin);
+  throw NotSupportedError(
+      std::string(eqn.prim->name()),
+      "this operation has no derivative rule; wrap it in stop_gradient or give it one with custom_jvp",
+      eqn.origin);
 }
 
 }  // namespace
 
-ValuesAndTangents jvp_eval(const Jaxpr& jaxpr, ArraySpan consts, ArraySpan x, ArraySpan dx, TangentMode mode) {
+ValuesAndTangents jvp_eval(const Jaxpr& jaxpr, ArraySpan consts, ArraySpan x, ArraySpan dx,
+                           TangentMode mode) {
   Env values, tangents;
   for (std::size_t i = 0; i < consts.size(); ++i) values.set(jaxpr.constvars[i], consts[i]);
   for (std::size_t i = 0; i < x.size(); ++i) {
@@ -75,8 +77,8 @@ Avals active_avals(const Avals& in, const Mask& active) {
 
 Mask checked_mask(const Mask& mask, std::size_t size, const char* what) {
   if (mask.size() != size)
-    throw ValueError("transform", std::string(what) + " has " + std::to_string(mask.size()) + " entries for " +
-                                      std::to_string(size) + " values");
+    throw ValueError("transform", std::string(what) + " has " + std::to_string(mask.size()) +
+                                      " entries for " + std::to_string(size) + " values");
   return mask;
 }
 

@@ -121,7 +121,8 @@ ClosedJaxpr value_and_grad(const ClosedJaxpr& closed, const Mask& active) {
   const ClosedJaxpr reverse = vjp(closed, active);
   return eliminate_dead_code(close(record(in, [&](ArraySpan x) {
     Arrays args(x.begin(), x.end());
-    for (std::size_t i = 0; i < out.size(); ++i) args.push_back(full(out[i].shape, i == 0 ? 1.0 : 0.0, out[i].dtype));
+    for (std::size_t i = 0; i < out.size(); ++i)
+      args.push_back(full(out[i].shape, i == 0 ? 1.0 : 0.0, out[i].dtype));
     return eval_jaxpr(reverse, args);
   })));
 }

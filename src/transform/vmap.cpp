@@ -1,4 +1,5 @@
-// Batching: every equation that a mapped value reaches is replaced by its batched form; the mapped axis always leads.
+// Batching: every equation that a mapped value reaches is replaced by its batched form; the mapped axis
+// always leads.
 #include "etrace/error.h"
 #include "etrace/ops/shape.h"
 #include "etrace/transform.h"
@@ -27,7 +28,8 @@ BatchedArrays batch_eqn(const Eqn& eqn, const Arrays& x, const Mask& batched, st
 
 }  // namespace
 
-BatchedArrays batch_eval(const Jaxpr& jaxpr, ArraySpan consts, ArraySpan x, const Mask& batched, std::int64_t n) {
+BatchedArrays batch_eval(const Jaxpr& jaxpr, ArraySpan consts, ArraySpan x, const Mask& batched,
+                         std::int64_t n) {
   Env values;
   std::unordered_map<std::uint64_t, bool> mapped;
   for (std::size_t i = 0; i < consts.size(); ++i) values.set(jaxpr.constvars[i], consts[i]);

@@ -54,8 +54,7 @@ void expect_golden(const std::string& file, const std::string& text) {
   EXPECT_EQ(text, contents(path)) << file;
 }
 
-// Records
-// -------------------------------------------------------------------------------------------------------------
+// Records ---------------------------------------------------------------------------------------------------
 TEST(Diagnostics, NamesAreTheLowerCaseKinds) {
   EXPECT_EQ(name(DiagnosticKind::RELATION_INCLUDED), "relation_included");
   EXPECT_EQ(name(DiagnosticKind::TRANSITION_MIXES_POSITIONS), "transition_mixes_positions");
@@ -112,8 +111,7 @@ TEST(Diagnostics, FiltersCombine) {
           .empty());
 }
 
-// Report
-// --------------------------------------------------------------------------------------------------------------
+// Report ----------------------------------------------------------------------------------------------------
 TEST(Report, CountsAndListsAGru) {
   const CompilationReport r(compiled("cell_GRUCell"));
   ASSERT_EQ(r.hidden_groups.size(), 1U);
@@ -195,8 +193,7 @@ TEST(Report, SnapWidensTheTrace) {
   EXPECT_EQ(snap.memory.at(0).d_rtrl, width * coupled.memory.at(0).d_rtrl);
 }
 
-// Text
-// ----------------------------------------------------------------------------------------------------------------
+// Text ------------------------------------------------------------------------------------------------------
 TEST(Explain, TextOfAGru) { expect_golden("cell_GRUCell.txt", compiled("cell_GRUCell").explain()); }
 TEST(Explain, TextOfAMixedPath) {
   expect_golden("struct_mixed_path.txt", compiled("struct_mixed_path").explain());
@@ -218,8 +215,7 @@ TEST(Explain, EveryFormIsTheSameTwice) {
   }
 }
 
-// JSON
-// ----------------------------------------------------------------------------------------------------------------
+// JSON ------------------------------------------------------------------------------------------------------
 TEST(ExplainJson, HoldsTheWholeGraph) {
   const ETraceGraph g = compiled("cell_LSTMCell_b3");
   const Json j = Json::parse(explain_json(g));
@@ -268,8 +264,7 @@ TEST(ExplainJson, EveryReferenceCaseHasEveryForm) {
   }
 }
 
-// HTML
-// ----------------------------------------------------------------------------------------------------------------
+// HTML ------------------------------------------------------------------------------------------------------
 TEST(ExplainHtml, TextOfTheModelIsHarmless) {
   Model m = reference("struct_nontemporal_and_plain");
   m.name = "<b>&name</b>";
@@ -294,8 +289,7 @@ TEST(ExplainHtml, LoadsNothing) {
     EXPECT_THAT(page, Not(HasSubstr(text))) << text;
 }
 
-// Command line
-// --------------------------------------------------------------------------------------------------------
+// Command line ----------------------------------------------------------------------------------------------
 #ifdef ETRACE_CLI
 struct Result {
   int status;

@@ -33,7 +33,8 @@ std::string relations(const ETraceGraph& g) {
   std::string text;
   for (const HiddenParamOpRelation& r : g.hidden_param_op_relations) {
     text += (text.empty() ? "" : " ") + to_string(r.path()) + "->";
-    for (std::size_t i = 0; i < r.connected_hidden_paths.size(); ++i) text += (i ? "," : "") + to_string(r.connected_hidden_paths[i]);
+    for (std::size_t i = 0; i < r.connected_hidden_paths.size(); ++i)
+      text += (i ? "," : "") + to_string(r.connected_hidden_paths[i]);
   }
   return text;
 }
@@ -43,13 +44,16 @@ std::string groups(const ETraceGraph& g) {
   std::string text;
   for (const HiddenGroup& group : g.hidden_groups) {
     text += text.empty() ? "[" : " [";
-    for (std::size_t i = 0; i < group.hidden_paths.size(); ++i) text += (i ? " " : "") + to_string(group.hidden_paths[i]);
+    for (std::size_t i = 0; i < group.hidden_paths.size(); ++i)
+      text += (i ? " " : "") + to_string(group.hidden_paths[i]);
     text += "]";
   }
   return text;
 }
 
-ETraceGraph compile_cell(const std::function<Array(In&)>& step, const std::vector<testing::StepInput>& more = {}, const CompileOptions& options = {}) {
+ETraceGraph compile_cell(const std::function<Array(In&)>& step,
+                         const std::vector<testing::StepInput>& more = {},
+                         const CompileOptions& options = {}) {
   std::vector<testing::StepInput> inputs{arg("x", {3}), hidden("h", {4})};
   inputs.insert(inputs.end(), more.begin(), more.end());
   return compile_etrace_graph(step_model(inputs, step), options);
@@ -67,7 +71,7 @@ CompileOptions compat() {
   return o;
 }
 
-// A: single operators ------------------------------------------------------------------------------------------------
+// A: single operators ---------------------------------------------------------------------------------------
 
 TEST(Relations, DenseCell) {
   const ETraceGraph g = compile_cell(
@@ -79,7 +83,8 @@ TEST(Relations, DenseCell) {
   EXPECT_EQ(relations(g), "w->h");
   EXPECT_EQ(g.hidden_param_op_relations[0].primitive, &etp_mv_p);
   EXPECT_EQ(groups(g), "[h]");
-  EXPECT_TRUE(g.hidden_groups[0].transition_jaxpr.eqns.empty()) << "the recurrence runs through the operator: zero in diagonal scope";
+  EXPECT_TRUE(g.hidden_groups[0].transition_jaxpr.eqns.empty())
+      << "the recurrence runs through the operator: zero in diagonal scope";
 }
 
 TEST(Relations, BatchedCellUsesBatchedOperator) {
@@ -152,7 +157,7 @@ TEST(Relations, WeightThatDependsOnDataIsNoParameter) {
   EXPECT_EQ(count(g, Kind::RELATION_EXCLUDED_NO_PARAMSTATE), 1U);
 }
 
-// B: tails ---------------------------------------------------------------------------------------------------------
+// B: tails --------------------------------------------------------------------------------------------------
 
 TEST(Relations, ElementWiseOperatorOnTheTailIsCrossed) {
   const ETraceGraph g = compile_cell(
@@ -217,15 +222,16 @@ TEST(Relations, TailThatMovesPositionsIsReported) {
   EXPECT_FALSE(g.hidden_param_op_relations[0].tail_reasons[0].empty());
 }
 
-// C: fan-in, fan-out, layers ------------------------------------------------------------------------------------------
+// C: fan-in, fan-out, layers --------------------------------------------------------------------------------
 
 TEST(Relations, OneOutputIntoTwoGroups) {
-  const Model m = step_model({arg("x", {3}), hidden("h1", {4}), hidden("h2", {4}), param("w", {3, 4})}, [](In& in) {
-    const Array y = matmul(in["x"], in["w"]);
-    in.set("h1", 0.5 * in["h1"] + y);
-    in.set("h2", 0.7 * in["h2"] + tanh(y));
-    return in["h1"];
-  });
+  const Model m =
+      step_model({arg("x", {3}), hidden("h1", {4}), hidden("h2", {4}), param("w", {3, 4})}, [](In& in) {
+        const Array y = matmul(in["x"], in["w"]);
+        in.set("h1", 0.5 * in["h1"] + y);
+        in.set("h2", 0.7 * in["h2"] + tanh(y));
+        return in["h1"];
+      });
   const ETraceGraph g = compile_etrace_graph(m);
   EXPECT_EQ(relations(g), "w->h1,h2");
   EXPECT_EQ(g.hidden_param_op_relations[0].hidden_groups.size(), 2U);
@@ -269,7 +275,7 @@ TEST(Relations, TiedWeightHasOneRelationPerCall) {
   EXPECT_FALSE(g.hidden_param_op_relations[0].y_var == g.hidden_param_op_relations[1].y_var);
 }
 
-// D: exclusions -------------------------------------------------------------------------------------------------------
+// D: exclusions ---------------------------------------------------------------------------------------------
 
 TEST(Relations, PlainProductIsNotTraced) {
   const ETraceGraph g = compile_cell(
@@ -294,11 +300,13 @@ TEST(Relations, TwoLayerReadoutIsNonTemporal) {
   EXPECT_EQ(count(g, Kind::RELATION_EXCLUDED_NON_TEMPORAL), 2U);
   EXPECT_EQ(count(g, Kind::RELATION_EXCLUDED_WEIGHT_TO_WEIGHT), 0U);
   const ETraceGraph reference = compile_cell(step, weights, compat());
-  EXPECT_EQ(count(reference, Kind::RELATION_EXCLUDED_WEIGHT_TO_WEIGHT), 1U) << "the reference blames the second readout";
+  EXPECT_EQ(count(reference, Kind::RELATION_EXCLUDED_WEIGHT_TO_WEIGHT), 1U)
+      << "the reference blames the second readout";
 }
 
 TEST(Relations, ConstantWeightAndBias) {
-  const Array constant = array(std::vector<double>(12, 0.1), {3, 4}, Dtype::F64), b = array({1, 2, 3, 4}, Dtype::F64);
+  const Array constant = array(std::vector<double>(12, 0.1), {3, 4}, Dtype::F64),
+              b = array({1, 2, 3, 4}, Dtype::F64);
   const ETraceGraph none = compile_cell([&](In& in) {
     in.set("h", 0.5 * in["h"] + matmul(in["x"], constant));
     return in["h"];
@@ -323,7 +331,8 @@ TEST(Relations, ConstantWeightAndBias) {
 }
 
 TEST(Relations, GroupStateComparesWithoutItsStateAxis) {
-  const auto inputs = std::vector<testing::StepInput>{arg("x", {3}), hidden("s", {4, 2}, "HiddenGroupState"), param("w", {3, 4})};
+  const auto inputs = std::vector<testing::StepInput>{arg("x", {3}), hidden("s", {4, 2}, "HiddenGroupState"),
+                                                      param("w", {3, 4})};
   const auto step = [](In& in) {
     const Arrays parts = split(in["s"], {1, 1}, 1);
     const Array v = squeeze(parts[0], {1}), a = squeeze(parts[1], {1});
@@ -335,11 +344,13 @@ TEST(Relations, GroupStateComparesWithoutItsStateAxis) {
   EXPECT_EQ(relations(g), "w->s");
   EXPECT_EQ(g.hidden_groups[0].num_state(), 2);
   EXPECT_TRUE(g.hidden_groups[0].is_diagonal_recurrence) << g.hidden_groups[0].mixing_reason;
-  EXPECT_TRUE(g.hidden_param_op_relations[0].tail_reasons[0].empty()) << g.hidden_param_op_relations[0].tail_reasons[0];
-  EXPECT_EQ(relations(compile_etrace_graph(step_model(inputs, step), compat())), "") << "the reference drops it (D7)";
+  EXPECT_TRUE(g.hidden_param_op_relations[0].tail_reasons[0].empty())
+      << g.hidden_param_op_relations[0].tail_reasons[0];
+  EXPECT_EQ(relations(compile_etrace_graph(step_model(inputs, step), compat())), "")
+      << "the reference drops it (D7)";
 }
 
-// F: groups ----------------------------------------------------------------------------------------------------------
+// F: groups -------------------------------------------------------------------------------------------------
 
 TEST(Groups, OneWayCouplingMerges) {
   const Model m = step_model({arg("x", {4}), hidden("g", {4}), hidden("v", {4})}, [](In& in) {
@@ -389,7 +400,8 @@ TEST(Groups, RecurrentProductsAreCutInDiagonalScopeOnly) {
   const ETraceGraph coupled = compile_cell(step, {param("w", {3, 4})}, mixing());
   EXPECT_FALSE(coupled.hidden_groups[0].is_diagonal_recurrence);
   bool has_product = false;
-  for (const Eqn& e : coupled.hidden_groups[0].transition_jaxpr.eqns) has_product = has_product || e.prim == &dot_general_p;
+  for (const Eqn& e : coupled.hidden_groups[0].transition_jaxpr.eqns)
+    has_product = has_product || e.prim == &dot_general_p;
   EXPECT_TRUE(has_product);
 }
 
@@ -417,11 +429,12 @@ TEST(Groups, AliasedStatesStayApart) {
 }
 
 TEST(Groups, JacobiansAgree) {
-  const Model m = step_model({arg("x", {3}), hidden("c", {4}), hidden("h", {4}), param("w", {3, 4})}, [](In& in) {
-    in.set("c", 0.7 * in["c"] + tanh(matmul(in["x"], in["w"])) * in["h"]);
-    in.set("h", tanh(in["c"]) * 0.5 + in["h"] * in["h"]);
-    return in["h"];
-  });
+  const Model m =
+      step_model({arg("x", {3}), hidden("c", {4}), hidden("h", {4}), param("w", {3, 4})}, [](In& in) {
+        in.set("c", 0.7 * in["c"] + tanh(matmul(in["x"], in["w"])) * in["h"]);
+        in.set("h", tanh(in["c"]) * 0.5 + in["h"] * in["h"]);
+        return in["h"];
+      });
   const ETraceGraph g = compile_etrace_graph(m);
   ASSERT_EQ(groups(g), "[c h]");
   const HiddenGroup& group = g.hidden_groups[0];
@@ -441,7 +454,8 @@ TEST(Groups, JacobiansAgree) {
       }
   ASSERT_EQ(consts.size(), group.transition_jaxpr.constvars.size());
   const Arrays state{inputs[1], inputs[2]};
-  const Tensor cheap = group.diagonal_jacobian(state, consts).tensor(), full = group.full_jacobian(state, consts).tensor();
+  const Tensor cheap = group.diagonal_jacobian(state, consts).tensor(),
+               full = group.full_jacobian(state, consts).tensor();
   HiddenGroup coupled = group;
   coupled.is_diagonal_recurrence = false;
   const Tensor block = coupled.diagonal_jacobian(state, consts).tensor();
@@ -470,7 +484,7 @@ TEST(Groups, ConcatAndSplitCheckTheirArguments) {
   EXPECT_EQ(group.split_hidden(zeros({4, 1}, Dtype::F64))[0].shape(), (Shape{4}));
 }
 
-// G: perturbation ------------------------------------------------------------------------------------------------------
+// G: perturbation -------------------------------------------------------------------------------------------
 
 TEST(Perturbation, ShiftsTheStateAndItsReaders) {
   const ETraceGraph g = compile_cell([](In& in) {
@@ -504,12 +518,12 @@ TEST(Perturbation, ReadOnlyState) {
   }
 }
 
-// I, J: control flow ---------------------------------------------------------------------------------------------------
+// I, J: control flow ----------------------------------------------------------------------------------------
 
 Array two_way(In& in) {
   const Arrays drive = cond(
-      sum(in["x"]) > 0.0, [&](ArraySpan a) { return Arrays{matmul(a[0], a[1])}; }, [&](ArraySpan a) { return Arrays{matmul(a[0], a[2])}; },
-      Arrays{in["x"], in["wa"], in["wb"]});
+      sum(in["x"]) > 0.0, [&](ArraySpan a) { return Arrays{matmul(a[0], a[1])}; },
+      [&](ArraySpan a) { return Arrays{matmul(a[0], a[2])}; }, Arrays{in["x"], in["wa"], in["wb"]});
   in.set("h", 0.9 * in["h"] + tanh(drive[0]));
   return in["h"];
 }
@@ -548,7 +562,8 @@ Array inner_loop(In& in, std::int64_t length, bool mixing_body) {
 }
 
 TEST(ControlFlow, ShortLoopIsUnrolled) {
-  const ETraceGraph g = compile_cell([](In& in) { return inner_loop(in, 3, false); }, {param("w", {3, 4}), param("u", {4, 4})});
+  const ETraceGraph g =
+      compile_cell([](In& in) { return inner_loop(in, 3, false); }, {param("w", {3, 4}), param("u", {4, 4})});
   EXPECT_EQ(count(g, Kind::SCAN_UNROLLED), 1U);
   EXPECT_EQ(g.hidden_param_op_relations.size(), 3U) << "each sub-step reaches the state directly";
   check(g.module_info.closed_jaxpr);
@@ -556,7 +571,8 @@ TEST(ControlFlow, ShortLoopIsUnrolled) {
 
 TEST(ControlFlow, LongLoopIsTracedInside) {
   for (const bool mixing_body : {false, true}) {
-    const ETraceGraph g = compile_cell([&](In& in) { return inner_loop(in, 40, mixing_body); }, {param("w", {3, 4}), param("u", {4, 4})});
+    const ETraceGraph g = compile_cell([&](In& in) { return inner_loop(in, 40, mixing_body); },
+                                       {param("w", {3, 4}), param("u", {4, 4})});
     EXPECT_EQ(count(g, Kind::SCAN_DESCENT_APPLIED), 1U);
     ASSERT_EQ(g.hidden_param_op_relations.size(), mixing_body ? 2U : 1U);
     ASSERT_EQ(g.hidden_groups.size(), 1U);
@@ -573,7 +589,9 @@ TEST(ControlFlow, LongLoopIsTracedInside) {
 TEST(ControlFlow, DescentOffRefusesTheLoop) {
   CompileOptions options;
   options.control_flow.scan_descent = ControlFlowPolicy::Descent::Off;
-  EXPECT_THROW(compile_cell([](In& in) { return inner_loop(in, 40, false); }, {param("w", {3, 4}), param("u", {4, 4})}, options), NotSupportedError);
+  EXPECT_THROW(compile_cell([](In& in) { return inner_loop(in, 40, false); },
+                            {param("w", {3, 4}), param("u", {4, 4})}, options),
+               NotSupportedError);
 }
 
 TEST(ControlFlow, IterationLimitIsExact) {
@@ -624,18 +642,22 @@ TEST(ControlFlow, WhileProducesAHiddenState) {
 TEST(ControlFlow, OperatorInsideACustomDerivativeIsReported) {
   const auto step = [](In& in) {
     const Function f = custom_jvp([](ArraySpan a) { return Arrays{tanh(matmul(a[0], a[1]))}; },
-                                  [](ArraySpan a) { return Arrays{tanh(matmul(a[0], a[1])), matmul(a[2], a[1])}; });
+                                  [](ArraySpan a) {
+                                    return Arrays{tanh(matmul(a[0], a[1])), matmul(a[2], a[1])};
+                                  });
     in.set("h", 0.5 * in["h"] + f(Arrays{in["x"], in["w"]})[0]);
     return in["h"];
   };
   EXPECT_THROW(compile_cell(step, {param("w", {3, 4})}), NotSupportedError);
   CompileOptions options;
   options.control_flow.etp_in_control_flow = ControlFlowPolicy::EtpInside::Exclude;
-  EXPECT_EQ(count(compile_cell(step, {param("w", {3, 4})}, options), Kind::PRIMITIVE_INSIDE_CONTROL_FLOW), 1U);
-  EXPECT_EQ(compile_cell(step, {param("w", {3, 4})}, compat()).diagnostics.size(), 0U) << "the reference says nothing (D1)";
+  EXPECT_EQ(count(compile_cell(step, {param("w", {3, 4})}, options), Kind::PRIMITIVE_INSIDE_CONTROL_FLOW),
+            1U);
+  EXPECT_EQ(compile_cell(step, {param("w", {3, 4})}, compat()).diagnostics.size(), 0U)
+      << "the reference says nothing (D1)";
 }
 
-// K: SnAp, strictness, determinism -------------------------------------------------------------------------------------
+// K: SnAp, strictness, determinism --------------------------------------------------------------------------
 
 CompileOptions snap(std::int64_t n) {
   CompileOptions o = mixing();
@@ -712,7 +734,8 @@ TEST(Compile, TwiceTheSame) {
   EXPECT_EQ(relations(a), relations(b));
   EXPECT_EQ(to_string(a.module_info.jaxpr()), to_string(b.module_info.jaxpr()));
   ASSERT_EQ(a.diagnostics.size(), b.diagnostics.size());
-  for (std::size_t i = 0; i < a.diagnostics.size(); ++i) EXPECT_EQ(to_string(a.diagnostics[i]), to_string(b.diagnostics[i]));
+  for (std::size_t i = 0; i < a.diagnostics.size(); ++i)
+    EXPECT_EQ(to_string(a.diagnostics[i]), to_string(b.diagnostics[i]));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Random models: 1 to 3 hidden states, 5 to 15 equations, ETP and plain products, gates, same-step chains, calls and
-// conditionals. They compile to the same graph every time, and what a relation says about derivatives agrees with the dense
-// Jacobian of the step.
+// Random models: 1 to 3 hidden states, 5 to 15 equations, ETP and plain products, gates, same-step chains,
+// calls and conditionals. They compile to the same graph every time, and what a relation says about
+// derivatives agrees with the dense Jacobian of the step.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -28,41 +28,61 @@ Model random_model(std::uint64_t seed) {
   const std::size_t states = 1 + pick(3), weights = 2 + pick(3);
   std::vector<testing::StepInput> inputs{arg("x", {kWidth})};
   for (std::size_t i = 0; i < states; ++i) inputs.push_back(hidden("h" + std::to_string(i), {kWidth}));
-  for (std::size_t i = 0; i < weights; ++i) inputs.push_back(param("w" + std::to_string(i), {kWidth, kWidth}));
+  for (std::size_t i = 0; i < weights; ++i)
+    inputs.push_back(param("w" + std::to_string(i), {kWidth, kWidth}));
   inputs.push_back(param("e", {kWidth}));
   const std::size_t equations = 5 + pick(11);
-  return testing::step_model(inputs, [&](In& in) {
-    Arrays pool{in["x"]};
-    for (std::size_t i = 0; i < states; ++i) pool.push_back(in["h" + std::to_string(i)]);
-    for (std::size_t k = 0; k < equations; ++k) {
-      const Array a = pool[pick(pool.size())], b = pool[pick(pool.size())], w = in["w" + std::to_string(pick(weights))];
-      switch (pick(8)) {
-        case 0: pool.push_back(tanh(a)); break;
-        case 1: pool.push_back(a * b); break;
-        case 2: pool.push_back(0.7 * a + b); break;
-        case 3:
-        case 4: pool.push_back(matmul(a, w)); break;
-        case 5: pool.push_back(logistic(a) * b + dot(in["x"], w)); break;
-        case 6: pool.push_back(jit([](ArraySpan v) { return Arrays{sin(v[0]) + v[1]}; })(Arrays{a, element_wise(in["e"])})[0]); break;
-        default:
-          pool.push_back(cond(sum(in["x"]) > 0.0, [](ArraySpan v) { return Arrays{matmul(v[0], v[1])}; },
-                              [](ArraySpan v) { return Arrays{0.5 * v[0]}; }, Arrays{a, w})[0]);
-      }
-    }
-    for (std::size_t i = 0; i < states; ++i) {
-      const std::string h = "h" + std::to_string(i);
-      in.set(h, 0.5 * in[h] + tanh(pool[1 + pick(pool.size() - 1)]));
-      pool.push_back(in[h]);  // later states may read this one's new value
-    }
-    return pool.back();
-  }, seed);
+  return testing::step_model(
+      inputs,
+      [&](In& in) {
+        Arrays pool{in["x"]};
+        for (std::size_t i = 0; i < states; ++i) pool.push_back(in["h" + std::to_string(i)]);
+        for (std::size_t k = 0; k < equations; ++k) {
+          const Array a = pool[pick(pool.size())], b = pool[pick(pool.size())],
+                      w = in["w" + std::to_string(pick(weights))];
+          switch (pick(8)) {
+            case 0:
+              pool.push_back(tanh(a));
+              break;
+            case 1:
+              pool.push_back(a * b);
+              break;
+            case 2:
+              pool.push_back(0.7 * a + b);
+              break;
+            case 3:
+            case 4:
+              pool.push_back(matmul(a, w));
+              break;
+            case 5:
+              pool.push_back(logistic(a) * b + dot(in["x"], w));
+              break;
+            case 6:
+              pool.push_back(jit([](ArraySpan v) { return Arrays{sin(v[0]) + v[1]}; })(
+                  Arrays{a, element_wise(in["e"])})[0]);
+              break;
+            default:
+              pool.push_back(cond(
+                  sum(in["x"]) > 0.0, [](ArraySpan v) { return Arrays{matmul(v[0], v[1])}; },
+                  [](ArraySpan v) { return Arrays{0.5 * v[0]}; }, Arrays{a, w})[0]);
+          }
+        }
+        for (std::size_t i = 0; i < states; ++i) {
+          const std::string h = "h" + std::to_string(i);
+          in.set(h, 0.5 * in[h] + tanh(pool[1 + pick(pool.size() - 1)]));
+          pool.push_back(in[h]);  // later states may read this one's new value
+        }
+        return pool.back();
+      },
+      seed);
 }
 
 // Every value of the extended program, by Var.
 std::unordered_map<std::uint64_t, Array> values_of(const ETraceGraph& g, const Model& m) {
   Arrays inputs;
   for (std::size_t i = 0; i < m.inputs.size(); ++i)
-    inputs.push_back(m.inputs[i].role == Role::Arg ? array({0.4, -0.3, 0.8}, Dtype::F64) : Array(m.inputs[i].init));
+    inputs.push_back(m.inputs[i].role == Role::Arg ? array({0.4, -0.3, 0.8}, Dtype::F64)
+                                                   : Array(m.inputs[i].init));
   const Arrays out = eval_jaxpr(g.module_info.closed_jaxpr, inputs);
   std::unordered_map<std::uint64_t, Array> values;
   for (std::size_t i = 0; i < out.size(); ++i)
@@ -78,23 +98,27 @@ Arrays lookup(const std::unordered_map<std::uint64_t, Array>& values, const std:
 
 double largest_difference(const Tensor& a, const Tensor& b) {
   double worst = 0.0;
-  for (std::int64_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::abs(to_double(a.at(i)) - to_double(b.at(i))));
+  for (std::int64_t i = 0; i < a.size(); ++i)
+    worst = std::max(worst, std::abs(to_double(a.at(i)) - to_double(b.at(i))));
   return worst;
 }
 
 // dh/dy by cutting the whole program at y, with the outputs of other mixing operators held fixed.
-Array dense_tail(const ETraceGraph& g, const std::unordered_map<std::uint64_t, Array>& values, const Arrays& inputs,
-                 const HiddenParamOpRelation& r, const Var& hout) {
+Array dense_tail(const ETraceGraph& g, const std::unordered_map<std::uint64_t, Array>& values,
+                 const Arrays& inputs, const HiddenParamOpRelation& r, const Var& hout) {
   const Jaxpr& program = g.module_info.jaxpr();
   const Function from_y = [&](ArraySpan y) {
     std::unordered_map<std::uint64_t, Array> env;
-    for (std::size_t i = 0; i < program.constvars.size(); ++i) env.emplace(program.constvars[i].id, g.module_info.closed_jaxpr.consts[i]);
+    for (std::size_t i = 0; i < program.constvars.size(); ++i)
+      env.emplace(program.constvars[i].id, g.module_info.closed_jaxpr.consts[i]);
     for (std::size_t i = 0; i < program.invars.size(); ++i) env.emplace(program.invars[i].id, inputs[i]);
     for (const Eqn& eqn : program.eqns) {
       Arrays in;
       for (const Atom& a : eqn.in) {
-        if (const auto* l = std::get_if<Literal>(&a)) in.push_back(full({}, l->value, l->dtype));
-        else in.push_back(env.at(std::get<Var>(a).id));
+        if (const auto* l = std::get_if<Literal>(&a))
+          in.push_back(full({}, l->value, l->dtype));
+        else
+          in.push_back(env.at(std::get<Var>(a).id));
       }
       Arrays out;
       const EtpRules* rules = etp_rules(*eqn.prim);
@@ -113,10 +137,13 @@ Array dense_tail(const ETraceGraph& g, const std::unordered_map<std::uint64_t, A
 
 TEST(RandomModels, CompileDeterministically) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
-    const ETraceGraph a = compile_etrace_graph(random_model(seed)), b = compile_etrace_graph(random_model(seed));
-    EXPECT_EQ(to_string(a.module_info.closed_jaxpr), to_string(b.module_info.closed_jaxpr)) << "seed " << seed;
+    const ETraceGraph a = compile_etrace_graph(random_model(seed)),
+                      b = compile_etrace_graph(random_model(seed));
+    EXPECT_EQ(to_string(a.module_info.closed_jaxpr), to_string(b.module_info.closed_jaxpr))
+        << "seed " << seed;
     ASSERT_EQ(a.diagnostics.size(), b.diagnostics.size()) << "seed " << seed;
-    for (std::size_t i = 0; i < a.diagnostics.size(); ++i) EXPECT_EQ(to_string(a.diagnostics[i]), to_string(b.diagnostics[i]));
+    for (std::size_t i = 0; i < a.diagnostics.size(); ++i)
+      EXPECT_EQ(to_string(a.diagnostics[i]), to_string(b.diagnostics[i]));
     EXPECT_EQ(a.explain(), b.explain());
   }
 }
@@ -128,7 +155,8 @@ TEST(RandomModels, TailsAgreeWithTheDenseJacobian) {
     const ETraceGraph g = compile_etrace_graph(m);
     const auto values = values_of(g, m);
     Arrays inputs;
-    for (const InputRecord& in : m.inputs) inputs.push_back(in.role == Role::Arg ? array({0.4, -0.3, 0.8}, Dtype::F64) : Array(in.init));
+    for (const InputRecord& in : m.inputs)
+      inputs.push_back(in.role == Role::Arg ? array({0.4, -0.3, 0.8}, Dtype::F64) : Array(in.init));
     for (const HiddenParamOpRelation& r : g.hidden_param_op_relations)
       for (std::size_t k = 0; k < r.hidden_groups.size(); ++k) {
         const HiddenGroup& group = g.hidden_groups[r.hidden_groups[k]];
@@ -158,13 +186,16 @@ TEST(RandomModels, DiagonalJacobiansAgreeWithTheFullOne) {
       const ETraceGraph g = compile_etrace_graph(m, options);
       const auto values = values_of(g, m);
       for (const HiddenGroup& group : g.hidden_groups) {
-        const Arrays state = lookup(values, group.hidden_invars), consts = lookup(values, group.transition_jaxpr.constvars);
-        const Tensor diagonal = group.diagonal_jacobian(state, consts).tensor(), full = group.full_jacobian(state, consts).tensor();
+        const Arrays state = lookup(values, group.hidden_invars),
+                     consts = lookup(values, group.transition_jaxpr.constvars);
+        const Tensor diagonal = group.diagonal_jacobian(state, consts).tensor(),
+                     full = group.full_jacobian(state, consts).tensor();
         const std::int64_t s = group.num_state();
         for (std::int64_t p = 0; p < kWidth; ++p)
           for (std::int64_t a = 0; a < s; ++a)
             for (std::int64_t b = 0; b < s; ++b)
-              EXPECT_NEAR(to_double(diagonal.at((p * s + a) * s + b)), to_double(full.at(((p * s + a) * kWidth + p) * s + b)), 1e-12)
+              EXPECT_NEAR(to_double(diagonal.at((p * s + a) * s + b)),
+                          to_double(full.at(((p * s + a) * kWidth + p) * s + b)), 1e-12)
                   << "seed " << seed << " group " << group.index << (mixing ? " coupled" : " diagonal");
         ++compared;
       }

@@ -1,5 +1,5 @@
-// The graphs of all reference cases. Under compat every file agrees; by default a file may differ only where a known defect of
-// the reference system explains it.
+// The graphs of all reference cases. Under compat every file agrees; by default a file may differ only where
+// a known defect of the reference system explains it.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -12,7 +12,8 @@
 namespace etrace {
 namespace {
 
-// File -> the defect (numbering of the compiler's specification) that makes the default differ from the reference.
+// File -> the defect (numbering of the compiler's specification) that makes the default differ from the
+// reference.
 const std::map<std::string, std::string> kDiffers = {
     {"net_TwoLayerGRU", "D12: layers of equal width are kept apart structurally in coupled scope"},
     {"struct_rolled_tail", "D19: a tail that moves positions is reported on its relation"},
@@ -22,7 +23,8 @@ const std::map<std::string, std::string> kDiffers = {
 std::multiset<std::string> records(const ETraceGraph& g) {
   std::multiset<std::string> out;
   for (const CompilationRecord& r : g.diagnostics) {
-    std::string line = std::string(name(r.kind)) + " " + std::string(name(r.level)) + " " + (r.weight_path ? to_string(*r.weight_path) : "-");
+    std::string line = std::string(name(r.kind)) + " " + std::string(name(r.level)) + " " +
+                       (r.weight_path ? to_string(*r.weight_path) : "-");
     for (const StatePath& p : r.hidden_paths) line += " " + to_string(p);
     out.insert(line);
   }
@@ -56,8 +58,10 @@ TEST(ReferenceGraphs, DefaultDiffersOnlyByListedDefects) {
         for (const Jaxpr& tail : r.y_to_hidden_group_jaxprs) check(tail);
     }
   }
-  for (const auto& [file, unused] : differs) EXPECT_TRUE(kDiffers.contains(file)) << file << " differs from the reference without a reason";
-  for (const auto& [file, defect] : kDiffers) EXPECT_TRUE(differs.contains(file)) << file << " no longer differs: " << defect;
+  for (const auto& [file, unused] : differs)
+    EXPECT_TRUE(kDiffers.contains(file)) << file << " differs from the reference without a reason";
+  for (const auto& [file, defect] : kDiffers)
+    EXPECT_TRUE(differs.contains(file)) << file << " no longer differs: " << defect;
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ void expect_promotion(const Primitive& prim, const std::function<Array(const Arr
 const WeightFn kSin = [](const Array& a) { return sin(a); };
 const WeightFn kTanh = [](const Array& a) { return tanh(a); };
 
-// Dense ------------------------------------------------------------------------------------------------
+// Dense -----------------------------------------------------------------------------------------------------
 TEST(EtpMatmul, BatchedWithBiasAndFunctions) {
   const Array x = draw(1, {3, 4}), w = draw(2, {4, 5}), b = draw(3, {5});
   const View X(x), W(w), B(b);
@@ -191,7 +191,7 @@ TEST(EtpMatmul, Errors) {
   });
 }
 
-// Grouped ----------------------------------------------------------------------------------------------
+// Grouped ---------------------------------------------------------------------------------------------------
 TEST(EtpGroupedMatmul, EqualsOneProductPerGroup) {
   const Array x = draw(1, {2, 3, 4}), w = draw(2, {3, 4, 5}), b = draw(3, {3, 5});
   const View X(x), W(w), B(b);
@@ -221,7 +221,7 @@ TEST(EtpGroupedMatmul, Errors) {
   expect_error<ValueError>("expected [2,3]", [] { grouped_matmul(draw(1, {2, 4}), draw(2, {2, 3, 4})); });
 }
 
-// Embedding --------------------------------------------------------------------------------------------
+// Embedding -------------------------------------------------------------------------------------------------
 TEST(EtpEmbedding, LooksUpWrapsOnceAndMarksTheRest) {
   const Array table = draw(1, {4, 3});
   const View T(table);
@@ -263,7 +263,7 @@ TEST(EtpEmbedding, Errors) {
   expect_error<ValueError>("weight has shape [4]", [&] { embedding(ints({1, 2}, {2}), draw(1, {4})); });
 }
 
-// Einsum -----------------------------------------------------------------------------------------------
+// Einsum ----------------------------------------------------------------------------------------------------
 TEST(EtpEinsum, Values) {
   const Array x = draw(1, {2, 3, 4}), w = draw(2, {4, 5}), heads = draw(3, {3, 4, 2});
   const View X(x), W(w), H(heads);
@@ -295,7 +295,7 @@ TEST(EtpEinsum, RefusedEquations) {
   });
 }
 
-// Element-wise -----------------------------------------------------------------------------------------
+// Element-wise ----------------------------------------------------------------------------------------------
 TEST(EtpElementWise, Values) {
   const Array w = draw(1, {2, 3});
   expect_near(element_wise(w), w);
@@ -309,7 +309,7 @@ TEST(EtpElementWise, Values) {
   EXPECT_FALSE(etp_rules(etp_elemwise_p)->x_operand.has_value());
 }
 
-// Convolution ------------------------------------------------------------------------------------------
+// Convolution -----------------------------------------------------------------------------------------------
 TEST(EtpConv, KnownValues) {
   const Array x = array({1, 2, -1}, {1, 1, 3}, Dtype::F64), k = array({0.5, -1, 0.25}, {1, 1, 3}, Dtype::F64);
   expect_near(conv(x, k), array({-0.5, -1.75, 2}, {1, 1, 3}, Dtype::F64));
@@ -402,7 +402,7 @@ TEST(EtpConv, Errors) {
   expect_error<ValueError>("does not broadcast", [&] { conv(x, k, draw(3, {3, 5})); });
 }
 
-// Sparse -----------------------------------------------------------------------------------------------
+// Sparse ----------------------------------------------------------------------------------------------------
 TEST(EtpSparseMatmul, AllKindsEqualTheDenseProduct) {
   const SparsePattern patterns[] = {
       SparsePattern::csr(3, 4, {0, 2, 2, 5}, {0, 3, 1, 2, 3}),
@@ -468,7 +468,7 @@ TEST(EtpSparseMatmul, Errors) {
   });
 }
 
-// Low rank ---------------------------------------------------------------------------------------------
+// Low rank --------------------------------------------------------------------------------------------------
 TEST(EtpLoraMatmul, ValuesGradientsPromotion) {
   const Array b = draw(2, {4, 2}), a = draw(3, {2, 3}), bias = draw(4, {3});
   const LoraOptions options{0.5, kTanh, kSin, kTanh};

@@ -14,7 +14,7 @@
 namespace etrace::testing {
 namespace {
 
-// Parts of rows -----------------------------------------------------------------------------------
+// Parts of rows ---------------------------------------------------------------------------------------------
 Avals same_type(const Params&, std::span<const Aval> in) { return {in[0]}; }
 
 template <auto F>
@@ -41,7 +41,7 @@ Arrays elementwise_batch(const Params&, ArraySpan x, const std::vector<bool>&, s
   return bind_primitive(P, x);
 }
 
-// Rows --------------------------------------------------------------------------------------------
+// Rows ------------------------------------------------------------------------------------------------------
 extern const Primitive right_p, triple_p, wrong_jvp_p, wrong_second_p, wrong_transpose_p, wrong_batch_p,
     wrong_abstract_p, wrong_lower_p, wrong_lower_type_p, wrong_in_place_p, wrong_bounds_p,
     wrong_tangent_type_p, no_jvp_p, no_batch_p, no_samples_p, throwing_p;

@@ -16,7 +16,7 @@ namespace etrace::testing {
 
 namespace {
 
-// Exceptions, each with its reason ----------------------------------------------------------------
+// Exceptions, each with its reason --------------------------------------------------------------------------
 bool contains(std::span<const std::string_view> names, const Primitive& p) {
   return std::find(names.begin(), names.end(), p.name()) != names.end();
 }
@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 1> kNoEvaluation{"custom_vjp_linear"};
 // works.
 constexpr std::array<std::string_view, 1> kNoReverse{"tape_while"};
 
-// Tolerances --------------------------------------------------------------------------------------
+// Tolerances ------------------------------------------------------------------------------------------------
 // Where a type narrower than f64 takes part, its rounding decides.
 struct Tolerances {
   explicit Tolerances(double roundoff)
@@ -42,7 +42,7 @@ struct Tolerances {
   double second = 1e-5;
 };
 
-// Programs ----------------------------------------------------------------------------------------
+// Programs --------------------------------------------------------------------------------------------------
 ClosedJaxpr one_equation(const Primitive& prim, const Params& params, const Avals& in) {
   Jaxpr jaxpr;
   std::vector<Atom> atoms;

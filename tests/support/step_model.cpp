@@ -14,7 +14,8 @@ StatePath path_of(const std::string& text) {
   while (begin <= text.size()) {
     const std::size_t end = std::min(text.find('/', begin), text.size());
     const std::string piece = text.substr(begin, end - begin);
-    const bool number = !piece.empty() && std::all_of(piece.begin(), piece.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+    const bool number = !piece.empty() && std::all_of(piece.begin(), piece.end(),
+                                                      [](unsigned char c) { return std::isdigit(c) != 0; });
     if (number)
       path.emplace_back(static_cast<std::int64_t>(std::stoll(piece)));
     else
@@ -24,9 +25,15 @@ StatePath path_of(const std::string& text) {
   return path;
 }
 
-StepInput arg(const std::string& name, const Shape& shape, Dtype dtype) { return {Role::Arg, path_of(name), shape, "", 0, {}, dtype}; }
-StepInput hidden(const std::string& path, const Shape& shape, const std::string& type) { return {Role::Hidden, path_of(path), shape, type}; }
-StepInput param(const std::string& path, const Shape& shape) { return {Role::Param, path_of(path), shape, "ParamState"}; }
+StepInput arg(const std::string& name, const Shape& shape, Dtype dtype) {
+  return {Role::Arg, path_of(name), shape, "", 0, {}, dtype};
+}
+StepInput hidden(const std::string& path, const Shape& shape, const std::string& type) {
+  return {Role::Hidden, path_of(path), shape, type};
+}
+StepInput param(const std::string& path, const Shape& shape) {
+  return {Role::Param, path_of(path), shape, "ParamState"};
+}
 StepInput leaf(const std::string& path, const std::string& key, std::int64_t index, const Shape& shape) {
   return {Role::Param, path_of(path), shape, "ParamState", index, {key}};
 }
@@ -60,7 +67,9 @@ Model step_model(std::vector<StepInput> inputs, const std::function<Array(In&)>&
       record.leaf = in.leaf;
       record.leaf_key = in.leaf_key;
       record.type = in.type;
-      record.init = (random::normal(random::fold_in(random::key(seed), static_cast<int>(i)), in.shape, in.dtype) * 0.5).tensor();
+      record.init =
+          (random::normal(random::fold_in(random::key(seed), static_cast<int>(i)), in.shape, in.dtype) * 0.5)
+              .tensor();
     }
     model.inputs.push_back(record);
   }

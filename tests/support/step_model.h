@@ -1,6 +1,7 @@
 // A traced step for tests, written as a function of named inputs:
 //   step_model({arg("x", {3}), hidden("h", {4}), param("w", {7, 4})},
-//              [](In& in) { in.set("h", tanh(matmul(concatenate(Arrays{in["x"], in["h"]}), in["w"]))); return in["h"]; });
+//              [](In& in) { in.set("h", tanh(matmul(concatenate(Arrays{in["x"], in["h"]}), in["w"]))); return
+//              in["h"]; });
 #pragma once
 
 #include <functional>
@@ -32,7 +33,7 @@ StatePath path_of(const std::string& text);
 
 class In {
  public:
-  Array operator[](const std::string& name) const;     // by path, or path:leaf for named leaves
+  Array operator[](const std::string& name) const;  // by path, or path:leaf for named leaves
   void set(const std::string& name, const Array& value);
 
  private:
@@ -42,6 +43,7 @@ class In {
 };
 
 // Initial values are drawn from the seed; every state that the function does not set passes through.
-Model step_model(std::vector<StepInput> inputs, const std::function<Array(In&)>& step, std::uint64_t seed = 1);
+Model step_model(std::vector<StepInput> inputs, const std::function<Array(In&)>& step,
+                 std::uint64_t seed = 1);
 
 }  // namespace etrace::testing

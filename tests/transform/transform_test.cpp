@@ -57,7 +57,7 @@ Arrays differences(const Function& f, const Arrays& x, const Arrays& v) {
       directional_difference([&](std::span<const Tensor> a) { return at(f, a); }, args, direction, 1e-4));
 }
 
-// Forward mode ------------------------------------------------------------------------------------
+// Forward mode ----------------------------------------------------------------------------------------------
 TEST(Jvp, IsTheDirectionalDerivative) {
   const Point p;
   const Arrays out = jvp(model)(Arrays{p.x, p.w, p.dx, p.dw});
@@ -110,7 +110,7 @@ TEST(Jvp, CapturedTracersOfAnOuterTraceAreConstants) {
   expect_same(eval_jaxpr(traced, Arrays{p.x}), f(Arrays{p.x}), kExact);
 }
 
-// Reverse mode ------------------------------------------------------------------------------------
+// Reverse mode ----------------------------------------------------------------------------------------------
 TEST(Vjp, IsTheTransposeOfJvp) {
   const Point p;
   Random random(7);
@@ -216,7 +216,7 @@ TEST(Transpose, RefusesWhatIsNotLinear) {
   EXPECT_THROW(transpose(f, {true}), NotSupportedError);
 }
 
-// Jacobians and second derivatives ----------------------------------------------------------------
+// Jacobians and second derivatives --------------------------------------------------------------------------
 TEST(Jacobian, ForwardAndReverseAgreeWithDifferences) {
   const Point p;
   for (const int argnum : {0, 1}) {
@@ -270,7 +270,7 @@ TEST(Grad, OfGradOfGrad) {
               1e-12);
 }
 
-// Batching ----------------------------------------------------------------------------------------
+// Batching --------------------------------------------------------------------------------------------------
 TEST(Vmap, IsALoop) {
   Random random(11);
   const Array xs = random.f64({5, 4}), ws = random.f64({5, 4, 3}), w = random.f64({4, 3});
@@ -364,7 +364,7 @@ TEST(Transforms, WorkInsideARecording) {
   EXPECT_NO_THROW(check(mapped));
 }
 
-// Cleaning up -------------------------------------------------------------------------------------
+// Cleaning up -----------------------------------------------------------------------------------------------
 std::size_t equations(const ClosedJaxpr& j) { return j.jaxpr.eqns.size(); }
 
 void expect_same_meaning(const ClosedJaxpr& a, const ClosedJaxpr& b, std::uint64_t seed = 1) {

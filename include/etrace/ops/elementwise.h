@@ -1,5 +1,5 @@
-// Elementwise operations. Functions broadcast like NumPy and promote element types; the primitives beneath take equal
-// shapes, scalars, and size-1 axes of equal rank.
+// Elementwise operations. Functions broadcast like NumPy and promote element types; the primitives beneath
+// take equal shapes, scalars, and size-1 axes of equal rank.
 #pragma once
 
 #include "etrace/array.h"
@@ -7,19 +7,20 @@
 
 namespace etrace {
 
-extern const Primitive add_p, sub_p, mul_p, div_p, rem_p, pow_p, atan2_p, nextafter_p, max_p, min_p, add_any_p;
-extern const Primitive neg_p, sign_p, abs_p, floor_p, ceil_p, round_p, exp_p, exp2_p, log_p, log1p_p, expm1_p, sin_p,
-    cos_p, tan_p, asin_p, acos_p, atan_p, sinh_p, cosh_p, tanh_p, asinh_p, acosh_p, atanh_p, logistic_p, erf_p, erfc_p,
-    erf_inv_p, lgamma_p, digamma_p, sqrt_p, rsqrt_p, cbrt_p, square_p, is_finite_p;
-extern const Primitive polygamma_p;                                    // operands: m (whole numbers), x
-extern const Primitive integer_pow_p;                                  // params: y
-extern const Primitive eq_p, ne_p, lt_p, le_p, gt_p, ge_p;             // -> bool
-extern const Primitive and_p, or_p, xor_p, not_p;                      // bool or integers, bitwise
+extern const Primitive add_p, sub_p, mul_p, div_p, rem_p, pow_p, atan2_p, nextafter_p, max_p, min_p,
+    add_any_p;
+extern const Primitive neg_p, sign_p, abs_p, floor_p, ceil_p, round_p, exp_p, exp2_p, log_p, log1p_p, expm1_p,
+    sin_p, cos_p, tan_p, asin_p, acos_p, atan_p, sinh_p, cosh_p, tanh_p, asinh_p, acosh_p, atanh_p,
+    logistic_p, erf_p, erfc_p, erf_inv_p, lgamma_p, digamma_p, sqrt_p, rsqrt_p, cbrt_p, square_p, is_finite_p;
+extern const Primitive polygamma_p;                         // operands: m (whole numbers), x
+extern const Primitive integer_pow_p;                       // params: y
+extern const Primitive eq_p, ne_p, lt_p, le_p, gt_p, ge_p;  // -> bool
+extern const Primitive and_p, or_p, xor_p, not_p;           // bool or integers, bitwise
 extern const Primitive shift_left_p, shift_right_logical_p, shift_right_arithmetic_p;
-extern const Primitive select_n_p;               // operands: which (bool or i32), case0, case1, …
-extern const Primitive clamp_p;                  // operands: min, x, max
-extern const Primitive convert_element_type_p;   // params: new_dtype, weak_type (ignored)
-extern const Primitive bitcast_convert_type_p;   // params: new_dtype, same width
+extern const Primitive select_n_p;              // operands: which (bool or i32), case0, case1, …
+extern const Primitive clamp_p;                 // operands: min, x, max
+extern const Primitive convert_element_type_p;  // params: new_dtype, weak_type (ignored)
+extern const Primitive bitcast_convert_type_p;  // params: new_dtype, same width
 extern const Primitive stop_gradient_p, copy_p;
 extern const Primitive heaviside_surrogate_gradient_p;  // operands: x, dx
 

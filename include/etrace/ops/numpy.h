@@ -30,7 +30,7 @@ Array silu(const Array&);
 Array gelu(const Array&);
 Array hard_sigmoid(const Array&);
 Array l2_norm(const Array&);
-Array diag(const Array&);   // vector -> matrix, matrix -> its diagonal
+Array diag(const Array&);  // vector -> matrix, matrix -> its diagonal
 Array trace(const Array&);
 Array tril(const Array&);
 Array triu(const Array&);

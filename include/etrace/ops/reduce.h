@@ -6,7 +6,8 @@
 
 namespace etrace {
 
-extern const Primitive reduce_sum_p, reduce_max_p, reduce_min_p, reduce_prod_p, reduce_and_p, reduce_or_p;  // axes
+extern const Primitive reduce_sum_p, reduce_max_p, reduce_min_p, reduce_prod_p, reduce_and_p,
+    reduce_or_p;                                                                 // axes
 extern const Primitive cumsum_p, cumprod_p, cummax_p, cummin_p, cumlogsumexp_p;  // params: axis, reverse
 
 // Empty axes: all of them.

@@ -15,9 +15,9 @@ extern const Primitive rev_p;               // params: dimensions
 extern const Primitive concatenate_p;       // params: dimension
 extern const Primitive stack_p;             // params: axis
 extern const Primitive split_p;             // params: sizes, axis; one result per size
-extern const Primitive pad_p;               // operands: x, value; params: padding_config [[low, high, interior]…]
-extern const Primitive slice_p;             // params: start_indices, limit_indices, strides (null = 1)
-extern const Primitive iota_p;              // params: dtype, shape, dimension
+extern const Primitive pad_p;    // operands: x, value; params: padding_config [[low, high, interior]…]
+extern const Primitive slice_p;  // params: start_indices, limit_indices, strides (null = 1)
+extern const Primitive iota_p;   // params: dtype, shape, dimension
 
 Array broadcast_in_dim(const Array&, const Shape& shape, const Dims& broadcast_dimensions);
 Array broadcast_to(const Array&, const Shape&);  // NumPy's rule
