@@ -18,7 +18,7 @@ from pathlib import Path
 # Lowest first. CMakeLists.txt holds the same list (ETRACE_LAYERS) and passes it for comparison.
 LAYERS = [
     "base", "runtime", "ir", "trace", "ops", "interp", "transform", "control",
-    "etp", "io", "module", "nn", "compiler", "learn", "cli",
+    "etp", "io", "module", "units", "nn", "compiler", "learn", "cli",
 ]  # fmt: skip
 
 # Public header, relative to include/etrace/ -> layer. A name that ends with "/" stands for a folder.
@@ -46,6 +46,8 @@ PUBLIC = {
     "etp.h": "etp",
     "model_io.h": "io",
     "module.h": "module",
+    "units.h": "units",
+    "units/": "units",
     "nn.h": "nn",
     "nn/": "nn",
     "models.h": "nn",
@@ -55,6 +57,7 @@ PUBLIC = {
     "compiler.h": "compiler",
     "explain.h": "compiler",
     "learner.h": "learn",
+    "learning.h": "learn",
     "learn.h": "learn",
     "learn/": "learn",
     "loss.h": "learn",

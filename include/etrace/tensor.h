@@ -72,8 +72,8 @@ class Tensor {
 
   // Same type, shape and bits (so NaN equals itself).
   friend bool operator==(const Tensor& a, const Tensor& b) {
-    return a.aval_ == b.aval_ &&
-           (a.data_ == b.data_ || std::memcmp(a.bytes(), b.bytes(), a.aval_.bytes()) == 0);
+    if (a.aval_ != b.aval_ || a.defined() != b.defined()) return false;
+    return a.data_ == b.data_ || std::memcmp(a.bytes(), b.bytes(), a.aval_.bytes()) == 0;
   }
 
  private:

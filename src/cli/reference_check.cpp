@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/compare.h"
+#include "cli/sequence.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/interp.h"
@@ -18,48 +20,7 @@ namespace etrace::cli {
 
 namespace {
 
-struct Tolerance {
-  double rtol, atol;
-};
-
-Tolerance tolerance(const ExpectedRun& run, double for_f64, Dtype dtype) {
-  const double t = dtype == Dtype::F64 ? for_f64 : 2e-5;
-  return {run.rtol.value_or(t), run.atol.value_or(t)};
-}
-
-// The first and worst deviation, in words; empty if every element is within tolerance.
-std::optional<std::string> difference(const std::string& what, const Tensor& found, const Tensor& expected,
-                                      const Tolerance& t) {
-  if (found.shape() != expected.shape())
-    return fmt::format("{} has shape {}, expected {}", what, to_string(found.shape()),
-                       to_string(expected.shape()));
-  double worst = 0.0;
-  std::int64_t at = -1;
-  for (std::int64_t i = 0; i < expected.size(); ++i) {
-    const double a = to_double(found.at(i)), b = to_double(expected.at(i));
-    if (std::isnan(a) && std::isnan(b)) continue;
-    const double d = a == b ? 0.0 : std::abs(a - b);
-    const bool good = d <= t.atol + t.rtol * std::abs(b);
-    if (!good && !(d <= worst)) {
-      worst = std::isnan(d) ? INFINITY : d;
-      at = i;
-    }
-  }
-  if (at < 0) return std::nullopt;
-  return fmt::format("{} differs at element {} of {}: {} instead of {} (by {:.3g}, allowed {:.3g})", what, at,
-                     expected.size(), to_double(found.at(at)), to_double(expected.at(at)), worst,
-                     t.atol + t.rtol * std::abs(to_double(expected.at(at))));
-}
-
 std::string key_of(const OutputRecord& r) { return to_string(r.path); }
-
-// The run that carries the sequence: arguments, targets, outputs.
-const ExpectedRun* reference_run(const Model& m) {
-  if (!m.expected || !m.expected->runs) return nullptr;
-  for (const ExpectedRun& r : *m.expected->runs)
-    if (r.args) return &r;
-  return nullptr;
-}
 
 // The model over a whole sequence, as one program.
 //   inputs: parameters (in input order), arguments (leading axis time), targets if the loss is wanted
@@ -223,7 +184,7 @@ StageResult run_stage(const Model& m, Stage stage, const CheckOptions& options) 
     case Stage::Learn:
       break;
   }
-  return {{}, "this stage is not built yet"};
+  return check_learn(m, options);
 }
 
 }  // namespace etrace::cli

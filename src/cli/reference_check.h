@@ -25,5 +25,6 @@ struct StageResult {
 };
 StageResult run_stage(const Model&, Stage, const CheckOptions&);
 StageResult check_graph(const Model&, const CheckOptions&);  // graph_check.cpp
+StageResult check_learn(const Model&, const CheckOptions&);  // learn_check.cpp
 
 }  // namespace etrace::cli

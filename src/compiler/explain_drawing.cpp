@@ -269,12 +269,15 @@ class Canvas {
                            wide_ ? b.x + 18 : b.right() - 18, y);
       text("state", b.x + (wide_ ? 30 : 18), y + 4, shortened(to_string(g.hidden_paths[k]), fits(b) - 3));
     }
+    const bool recurs = ExplainView::recurs(g);
+    const char* how = !recurs                    ? "keeps nothing of t−1"
+                      : g.is_diagonal_recurrence ? "each position by itself"
+                                                 : "positions coupled";
     text("t2", b.x + 18, b.bottom() - 13,
-         std::string(wide_ ? "" : "↻ ") +
-             (g.is_diagonal_recurrence ? "each position by itself" : "positions coupled") +
+         std::string(wide_ || !recurs ? "" : "↻ ") + how +
              (g.snap ? fmt::format(" · SnAp-{}", g.snap->n) : ""));
     close();
-    if (wide_)  // the step from t-1 to t, back into the group
+    if (wide_ && recurs)  // the step from t-1 to t, back into the group
       edge("recurrence", id, id,
            fmt::format("M{0:.1f} {1:.1f}C{2:.1f} {1:.1f} {2:.1f} {3:.1f} {0:.1f} {3:.1f}", b.right(),
                        b.bottom() - 18, b.right() + 44, b.y + 20),

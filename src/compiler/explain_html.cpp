@@ -217,10 +217,9 @@ class Page {
       const ExplainView::Weight& w = v_.weights[i];
       if (w.learned()) continue;
       body += fmt::format(
-          "<article id=\"weight-{}\"><h3>{}</h3>{}<p>{}</p>{}</article>\n", i,
-          escape_html(to_string(w.info->path)),
-          w.reason ? tag("warning", name(*w.reason)) : tag("quiet", "no trainable operator"),
-          escape_html(w.why()),
+          "<article id=\"weight-{}\"><h3>{}</h3>{}{}</article>\n", i, escape_html(to_string(w.info->path)),
+          w.reason ? tag("warning", name(*w.reason)) + "<p>" + escape_html(w.why()) + "</p>"
+                   : tag("quiet", kNoOperator),
           w.advice().empty() ? "" : fmt::format("<p class=\"todo\">{}</p>", escape_html(w.advice())));
     }
     return {"excluded", "Not learned online", fmt::format("Each of these {}.", kInstantOnly),
@@ -258,16 +257,13 @@ class Page {
   }
 
   Section memory() const {
-    std::int64_t most = std::max<std::int64_t>(1, std::max(v_.d_rtrl, v_.pp_prop));
-    if (v_.relations.size() > 1) {
-      most = 1;
-      for (const auto& r : v_.relations) most = std::max({most, r.memory.d_rtrl, r.memory.pp_prop()});
-    }
+    std::int64_t most = 1;
+    for (const auto& r : v_.relations) most = std::max({most, r.memory.d_rtrl, r.memory.pp_prop()});
     const auto row = [&](std::string_view rule, std::string_view css, std::int64_t n, std::int64_t full) {
       return fmt::format(
           "<div class=\"bar-row\"><span class=\"rule\">{}</span><span class=\"track\"><span class=\"fill "
           "{}\" style=\"width:{:.2f}%\"></span></span>"
-          "<span class=\"value\">{} · {}</span></div>",
+          "<span class=\"value\">{} numbers · {}</span></div>",
           rule, css, 100.0 * static_cast<double>(n) / static_cast<double>(full), grouped(n),
           bytes_text(n * v_.number_bytes));
     };
@@ -287,9 +283,11 @@ class Page {
     }
     if (body.empty()) return {"memory", "Trace memory", "", ""};
     const std::int64_t all = std::max<std::int64_t>(1, std::max(v_.d_rtrl, v_.pp_prop));
-    body = "<div class=\"card\"><div class=\"bars\">\n" + body +
-           "</div>\n<div class=\"total\"><div class=\"name\"><strong>In all</strong></div>" +
-           row("D-RTRL", "d", v_.d_rtrl, all) + row("pp_prop", "pp", v_.pp_prop, all) + "</div></div>";
+    std::string total;
+    if (v_.relations.size() > 1)
+      total = "<div class=\"total\"><div class=\"name\"><strong>In all</strong></div>" +
+              row("D-RTRL", "d", v_.d_rtrl, all) + row("pp_prop", "pp", v_.pp_prop, all) + "</div>";
+    body = "<div class=\"card\"><div class=\"bars\">\n" + body + "</div>\n" + total + "</div>";
     return {"memory", "Trace memory",
             "Numbers kept between steps, whatever the length of the sequence: D-RTRL has one per trace slot "
             "and state, pp_prop "

@@ -72,6 +72,7 @@ Json group_json(const HiddenGroup& g) {
           {"varshape", g.varshape().to_dims()},
           {"num_state", g.num_state()},
           {"trace_state_width", g.trace_state_width()},
+          {"depends_on_previous", ExplainView::recurs(g)},
           {"is_diagonal_recurrence", g.is_diagonal_recurrence},
           {"mixing_reason", text_or_null(g.mixing_reason)},
           {"snap", snap},

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <unordered_set>
 
 #include "compiler/explain_text.h"
 
@@ -236,14 +237,33 @@ std::string ExplainView::source_text(const TrainableSource& t) const {
   return names.empty() ? leaf_name(t.path, t.leaf) : join(names);
 }
 
+bool ExplainView::recurs(const HiddenGroup& g) {
+  std::unordered_set<std::uint64_t> reached;
+  for (const Var& v : g.transition_jaxpr.invars) reached.insert(v.id);
+  const auto touches = [&](const Atom& a) {
+    const Var* v = as_var(a);
+    return v != nullptr && reached.count(v->id) != 0;
+  };
+  for (const Eqn& eqn : g.transition_jaxpr.eqns)
+    if (std::any_of(eqn.in.begin(), eqn.in.end(), touches))
+      for (const Var& v : eqn.out) reached.insert(v.id);
+  return std::any_of(g.transition_jaxpr.outs.begin(), g.transition_jaxpr.outs.end(), touches);
+}
+
 std::string ExplainView::recurrence(const HiddenGroup& g) const {
-  std::string text =
-      g.is_diagonal_recurrence ? "each position depends on itself alone" : "positions depend on each other";
-  if (!g.is_diagonal_recurrence && !g.mixing_reason.empty()) text += " (" + g.mixing_reason + ")";
+  std::string text;
+  if (!recurs(g))
+    text =
+        "this scope sees nothing of the step before: the states come back through trainable products alone, "
+        "or not at all";
+  else if (g.is_diagonal_recurrence)
+    text = "each position depends on itself alone";
+  else
+    text = "positions depend on each other" + (g.mixing_reason.empty() ? "" : " (" + g.mixing_reason + ")");
   if (g.snap)
-    text += fmt::format("; SnAp-{}: {} kept per position{}", g.snap->n,
-                        counted(g.snap->num_neighbour(), "neighbour"),
-                        g.snap->conservative ? ", all assumed connected: " + g.snap->reason : "");
+    text += fmt::format("; SnAp-{} keeps {} for each, itself included{}", g.snap->n,
+                        counted(g.snap->num_neighbour(), "position"),
+                        g.snap->conservative ? "; all are assumed connected: " + g.snap->reason : "");
   if (g.descent) text += fmt::format("; advanced {} times per step inside a loop", g.descent->scan.length);
   return text;
 }

@@ -60,6 +60,9 @@ struct ExplainView {
   std::string summary() const;                         // two or three sentences
 
   std::size_t num_learned() const;
+  // Whether the group's transition depends on the states of the step before at all. In the diagonal scope a
+  // state that comes back only through a trainable product does not.
+  static bool recurs(const HiddenGroup&);
   std::string recurrence(const HiddenGroup&) const;                  // in words
   std::string leaf_name(const StatePath&, std::int64_t leaf) const;  // "cell/W:bias"
   std::string source_text(const TrainableSource&) const;             // the leaves it comes from

@@ -63,9 +63,12 @@ Avals joined(const Avals& a, const Avals& b) {
 
 // Typing of the loop proper, shared by both primitives. Returns the types of the carry.
 Avals check_loop(std::string_view op, const Params& params, std::span<const Aval> in) {
+  const auto operands = static_cast<std::int64_t>(in.size());
+  const std::int64_t nc = params.integer("cond_nconsts"), nb = params.integer("body_nconsts");
   const While w(params);
-  if (params.integer("cond_nconsts") < 0 || params.integer("body_nconsts") < 0 ||
-      in.size() < w.num_consts() + w.num_carry())
+  // Compared one by one: the sum of hostile counts could overflow.
+  if (nc < 0 || nb < 0 || nc > operands || nb > operands - nc ||
+      static_cast<std::int64_t>(w.num_carry()) > operands - nc - nb)
     throw CompilationError(std::string(op), "cond_nconsts or body_nconsts do not fit the operands");
   const Avals carry = slice_of(in, w.num_consts(), w.num_carry());
   require_types(op, "operand of the condition", joined(slice_of(in, 0, w.cond_nconsts), carry),

@@ -87,6 +87,21 @@ TEST(CustomJvp, InsideScan) {
   expect_equivalent(f, g, {random.f64({2}), random.f64({2}), random.f64({5, 2})}, {.differences = false});
 }
 
+TEST(CustomJvp, TangentsOfIntegersAreDropped) {
+  const Function f = custom_jvp(
+      [](ArraySpan a) {
+        return Arrays{a[0], convert(a[0], Dtype::I32)};
+      },
+      [](ArraySpan a) {
+        return Arrays{a[0], convert(a[0], Dtype::I32), a[1], full({}, std::int64_t{7}, Dtype::I32)};
+      });
+  const ScalarFunction g = [&](ArraySpan a) {
+    const Arrays y = f(a);
+    return y[0] + convert(y[1], Dtype::F64);
+  };
+  EXPECT_EQ(grad(g)(Arrays{f64_scalar(2.5)})[0].item<double>(), 1.0);
+}
+
 TEST(CustomJvp, RuleMustReturnValuesAndTangents) {
   const Function f =
       custom_jvp([](ArraySpan a) { return Arrays{a[0]}; }, [](ArraySpan a) { return Arrays{a[1]}; });

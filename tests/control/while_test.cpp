@@ -82,6 +82,16 @@ TEST(While, GradOfVmap) {
   expect_same(grad(total, {0, 1})(Arrays{kW, hs}), Arrays{sum(each[0], {0}), each[1]});
 }
 
+// Backwards the loop does not read its values, but each sample still has its own number of iterations.
+TEST(While, VmapOfGradOfALinearBody) {
+  const Function g = grad([](ArraySpan a) {
+    return while_loop([](ArraySpan c) { return c[0] > 0.3; }, [](ArraySpan c) { return Arrays{c[0] * 0.5}; },
+                      {a[0]})[0];
+  });
+  const Array xs = Tensor::of(std::vector<double>{0.2, 2.0, 0.4}, {3});
+  expect_same(vmap(g)(Arrays{xs}), Arrays{Tensor::of(std::vector<double>{1.0, 0.125, 0.5}, {3})});
+}
+
 // The condition reads an unmapped counter only, so that it stays a scalar.
 TEST(While, VmapWithACommonTripCount) {
   const Function f = [](ArraySpan a) {

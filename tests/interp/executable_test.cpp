@@ -124,6 +124,10 @@ TEST(Executable, BroadcastOperandsAreNotOverwritten) {
         return Arrays{bind1(mul_p, {exp(x[0]), column}), bind1(add_p, {scalar, x[0]})};
       },
       Avals{{Dtype::F64, {5, 7}}}));
+  // As many bytes as the result, which is of a narrower type: 8 booleans on top of two floats read four
+  // times.
+  expect_as_eager(make_jaxpr([](ArraySpan x) { return Arrays{convert(exp(x[0]) < exp(x[1]), Dtype::F32)}; },
+                             Avals{{Dtype::F32, {4, 1}}, {Dtype::F32, {1, 2}}}));
   // One element, so that a column and a matrix have the same size.
   expect_as_eager(make_jaxpr(
       [](ArraySpan x) {

@@ -178,6 +178,7 @@ class Checker {
     attempt("interpreter", [&] { check_interpreter(); });
     if (prim_.spec.lower != nullptr) attempt("lower", [&] { check_lower(); });
     attempt("text", [&] { check_program("text", "the equation", program_); });
+    if (out_.size() > 1) attempt("prune", [&] { check_prune(); });
     if (!in_.empty()) check_batching();
     if (any(floating_mask(in_)) && any(floating_mask(out_))) check_derivatives();
     return failures_;
@@ -273,6 +274,17 @@ class Checker {
     const Executable exe(program_);
     compare("interpreter", "first run", exe(x_), y_, same());
     compare("interpreter", "second run", exe(x_), y_, same());
+  }
+
+  // Each result alone: what only the others need may go, this one must stay as it is.
+  void check_prune() {
+    for (std::size_t i = 0; i < out_.size(); ++i) {
+      Mask used(out_.size(), false);
+      used[i] = true;
+      const ClosedJaxpr alone = eliminate_dead_code(program_, used);
+      check_program("prune", "the equation for one result", alone);
+      compare("prune", "result " + std::to_string(i) + " alone", evaluate(alone, x_), {&y_[i], 1}, same());
+    }
   }
 
   void check_lower() {

@@ -4,6 +4,7 @@
 //   kernel       native code writes all of its results and nothing else, also in place and when called again
 //   interpreter  a one-equation program gives what the operation gives at once
 //   lower        the lowering gives the same
+//   prune        each result alone is what it is among the others
 //   text         programs are well typed, and print and parse back to themselves
 //   jvp          tangents = finite differences, for every floating operand alone and for all together
 //   linearize    the linear program of reverse mode gives the same tangents

@@ -105,7 +105,7 @@ figure { margin: 0; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; }
 th, td { text-align: left; vertical-align: top; padding: .85rem 1.1rem; border-top: 1px solid var(--line); }
 thead th { border-top: 0; background: var(--sunken); color: var(--muted); font-size: .8rem; font-weight: 600; white-space: nowrap; }
-tbody th { font-weight: 600; }
+tbody th { font-weight: 600; white-space: nowrap; }
 td > div + div, th > div + div { margin-top: .3rem; }
 .sub { color: var(--muted); font-weight: 400; font-size: .9em; }
 tr:target, li:target, article:target { background: var(--info-fill); }
@@ -128,7 +128,7 @@ details pre { margin: .5rem 0 0; padding: .8rem 1rem; background: var(--sunken);
 
 .bars { display: grid; gap: 1.4rem; }
 .bars .name { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; margin-bottom: .35rem; }
-.bar-row { display: grid; grid-template-columns: 5.2rem 1fr minmax(9rem, auto); gap: .8rem; align-items: center; font-size: .86rem; margin: .2rem 0; }
+.bar-row { display: grid; grid-template-columns: 5.2rem 1fr minmax(12rem, auto); gap: .8rem; align-items: center; font-size: .86rem; margin: .2rem 0; }
 .bar-row .rule { color: var(--muted); }
 .bar-row .track { height: .72rem; background: var(--sunken); border-radius: 99px; overflow: hidden; }
 .bar-row .fill { display: block; height: 100%; min-width: 3px; border-radius: 99px; background: var(--group); print-color-adjust: exact; -webkit-print-color-adjust: exact; }
