@@ -75,11 +75,10 @@ std::string excluded_text(const ExplainView::Weight& w) {
 }
 
 std::string group_text(const ExplainView& v, const HiddenGroup& g) {
-  std::string out =
-      fmt::format("  group {}: {}\n      {} x {}; ", g.index, path_list(g.hidden_paths),
-                  to_string(g.varshape()), counted(static_cast<std::size_t>(g.num_state()), "state"));
-  std::string words = paragraph(v.recurrence(g), 6);
-  return out + words.substr(std::min<std::size_t>(6, words.size()));
+  return fmt::format("  group {}: {}\n", g.index, path_list(g.hidden_paths)) +
+         paragraph(fmt::format("{} x {}; {}", to_string(g.varshape()),
+                               counted(static_cast<std::size_t>(g.num_state()), "state"), v.recurrence(g)),
+                   6);
 }
 
 std::string memory_text(const ExplainView& v) {

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
@@ -28,11 +30,13 @@ Array front_to_last(const Array& a) { return moveaxis(a, 0, static_cast<int>(a.r
 
 }  // namespace
 
-TraceSlots::TraceSlots(const HiddenParamOpRelation& r, const TrainableSource& t, const HiddenGroup& group)
+TraceSlots::TraceSlots(const HiddenParamOpRelation& r, const TrainableSource& t, const HiddenGroup& group,
+                       Compat compat)
     : relation_(&r), operand_(t.operand), width_(group.trace_state_width()) {
   const EtpRules& rules = *etp_rules(*r.primitive);
   const Avals types = types_of(r);
   anchors_ = rules.anchors(r.eqn_params, t.key, types, r.y_var.aval);
+  if (compat == Compat::Braintrace && r.primitive == &etp_einsum_p) drop_positions();
   effective_ = rules.effective != nullptr && rules.effective->key == t.key;
   batched_op_ = rules.batched;
   const Shape varshape = group.varshape(), y = r.y_var.aval.shape;
@@ -48,6 +52,24 @@ TraceSlots::TraceSlots(const HiddenParamOpRelation& r, const TrainableSource& t,
   }
 }
 
+// The reference keeps no slot per shared position of an einsum: it sums them, a product of sums in place of a
+// sum of products.
+void TraceSlots::drop_positions() {
+  Dims kept;
+  std::vector<int> y_axes;
+  for (std::size_t a = 0; a < anchors_.slots.rank(); ++a)
+    if (std::count(anchors_.position_axes.begin(), anchors_.position_axes.end(), static_cast<int>(a)) == 0)
+      kept.push_back(anchors_.slots[a]);
+  const int dropped = static_cast<int>(anchors_.position_axes.size());  // they lead among the slots
+  for (std::size_t k = 0; k < anchors_.y_axes.size(); ++k) {
+    if (anchors_.y_axes[k] < dropped)
+      summed_.push_back(static_cast<int>(k));
+    else
+      y_axes.push_back(anchors_.y_axes[k] - dropped);
+  }
+  anchors_ = {Shape(kept), y_axes, {}, {}};
+}
+
 Aval TraceSlots::trace_aval() const {
   Dims dims = anchors_.slots.to_dims();
   dims.push_back(width_);
@@ -56,8 +78,11 @@ Aval TraceSlots::trace_aval() const {
 }
 
 // One sample: a value per position, with any trailing axes, read at every slot's anchor.
-Array TraceSlots::to_slots(const Array& per_position) const {
-  const std::size_t y_rank = sample_y_.rank(), extra = per_position.rank() - y_rank;
+Array TraceSlots::to_slots(const Array& all_positions) const {
+  Dims summed;
+  for (const int a : summed_) summed.push_back(a);
+  const Array per_position = reduce_sum(all_positions, summed);
+  const std::size_t y_rank = sample_y_.rank() - summed_.size(), extra = per_position.rank() - y_rank;
   Dims out = anchors_.slots.to_dims();
   for (std::size_t i = 0; i < extra; ++i) out.push_back(per_position.shape()[y_rank + i]);
   if (!anchors_.table.empty()) {
@@ -139,10 +164,18 @@ Array TraceSlots::sample_instant(ArraySpan operands, const Array& df) const {
     return Arrays{vmap(one)(Arrays{last_to_front(df)})[0]};
   };
   const Array all = vmap(at_position)(Arrays{mask})[0];  // [count, M, parameter…]
-  Dims dims = anchors_.slots.to_dims();
-  // Position axes lead among the slots; the parameter's axes follow.
-  dims.insert(dims.begin(), width_);
-  return front_to_last(reshape(moveaxis(all, 0, 1), dims));
+  // [M, positions…, the other slots…], brought into the order of the slots.
+  Dims shape{width_};
+  std::vector<std::size_t> order;
+  for (const int a : anchors_.position_axes) order.push_back(static_cast<std::size_t>(a));
+  for (std::size_t a = 0; a < anchors_.slots.rank(); ++a)
+    if (std::count(order.begin(), order.end(), a) == 0) order.push_back(a);
+  Dims permutation(order.size() + 1, 0);
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    shape.push_back(anchors_.slots[order[k]]);
+    permutation[order[k] + 1] = static_cast<std::int64_t>(k) + 1;
+  }
+  return front_to_last(transpose(reshape(moveaxis(all, 0, 1), shape), permutation));
 }
 
 namespace {

@@ -9,7 +9,7 @@ namespace etrace {
 // One trainable operand of one relation, seen from one hidden group.
 class TraceSlots {
  public:
-  TraceSlots(const HiddenParamOpRelation&, const TrainableSource&, const HiddenGroup&);
+  TraceSlots(const HiddenParamOpRelation&, const TrainableSource&, const HiddenGroup&, Compat);
 
   Aval trace_aval() const;  // ([B], slots…, M)
   // ∂h/∂θ of this step alone: slots of the operand, given ∂h/∂y.
@@ -22,6 +22,7 @@ class TraceSlots {
   Array pull(ArraySpan operands, const Array& x, const Array& ct) const;
 
  private:
+  void drop_positions();
   bool has_batch() const { return batch_ > 0; }
   Array to_slots(const Array& per_position) const;  // [y…, k…] -> [slots…, k…], one sample
   Array sample_vjp(ArraySpan operands, const Array& ct) const;      // one sample: slots without position axes
@@ -35,6 +36,7 @@ class TraceSlots {
   bool batched_op_ = false;  // operands carry the batch axis, too
   std::int64_t width_ = 1;   // M
   bool effective_ = false;   // slots of an effective weight
+  std::vector<int> summed_;  // axes of y that the reference sums before it uses the anchors (compat only)
 };
 
 }  // namespace etrace

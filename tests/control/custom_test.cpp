@@ -100,6 +100,7 @@ TEST(CustomJvp, TangentsOfIntegersAreDropped) {
     return y[0] + convert(y[1], Dtype::F64);
   };
   EXPECT_EQ(grad(g)(Arrays{f64_scalar(2.5)})[0].item<double>(), 1.0);
+  EXPECT_EQ(jvp(make_jaxpr(f, Avals{{Dtype::F64, {}}}), {true}).active_out, (Mask{true, false}));
 }
 
 TEST(CustomJvp, RuleMustReturnValuesAndTangents) {

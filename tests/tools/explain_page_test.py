@@ -97,7 +97,7 @@ class Browser:
         self.call("Emulation.setDeviceMetricsOverride", width=size[0], height=size[1], deviceScaleFactor=1,
                   mobile=size[0] < 500)  # fmt: skip
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", features=[scheme])
+        self.call("Emulation.setEmulatedMedia", media="screen", features=[scheme])
         self.call("Page.navigate", url=Path(path).as_uri())
         while self.receive().get("method") != "Page.loadEventFired":
             pass
@@ -258,6 +258,11 @@ class ExplainPage(unittest.TestCase):
 
     def test_prints(self):
         self.browser.open(self.pages["net_TwoLayerRNN"], dark=True)
+        scheme = {"name": "prefers-color-scheme", "value": "dark"}
+        self.browser.call("Emulation.setEmulatedMedia", media="print", features=[scheme])
+        self.assertEqual(self.browser.run(CONTRAST), [])
+        white = "return getComputedStyle(document.body).backgroundColor"
+        self.assertEqual(self.browser.run(white), "rgb(255, 255, 255)")
         pdf = base64.b64decode(self.browser.call("Page.printToPDF")["data"])
         self.assertTrue(pdf.startswith(b"%PDF"))
 

@@ -17,7 +17,7 @@ inline constexpr std::string_view kExplainStyle = R"css(
   --mono: ui-monospace, "SF Mono", "Cascadia Mono", "DejaVu Sans Mono", Menlo, Consolas, monospace;
   --sans: system-ui, -apple-system, "Segoe UI", "Noto Sans", "DejaVu Sans", sans-serif;
 }
-@media (prefers-color-scheme: dark) {
+@media screen and (prefers-color-scheme: dark) {
   :root {
     --bg: #11151a; --surface: #191f27; --sunken: #141920; --ink: #e5e9ef; --muted: #a0abba; --line: #2e3742;
     --weight: #b7a3f5; --op: #c3ccd8; --op-fill: #222a34; --group: #86aefc; --group-fill: #1a2537;
@@ -49,10 +49,10 @@ nav a { color: var(--ink); text-decoration: none; display: inline-block; padding
 nav a:hover { text-decoration: underline; }
 
 .tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: 1px; margin: 1.8rem 0 0;
-  background: var(--line); border: 1px solid var(--line); border-radius: 12px; overflow: hidden; }
-.tiles div { background: var(--surface); padding: 1rem 1.2rem; display: flex; flex-direction: column-reverse; justify-content: flex-end; }
+  background: var(--surface); border: 1px solid var(--line); border-radius: 12px; overflow: hidden; }
+.tiles div { outline: 1px solid var(--line); padding: 1rem 1.2rem; display: flex; flex-direction: column-reverse; justify-content: flex-end; }
 .tiles dt { color: var(--muted); font-size: .84rem; line-height: 1.35; }
-.tiles dd { margin: 0; font-size: 1.65rem; font-weight: 600; font-variant-numeric: tabular-nums; line-height: 1.25; }
+.tiles dd { margin: 0; font-size: 1.6rem; font-weight: 600; white-space: nowrap; font-variant-numeric: tabular-nums; line-height: 1.25; }
 .tiles .warning dd { color: var(--warning); }
 .tiles .error dd { color: var(--error); }
 

@@ -65,13 +65,13 @@ class DRtrl : public LearningRule {
 
  private:
   template <class F>
-  static void for_each(const ETraceGraph& g, const F& f) {
+  void for_each(const ETraceGraph& g, const F& f) const {
     for (std::size_t r = 0; r < g.hidden_param_op_relations.size(); ++r) {
       const HiddenParamOpRelation& relation = g.hidden_param_op_relations[r];
       for (std::size_t k = 0; k < relation.hidden_groups.size(); ++k)
         for (const TrainableSource& t : relation.trainables) {
           const HiddenGroup& group = g.hidden_groups[relation.hidden_groups[k]];
-          f(r, k, t, group, TraceSlots(relation, t, group));
+          f(r, k, t, group, TraceSlots(relation, t, group, compat_));
         }
     }
   }

@@ -74,7 +74,8 @@ class PpProp : public LearningRule {
         const Array weighted = signal[k] * f / convert(correction(age), f.dtype());
         const Array ct = sum(weighted, {static_cast<std::int64_t>(f.rank()) - 1});
         for (const TrainableSource& t : relation.trainables)
-          router.add(t, TraceSlots(relation, t, g.hidden_groups[k]).pull(data.operands[r], x, ct));
+          router.add(
+              t, TraceSlots(relation, t, g.hidden_groups[k], options_.compat).pull(data.operands[r], x, ct));
       }
     }
     return router.result();
