@@ -113,6 +113,10 @@ function(etrace_add_reference_tests)
     add_test(NAME reference/${stage} COMMAND etrace_cli check --stage ${stage} ${cases})
     set_tests_properties(reference/${stage} PROPERTIES LABELS reference TIMEOUT 600)
   endforeach()
+  foreach(stage graph learn)
+    add_test(NAME reference/${stage}_compat COMMAND etrace_cli check --stage ${stage} --compat braintrace ${cases})
+    set_tests_properties(reference/${stage}_compat PROPERTIES LABELS reference TIMEOUT 600)
+  endforeach()
 endfunction()
 
 # A project of its own that finds an installed etrace, builds against it and runs.
@@ -153,6 +157,7 @@ function(etrace_add_examples)
     get_filename_component(name "${source}" NAME_WE)
     add_executable(example_${name} "${source}")
     target_link_libraries(example_${name} PRIVATE etrace::etrace etrace_flags etrace_test_warnings)
+    target_compile_definitions(example_${name} PRIVATE ETRACE_REFERENCE_DIR="${PROJECT_SOURCE_DIR}/tests/reference")
     set_target_properties(example_${name} PROPERTIES
       OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/examples")
     if(ETRACE_BUILD_TESTS)

@@ -31,7 +31,7 @@ struct AnchorMap {
   std::vector<int> y_axes;          // for each axis of y: the slot axis that gives its index
   std::vector<std::int64_t> table;  // if not empty: slot (flat) -> position of y (flat), in place of y_axes
   std::vector<int> position_axes;   // slot axes that the parameter does not have; summed when the gradient is
-                                   // formed, which leaves the parameter's elements in order
+                                    // formed, which leaves the parameter's elements in order
 };
 
 // A trainable that acts through an effective weight W, whose slots its trace has (LoRA: W = alpha·f(B)·g(A)
@@ -66,6 +66,12 @@ inline bool is_etp(const Primitive& p) { return etp_rules(p) != nullptr; }
 // trainable touches an output position that its slot does not belong to, CompilationError names operator,
 // key, slot and position.
 void validate_etp(const Primitive&, const std::vector<PrimitiveSpec::Sample>& samples);
+
+// An operator of one's own, for the rest of the program: the row is checked on its samples first, its typing
+// rule against the forward function and its ETP rules (if any) against that function's derivative.
+// CompilationError says what is wrong, and the table stays as it was. A complete operator:
+// examples/04_custom_operator.cpp.
+const Primitive& register_primitive(const PrimitiveSpec&);
 
 extern const Primitive etp_mm_p, etp_mv_p;      // x, W[, b]; params: has_bias, weight_fn, bias_fn
 extern const Primitive etp_gmm_p, etp_gmv_p;    // x, W[G,K,N][, b[G,N]]

@@ -91,6 +91,7 @@ struct PrimitiveSpec {
 class Primitive {
  public:
   explicit Primitive(PrimitiveSpec spec);
+  ~Primitive();  // leaves the table
   Primitive(const Primitive&) = delete;
   Primitive& operator=(const Primitive&) = delete;
 

@@ -127,7 +127,7 @@ void add_explain(CLI::App& app, Status&) {
   CLI::App* verb =
       app.add_subcommand("explain", "show what is learned online, through what, and what is not and why");
   auto o = std::make_shared<ExplainOptions>();
-  verb->add_option("MODEL", o->model, "a model file (etrace.model JSON)")->required();
+  verb->add_option("MODEL", o->model, "a model file, or a built-in model: " + model_names())->required();
   auto* json = verb->add_flag("--json", o->json, "everything, for programs");
   auto* dot = verb->add_flag("--dot", o->dot, "a drawing for Graphviz");
   auto* html = verb->add_option("--html", o->html, "write one self-contained page to this file");

@@ -1,8 +1,30 @@
-// Models by path; see the header.
+// Models by name or path; see the header.
 #include "cli/load_model.h"
+
+#include <filesystem>
+
+#include "etrace/error.h"
+#include "etrace/models.h"
 
 namespace etrace::cli {
 
-Model load_model(const std::string& name_or_path) { return read_model_file(name_or_path); }
+std::string model_names() {
+  std::string names;
+  for (const BuiltinModel& m : builtin_models()) names += (names.empty() ? "" : ", ") + std::string(m.name);
+  return names;
+}
+
+Model load_model(const std::string& name_or_path) {
+  if (find_builtin_model(name_or_path) != nullptr) {
+    const ReadyModel ready = make_model(name_or_path);
+    Model model = trace_step(*ready.module, ready.example, name_or_path).model;
+    model.source = "built in";
+    return model;
+  }
+  if (!std::filesystem::exists(name_or_path))
+    throw IoError("model", "'" + name_or_path +
+                               "' is neither a file nor a built-in model; built in are: " + model_names());
+  return read_model_file(name_or_path);
+}
 
 }  // namespace etrace::cli

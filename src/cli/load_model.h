@@ -7,7 +7,8 @@
 
 namespace etrace::cli {
 
-// A model file by its path. IoError, CompilationError.
+// A built-in model by its name, or a model file by its path. IoError lists the names; CompilationError.
 Model load_model(const std::string& name_or_path);
+std::string model_names();  // of the built-in models, for help texts
 
 }  // namespace etrace::cli

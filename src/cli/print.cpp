@@ -3,6 +3,7 @@
 
 #include <iostream>
 
+#include "cli/load_model.h"
 #include "cli/verbs.h"
 #include "etrace/model_io.h"
 
@@ -36,14 +37,14 @@ void print_model(const Model& m) {
 }  // namespace
 
 void add_print(CLI::App& app, Status&) {
-  CLI::App* verb = app.add_subcommand("print", "print the traced step of a model file");
+  CLI::App* verb = app.add_subcommand("print", "print the traced step of a model");
   auto path = std::make_shared<std::string>();
   auto bare = std::make_shared<bool>(false);
-  verb->add_option("MODEL", *path, "a model file (etrace.model JSON)")->required();
+  verb->add_option("MODEL", *path, "a model file, or a built-in model: " + model_names())->required();
   verb->add_flag("--program", *bare,
                  "the program alone, with the values of its constants, as text that can be read back");
   verb->callback([path, bare] {
-    const Model m = read_model_file(*path);
+    const Model m = load_model(*path);
     if (*bare)
       std::cout << to_string(m.program) << "\n";
     else

@@ -11,7 +11,7 @@ namespace etrace {
 namespace {
 
 std::vector<const Primitive*>& table() {
-  static std::vector<const Primitive*> rows;  // filled while the program starts, read-only afterwards
+  static std::vector<const Primitive*> rows;  // filled while the program starts, and by register_primitive
   return rows;
 }
 
@@ -48,6 +48,8 @@ Arrays run_now(const Primitive& prim, ArraySpan in, const Params& params) {
 }  // namespace
 
 Primitive::Primitive(PrimitiveSpec s) : spec(s) { table().push_back(this); }
+
+Primitive::~Primitive() { std::erase(table(), this); }
 
 std::vector<const Primitive*> primitives() {
   std::vector<const Primitive*> rows = table();
