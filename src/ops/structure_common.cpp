@@ -183,7 +183,7 @@ void StridedCopy::run(const StridedCopy& self, const void* from, void* to) {
   const auto* src = static_cast<const Word*>(from);
   auto* dst = static_cast<Word*>(to);
   const Box<2>::Axis row = self.row_, inner = self.inner_;
-  const auto [dst_step, src_step] = inner.stride;
+  const std::int64_t dst_step = inner.stride[0], src_step = inner.stride[1];
   if (row.extent == 1 && ((dst_step == 1 && src_step == 1) || inner.extent == 1)) {
     const std::size_t bytes = to_index(inner.extent) * sizeof(Word);
     if (inner.extent == 1)
