@@ -153,19 +153,20 @@ class Walk {
 
   bool is_hidden(const Atom& a) const {
     const Var* v = as_var(a);
-    if (v == nullptr) return false;
-    return hin_.contains(v->id) || std::any_of(tracers_.begin(), tracers_.end(),
-                                               [&](const Tracer& t) { return t.derived.contains(v->id); });
+    return v != nullptr && (hin_.contains(v->id) || derived_by_.contains(v->id));
   }
   bool reads_hidden(const Eqn& eqn) const {
     return std::any_of(eqn.in.begin(), eqn.in.end(), [&](const Atom& a) { return is_hidden(a); });
   }
 
-  Tracer& tracer_of(std::size_t hidden) {
-    for (Tracer& t : tracers_)
-      if (t.hidden == hidden) return t;
-    tracers_.push_back({hidden, {}, {}, {}, {}});
-    return tracers_.back();
+  std::size_t tracer_of(std::size_t hidden) {
+    const auto [it, fresh] = tracer_of_state_.emplace(hidden, tracers_.size());
+    if (fresh) tracers_.push_back({hidden, {}, {}, {}, {}});
+    return it->second;
+  }
+
+  void derive(std::size_t tracer, const Var& v) {
+    if (tracers_[tracer].derived.insert(v.id).second) derived_by_[v.id].push_back(tracer);
   }
 
   void use_directly(const Eqn& eqn, std::size_t index) {
@@ -183,34 +184,45 @@ class Walk {
       if (std::find(direct.begin(), direct.begin() + static_cast<std::ptrdiff_t>(k), direct[k]) !=
           direct.begin() + static_cast<std::ptrdiff_t>(k))
         continue;  // h * h uses h once
-      Tracer& t = tracer_of(direct[k]);
+      const std::size_t index_of = tracer_of(direct[k]);
+      Tracer& t = tracers_[index_of];
       t.trace.push_back(index);
       for (const Var& v : eqn.out) {
         const bool is_exit = add_reached(t, v);
         // The reference does not follow an exit value that comes straight from the state.
         if (compat_ && is_exit) continue;
-        t.derived.insert(v.id);
+        derive(index_of, v);
         if (!is_exit) t.own.insert(v.id);
       }
     }
   }
 
+  // Tracers that one of the operands comes from, in order of creation.
+  std::vector<std::size_t> readers(const Eqn& eqn) const {
+    std::vector<std::size_t> found;
+    for (const Atom& a : eqn.in)
+      if (const Var* v = as_var(a))
+        if (const auto it = derived_by_.find(v->id); it != derived_by_.end())
+          found.insert(found.end(), it->second.begin(), it->second.end());
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
+    return found;
+  }
+
   void use_indirectly(const Eqn& eqn, std::size_t index) {
-    for (Tracer& t : tracers_) {
-      bool reads = false, reads_own = false;
+    for (const std::size_t reader : readers(eqn)) {
+      Tracer& t = tracers_[reader];
+      bool reads_own = false;
       for (const Atom& a : eqn.in)
-        if (const Var* v = as_var(a)) {
-          reads = reads || t.derived.contains(v->id);
+        if (const Var* v = as_var(a))
           reads_own = reads_own || t.own.contains(v->id) || v->id == info_.hidden[t.hidden].invar.id;
-        }
-      if (!reads) continue;
       // From a state's new value into a mixing operator: that leads on to the next layer, not around the
       // loop.
       if (!compat_ && is_mixing_etp(eqn) && !reads_own) continue;
       if (t.trace.empty() || t.trace.back() != index) t.trace.push_back(index);
       for (const Var& v : eqn.out) {
         const bool is_exit = add_reached(t, v);
-        t.derived.insert(v.id);
+        derive(reader, v);
         if (reads_own && !is_exit) t.own.insert(v.id);
       }
     }
@@ -230,6 +242,8 @@ class Walk {
   bool compat_;
   std::unordered_map<std::uint64_t, std::size_t> hin_, hout_;
   std::vector<Tracer> tracers_;
+  std::unordered_map<std::size_t, std::size_t> tracer_of_state_;            // hidden state -> tracer
+  std::unordered_map<std::uint64_t, std::vector<std::size_t>> derived_by_;  // Var -> tracers it comes from
 };
 
 // The reference's idea of a layer: paths that part at an integer belong to different ones.

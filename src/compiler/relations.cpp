@@ -215,7 +215,6 @@ class RelationFinder {
       : info_(info),
         groups_(groups),
         reporter_(reporter),
-        options_(options),
         compat_(options.compat == Compat::Braintrace),
         index_(info.jaxpr()),
         sources_(info, index_, compat_) {
@@ -414,10 +413,19 @@ class RelationFinder {
         "without another weight");
   }
 
+  // Does any way lead to a hidden state, other operators crossed?
   bool reaches_hidden(const Var& y) const {
-    const VarIds forward = forward_closure(y, info_.jaxpr().eqns.size());
-    return std::any_of(info_.hidden.begin(), info_.hidden.end(),
-                       [&](const HiddenInfo& h) { return forward.contains(h.outvar.id); });
+    VarIds seen{y.id};
+    std::deque<Var> todo{y};
+    while (!todo.empty()) {
+      const Var v = todo.front();
+      todo.pop_front();
+      if (hout_.contains(v.id)) return true;
+      for (const std::size_t i : index_.consumers(v))
+        for (const Var& o : index_.eqn(i).out)
+          if (seen.insert(o.id).second) todo.push_back(o);
+    }
+    return false;
   }
 
   // Vars that depend on one, by equations before `end`.
@@ -552,7 +560,6 @@ class RelationFinder {
   const ModuleInfo& info_;
   const std::vector<HiddenGroup>& groups_;
   Reporter& reporter_;
-  const CompileOptions& options_;
   bool compat_;
   ProgramIndex index_;
   SourceSearch sources_;
