@@ -60,9 +60,8 @@ struct Scan {
 Avals scan_abstract(const Params& params, std::span<const Aval> in) {
   const Scan s(params);
   const Avals body_in = s.body->in_avals(), body_out = s.body->out_avals();
-  if (params.integer("num_consts") < 0 || params.integer("num_carry") < 0 ||
-      s.num_consts > body_in.size() || s.num_carry > body_in.size() - s.num_consts ||
-      s.num_carry > body_out.size() || s.length < 0)
+  if (params.integer("num_consts") < 0 || params.integer("num_carry") < 0 || s.num_consts > body_in.size() ||
+      s.num_carry > body_in.size() - s.num_consts || s.num_carry > body_out.size() || s.length < 0)
     throw CompilationError("scan", "num_consts, num_carry or length do not fit the body");
   Avals expected = body_in;
   for (std::size_t i = s.num_consts + s.num_carry; i < expected.size(); ++i)

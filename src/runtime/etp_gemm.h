@@ -262,7 +262,7 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
 
 #define ETP_GEMM_PACK(T, S)                                                                                  \
   /* dst[tile][k][row in tile] from A. A transposed A is read along its rows, 32 at a time: all of a row     \
-   * first would write to as many places as there are tiles, one tile first would read as many pages as                \
+   * first would write to as many places as there are tiles, one tile first would read as many pages as      \
    * there are k. */                                                                                         \
   static inline void etp_gemm_pack_a_##S(ptrdiff_t M, ptrdiff_t K, const T* A, ptrdiff_t ars, ptrdiff_t acs, \
                                          T* dst) {                                                           \
