@@ -79,7 +79,7 @@ class LearningRule {
   virtual std::vector<Slot> slots(const ETraceGraph&) const = 0;
   virtual Arrays roll(const ETraceGraph&, const StepData&, ArraySpan traces) const = 0;
   // Gradient of every parameter leaf (in order of the module's weights); undefined where there is none. `age`
-  // counts the steps that the traces have seen, `calls` the updates made before.
+  // counts the steps that the traces have seen.
   virtual Arrays solve(const ETraceGraph&, const StepData&, ArraySpan signal, ArraySpan traces,
                        const Array& age) const = 0;
 };

@@ -111,18 +111,17 @@ class Runner {
     return in;
   }
 
-  Arrays initial(Arrays& flat) const {
+  // States at the start of a sequence, then traces at zero.
+  Arrays initial() const {
+    Arrays flat;
     for (const std::size_t i : states_) flat.push_back(model_.inputs[i].init);
-    const std::size_t num_states = flat.size();
     for (const LearningRule::Slot& s : slots()) flat.push_back(zeros_of(s.aval));
-    (void)num_states;
     return flat;
   }
 
   // The order of states in the graph's step and in the model's inputs is the same: that of first touch.
   Carry steps(ArraySpan params, ArraySpan xs) const {
-    Arrays init;
-    initial(init);
+    Arrays init = initial();
     const std::size_t ns = states_.size(), nt = init.size() - ns;
     for (const ParamLeaf& l : leaves_) init.push_back(zeros_of(model_.program.jaxpr.invars[l.input].aval));
     init.push_back(full({}, std::int64_t{0}, Dtype::I32));
@@ -157,8 +156,7 @@ class Runner {
 
   // Windows: reverse mode inside, and the signal at the entry meets the trace from before.
   Carry windows(ArraySpan params, ArraySpan xs, std::int64_t window, std::int64_t length) const {
-    Arrays carry;
-    initial(carry);
+    Arrays carry = initial();
     const std::size_t ns = states_.size(), nt = carry.size() - ns;
     Arrays gradients(leaves_.size());
     std::int64_t calls = 0;
@@ -205,9 +203,6 @@ class Runner {
             if (model_.inputs[states_[i]].path == path) members.push_back(slope[i]);
         entry.push_back(g.concat_hidden(members));
       }
-      StepData last;
-      const std::size_t width = ns + nt;
-      (void)width;
       const ScanResult rolled = scan(
           [&](ArraySpan c, ArraySpan x) -> ScanResult {
             const StepValues step = executor_.solve_h2w_h2h_jacobian(step_inputs(params, c.first(ns), x));

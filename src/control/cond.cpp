@@ -53,7 +53,6 @@ Kernel cond_kernel(const KernelRequest& r) {
 
 ValuesAndTangents cond_jvp(const Params& params, ArraySpan x, ArraySpan dx) {
   const std::vector<JaxprPtr> branches = branches_of(params);
-  const ArraySpan operands = x.subspan(1);
   const Mask active = defined_mask(dx.subspan(1));
   Mask active_out(branches[0]->jaxpr.outs.size(), false);
   for (const JaxprPtr& b : branches) active_out = active_out | jvp(*b, active).active_out;
@@ -62,7 +61,6 @@ ValuesAndTangents cond_jvp(const Params& params, ArraySpan x, ArraySpan dx) {
   const Arrays out =
       bind_primitive(cond_p, join({x, select(dx.subspan(1), active)}), cond_params(with_tangents));
   const ArraySpan o(out);
-  (void)operands;
   return {join({o.first(active_out.size())}), spread(o.subspan(active_out.size()), active_out)};
 }
 

@@ -122,13 +122,12 @@ const Primitive custom_vjp_linear_p{{
           return Avals(bwd_in.begin() + static_cast<std::ptrdiff_t>(num_res), bwd_in.end());
         },
     .transpose =
-        [](const Params& params, ArraySpan ct, ArraySpan x, std::span<const Aval> in) {
+        [](const Params& params, ArraySpan ct, ArraySpan x, std::span<const Aval>) {
           const JaxprPtr bwd = params.jaxpr("bwd_jaxpr");
           const auto num_res = static_cast<std::size_t>(params.integer("num_res"));
           Arrays args(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(num_res));
           const Avals types = bwd->in_avals();
           for (std::size_t i = 0; i < ct.size(); ++i) args.push_back(instantiate(ct[i], types[num_res + i]));
-          (void)in;
           return join({Arrays(num_res), eval_jaxpr(*bwd, args)});
         },
     .batch =

@@ -37,12 +37,11 @@ class DRtrl : public LearningRule {
 
   Arrays roll(const ETraceGraph& g, const StepData& data, ArraySpan traces) const override {
     Arrays out;
-    for_each(g, [&](std::size_t r, std::size_t k, const TrainableSource& t, const HiddenGroup& group,
+    for_each(g, [&](std::size_t r, std::size_t k, const TrainableSource&, const HiddenGroup& group,
                     const TraceSlots& s) {
       const HiddenParamOpRelation& relation = g.hidden_param_op_relations[r];
       const Array& trace = traces[out.size()];
       const Array df = widen(data.df[r][k], group), jacobian = data.jacobians[group.index];
-      (void)t;
       if (relation.control_flow_context) {
         out.push_back(fold(relation, s, data.operands[r], df, jacobian, trace));
         return;
