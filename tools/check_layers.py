@@ -18,7 +18,7 @@ from pathlib import Path
 # Lowest first. CMakeLists.txt holds the same list (ETRACE_LAYERS) and passes it for comparison.
 LAYERS = [
     "base", "runtime", "ir", "trace", "ops", "interp", "transform", "control",
-    "etp", "io", "module", "units", "nn", "compiler", "learn", "cli",
+    "etp", "io", "module", "units", "nn", "tasks", "optim", "compiler", "learn", "cli",
 ]  # fmt: skip
 
 # Public header, relative to include/etrace/ -> layer. A name that ends with "/" stands for a folder.
@@ -56,12 +56,16 @@ PUBLIC = {
     "graph.h": "compiler",
     "compiler.h": "compiler",
     "explain.h": "compiler",
-    "learner.h": "learn",
+    "save.h": "module",
+    "param_values.h": "module",
+    "tasks.h": "tasks",
+    "loss.h": "optim",
+    "optim.h": "optim",
+    "optim/": "optim",
     "learning.h": "learn",
-    "learn.h": "learn",
-    "learn/": "learn",
-    "loss.h": "learn",
-    "optim.h": "learn",
+    "plan.h": "learn",
+    "learner.h": "learn",
+    "verify.h": "learn",
     "etrace.h": "learn",  # includes them all
 }
 

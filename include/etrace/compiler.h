@@ -6,18 +6,6 @@
 
 namespace etrace {
 
-enum class Compat : std::uint8_t { None, Braintrace };
-
-struct CompileOptions {
-  bool include_hidden_perturb = true;
-  bool include_recurrent_mixing = false;  // scope `coupled`: recurrent products stay inside the transition
-  std::optional<std::int64_t> sparse_n;   // SnAp order; needs include_recurrent_mixing
-  std::int64_t snap_max_jacobian_elements = std::int64_t{1} << 24;
-  ControlFlowPolicy control_flow;
-  Compat compat = Compat::None;  // Braintrace: reproduce the reference system's decisions, defects included
-  bool strict = false;           // a warning is an error
-};
-
 // Pass 1: the program flattened (calls inlined, conditionals converted, short loops unrolled) and the tables
 // of states.
 ModuleInfo extract_module_info(const Model&, Reporter&, const CompileOptions& = {});

@@ -3,7 +3,7 @@
 //
 // An operator's author supplies the forward function (`lower` of its row), the layout of its trainable
 // operands, and the anchor map: which output position each trace slot belongs to. Everything else follows
-// (etrace/trace_rules.h).
+// (docs/decisions/0009-derived-trace-rules.md).
 #pragma once
 
 #include <cstddef>
@@ -43,6 +43,14 @@ struct EffectiveWeight {
                    const Array& weight) = nullptr;  // y, with W for the key
 };
 
+// Where ∂y[anchor]/∂θ[slot] comes from, when it is a product: gain[θ]·values[source of the slot].
+struct TraceSource {
+  Array values;           // ([B],) axes…; undefined: 1
+  std::vector<int> axes;  // for each axis of values (batch apart): the slot axis that gives its index
+  std::vector<std::int64_t> table;  // if not empty: slot (flat) -> element of values (flat), in place of axes
+  Array gain;                       // shape of the parameter: derivative of its weight function; undefined: 1
+};
+
 struct EtpRules {
   bool batched = false;                      // operands and results carry a leading batch axis
   bool gradient_enabled = false;             // may lie on the way from another operator's y to a hidden state
@@ -58,6 +66,9 @@ struct EtpRules {
   // What the factorised rule filters in place of x (embedding: the one-hot of the index).
   Array (*x_representation)(const Params&, const Array& x, std::span<const Aval> in) = nullptr;
   const EffectiveWeight* effective = nullptr;
+  // For speed: the derivative as a product. None (or no rule): it is taken by reverse mode, slot by slot, and
+  // as large as a trace. With an effective weight, the derivative with respect to that.
+  std::optional<TraceSource> (*source)(const Params&, std::string_view key, ArraySpan operands) = nullptr;
 };
 const EtpRules* etp_rules(const Primitive&);  // null: not an ETP operator
 inline bool is_etp(const Primitive& p) { return etp_rules(p) != nullptr; }

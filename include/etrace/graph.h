@@ -25,6 +25,19 @@ struct ControlFlowPolicy {
   std::int64_t fixpoint_iteration_limit = 64;  // ≥ 1: ValueError otherwise
 };
 
+// Options ---------------------------------------------------------------------------------------------------
+enum class Compat : std::uint8_t { None, Braintrace };
+
+struct CompileOptions {
+  bool include_hidden_perturb = true;
+  bool include_recurrent_mixing = false;  // scope `coupled`: recurrent products stay inside the transition
+  std::optional<std::int64_t> sparse_n;   // SnAp order; needs include_recurrent_mixing
+  std::int64_t snap_max_jacobian_elements = std::int64_t{1} << 24;
+  ControlFlowPolicy control_flow;
+  Compat compat = Compat::None;  // Braintrace: reproduce the reference system's decisions, defects included
+  bool strict = false;           // a warning is an error
+};
+
 // The module ------------------------------------------------------------------------------------------------
 struct HiddenInfo {
   StatePath path;
@@ -153,8 +166,7 @@ struct HiddenParamOpRelation {
 };
 
 // Perturbation ----------------------------------------------------------------------------------------------
-// h =
-// f(…) becomes h = f(…) + p, so that dL/dh is read off dL/dp.
+// Each update h = f(…) becomes h = f(…) + p, so that dL/dh is read off dL/dp.
 struct HiddenPerturbation {
   std::vector<Var> perturb_vars;  // one per hidden state, compiled order
   std::vector<StatePath> perturb_hidden_paths;
@@ -169,6 +181,7 @@ struct HiddenPerturbation {
 
 // The graph -------------------------------------------------------------------------------------------------
 struct ETraceGraph {
+  CompileOptions options;  // what it was compiled with
   ModuleInfo module_info;  // program extended by every value the runtime needs
   std::vector<HiddenGroup> hidden_groups;
   std::vector<HiddenParamOpRelation> hidden_param_op_relations;

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "cli/load_model.h"
 #include "cli/verbs.h"
-#include "etrace/compiler.h"
+#include "compiler/pipeline.h"
 #include "etrace/error.h"
 #include "etrace/primitive.h"
 
@@ -42,15 +42,22 @@ CompileOptions compile_options(const ExplainOptions& o) {
   return c;
 }
 
+// What stands behind a heading if the program is that of a loop's body.
+std::string inside(const ScanInfo* loop) {
+  return loop == nullptr ? "" : fmt::format(", inside a loop of {} steps", loop->length);
+}
+
 void print_groups(const std::vector<HiddenGroup>& groups) {
   for (const HiddenGroup& g : groups)
-    std::cout << fmt::format("# group {}: transition\n{}\n\n", g.index, to_string(g.transition_jaxpr));
+    std::cout << fmt::format("# group {}: transition{}\n{}\n\n", g.index,
+                             inside(g.descent ? &g.descent->scan : nullptr), to_string(g.transition_jaxpr));
 }
 
 void print_relations(const std::vector<HiddenParamOpRelation>& relations) {
   for (std::size_t i = 0; i < relations.size(); ++i) {
     const HiddenParamOpRelation& r = relations[i];
-    std::cout << fmt::format("# relation {}: {} through {}\n", i, to_string(r.path()), r.primitive->name());
+    std::cout << fmt::format("# relation {}: {} through {}{}\n", i, to_string(r.path()), r.primitive->name(),
+                             inside(r.control_flow_context ? &*r.control_flow_context : nullptr));
     for (const TrainableSource& t : r.trainables)
       if (!t.processing_chain.empty())
         std::cout << fmt::format("# {}: from the parameters to the operand\n{}\n", t.key,
@@ -78,17 +85,19 @@ void dump_after(const std::string& pass, const Model& model, const CompileOption
     return;
   }
   Reporter reporter;
-  const ModuleInfo info = extract_module_info(model, reporter, options);
   if (pass == "module_info") {
-    std::cout << to_string(info.jaxpr()) << "\n";
-  } else if (pass == "perturbation") {
-    print_perturbed(add_hidden_perturbation_from_minfo(info, reporter, options));
+    std::cout << to_string(extract_module_info(model, reporter, options).jaxpr()) << "\n";
+    return;
+  }
+  Passes passes(model, options, reporter);
+  const ETraceGraph& g = passes.graph;
+  if (pass == "perturbation") {
+    print_perturbed(add_hidden_perturbation_from_minfo(g.module_info, reporter, options));
   } else {
-    const std::vector<HiddenGroup> groups = find_hidden_groups_from_minfo(info, reporter, options);
-    if (pass == "groups")
-      print_groups(groups);
-    else
-      print_relations(find_hidden_param_op_relations_from_minfo(info, groups, reporter, options));
+    passes.find_groups();
+    if (pass == "groups") return print_groups(g.hidden_groups);
+    passes.find_relations();
+    print_relations(g.hidden_param_op_relations);
   }
 }
 

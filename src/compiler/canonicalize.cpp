@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "control/splice.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
@@ -196,10 +198,13 @@ struct Sweep {
     if (const std::string why = unroll_obstacle(eqn, policy); !why.empty()) {
       const bool too_long = eqn.params.integer("length") > policy.scan_unroll_limit;
       const bool descends = too_long && policy.scan_descent == ControlFlowPolicy::Descent::Auto;
+      const char* then = !descends                 ? ""
+                         : may_descend(eqn, index) ? "; structured descent may handle it"
+                                                   : "; it stays one equation of the step";
       skipped.push_back(record_of(
           DiagnosticKind::SCAN_UNROLL_SKIPPED, descends ? DiagnosticLevel::Info : DiagnosticLevel::Warning,
-          eqn, "a loop was NOT unrolled: " + why + (descends ? "; structured descent may handle it" : ""),
-          {{"reason", why}, {"relevance", reason}}, "raise scan_unroll_limit to unroll it"));
+          eqn, "a loop was NOT unrolled: " + why + then, {{"reason", why}, {"relevance", reason}},
+          "raise scan_unroll_limit to unroll it"));
       return false;
     }
     const std::size_t sliced = weights_among_xs(eqn, index);
@@ -214,26 +219,34 @@ struct Sweep {
 
   // Scanned operands that come from a weight.
   std::size_t weights_among_xs(const Eqn& eqn, const ProgramIndex& index) const {
-    const auto first =
-        static_cast<std::size_t>(eqn.params.integer("num_consts") + eqn.params.integer("num_carry"));
-    std::size_t found = 0;
-    for (std::size_t i = first; i < eqn.in.size(); ++i) {
-      std::vector<Var> todo;
-      VarIds seen;
-      if (const Var* v = as_var(eqn.in[i])) todo.push_back(*v);
-      bool weight = false;
-      while (!todo.empty() && !weight) {
-        const Var v = todo.back();
-        todo.pop_back();
-        if (!seen.insert(v.id).second) continue;
-        weight = tables.weights.contains(v.id);
-        if (const std::size_t* p = index.producer(v))
-          for (const Atom& a : index.eqn(*p).in)
-            if (const Var* u = as_var(a)) todo.push_back(*u);
-      }
-      found += weight ? 1 : 0;
+    const auto first = eqn.params.integer("num_consts") + eqn.params.integer("num_carry");
+    return static_cast<std::size_t>(std::count_if(
+        eqn.in.begin() + first, eqn.in.end(), [&](const Atom& a) { return comes_from_weight(a, index); }));
+  }
+
+  // Without passing an operator: its output is an activation, no longer a weight.
+  bool comes_from_weight(const Atom& value, const ProgramIndex& index) const {
+    std::vector<Var> todo;
+    VarIds seen;
+    if (const Var* v = as_var(value)) todo.push_back(*v);
+    while (!todo.empty()) {
+      const Var v = todo.back();
+      todo.pop_back();
+      if (!seen.insert(v.id).second) continue;
+      if (tables.weights.contains(v.id)) return true;
+      const std::size_t* p = index.producer(v);
+      if (p == nullptr || (is_mixing_etp(index.eqn(*p)) && !tables.weights_pass_operators)) continue;
+      for (const Atom& a : index.eqn(*p).in)
+        if (const Var* u = as_var(a)) todo.push_back(*u);
     }
-    return found;
+    return false;
+  }
+
+  // Descent is for loops that concern a weight; one that only moves hidden states stays one equation.
+  bool may_descend(const Eqn& eqn, const ProgramIndex& index) const {
+    return contains_etp(eqn.params.jaxpr("jaxpr")->jaxpr) ||
+           std::any_of(eqn.in.begin(), eqn.in.end(),
+                       [&](const Atom& a) { return comes_from_weight(a, index); });
   }
 
   void unroll(const Eqn& eqn, const std::string& reason, const VarIds& consumed, ClosedJaxpr& out) {

@@ -10,6 +10,7 @@ namespace etrace {
 // What makes an equation with bodies relevant to the analysis.
 struct RelevanceTables {
   VarIds weights, hidden_in, hidden_out;
+  bool weights_pass_operators = false;  // the reference takes an operator's output for its weight
 };
 
 // Conditionals become branches and a selection; short scans are unrolled; repeated until nothing changes.

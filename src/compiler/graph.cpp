@@ -7,8 +7,6 @@
 
 #include "compiler/pipeline.h"
 #include "compiler/program_index.h"
-#include "compiler/scan_descent.h"
-#include "etrace/compiler.h"
 #include "etrace/error.h"
 
 namespace etrace {
@@ -23,18 +21,6 @@ void check_options(const CompileOptions& options) {
     throw NotSupportedError(
         "compile",
         "sparse_n needs include_recurrent_mixing: without recurrent products every neighbourhood is K=1");
-}
-
-// Groups and relations of descended loops come after the flat ones.
-void append_descended(ETraceGraph& graph, DescendedScans descended) {
-  const std::size_t first = graph.hidden_groups.size();
-  for (HiddenGroup& g : descended.groups) {
-    g.index = graph.hidden_groups.size();
-    graph.hidden_groups.push_back(std::move(g));
-  }
-  for (HiddenParamOpRelation& r : descended.relations)
-    for (std::size_t& g : r.hidden_groups) g += first;
-  graph.hidden_param_op_relations = std::move(descended.relations);
 }
 
 void refuse_drive_into_loop(const HiddenParamOpRelation& r, const std::vector<HiddenGroup>& groups) {
@@ -93,33 +79,49 @@ void enforce_strict(const Reporter& reporter) {
       throw CompilationError("compile", "strict mode: " + to_string(r), r.origin);
 }
 
-ETraceGraph build(const Model& model, const CompileOptions& options, Reporter& reporter) {
+}  // namespace
+
+Passes::Passes(const Model& model, const CompileOptions& options, Reporter& reporter)
+    : graph{.options = options}, reporter_(reporter) {
   check_options(options);
-  ETraceGraph graph;
   graph.module_info = extract_module_info(model, reporter, options);
-  DescendedScans descended = descend_scans(graph.module_info, reporter, options);
-  const std::vector<Var> stacked = descended.stacked;
-  graph.hidden_groups = find_hidden_groups_from_minfo(graph.module_info, reporter, options);
-  append_descended(graph, std::move(descended));
-  std::vector<HiddenParamOpRelation> flat =
-      find_hidden_param_op_relations_from_minfo(graph.module_info, graph.hidden_groups, reporter, options);
-  for (const HiddenParamOpRelation& r : flat) refuse_drive_into_loop(r, graph.hidden_groups);
-  auto& relations = graph.hidden_param_op_relations;
-  relations.insert(relations.begin(), std::make_move_iterator(flat.begin()),
-                   std::make_move_iterator(flat.end()));
-  extend_outputs(graph, stacked);
-  if (options.include_hidden_perturb)
-    graph.hidden_perturb = add_hidden_perturbation_from_minfo(graph.module_info, reporter, options);
-  if (options.strict) enforce_strict(reporter);
-  graph.diagnostics = reporter.records();
-  return graph;
+  loops_ = descend_scans(graph.module_info, reporter, options);
 }
 
-}  // namespace
+void Passes::find_groups() {
+  graph.hidden_groups = find_hidden_groups_from_minfo(graph.module_info, reporter_, graph.options);
+  const std::size_t flat = graph.hidden_groups.size();
+  for (HiddenGroup& g : loops_.groups) {
+    g.index = graph.hidden_groups.size();
+    graph.hidden_groups.push_back(std::move(g));
+  }
+  for (HiddenParamOpRelation& r : loops_.relations)
+    for (std::size_t& g : r.hidden_groups) g += flat;
+}
+
+void Passes::find_relations() {
+  auto& relations = graph.hidden_param_op_relations;
+  relations = find_hidden_param_op_relations_from_minfo(graph.module_info, graph.hidden_groups, reporter_,
+                                                        graph.options);
+  for (const HiddenParamOpRelation& r : relations) refuse_drive_into_loop(r, graph.hidden_groups);
+  std::move(loops_.relations.begin(), loops_.relations.end(), std::back_inserter(relations));
+}
+
+void Passes::finish() {
+  extend_outputs(graph, loops_.stacked);
+  if (graph.options.include_hidden_perturb)
+    graph.hidden_perturb = add_hidden_perturbation_from_minfo(graph.module_info, reporter_, graph.options);
+  if (graph.options.strict) enforce_strict(reporter_);
+  graph.diagnostics = reporter_.records();
+}
 
 ETraceGraph compile_traced_step(const Model& model, const CompileOptions& options, Reporter reporter) {
   try {
-    return build(model, options, reporter);
+    Passes passes(model, options, reporter);
+    passes.find_groups();
+    passes.find_relations();
+    passes.finish();
+    return std::move(passes.graph);
   } catch (const CompilationError& e) {
     throw WithRecords<CompilationError>(e, reporter.records());
   } catch (const NotSupportedError& e) {

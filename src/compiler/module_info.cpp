@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "compiler/canonicalize.h"
+#include "compiler/own_outvars.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
-#include "etrace/ops/elementwise.h"
 
 namespace etrace {
 
@@ -39,37 +39,6 @@ HiddenInfo hidden_info(const InputRecord& record, const Var& in, const Var& out)
   return info;
 }
 
-// Gives every hidden state an exit Var of its own: a copy of what it shares with another state, of an input
-// that it passes through, or of a constant.
-class OutvarSeparator {
- public:
-  OutvarSeparator(ClosedJaxpr& program, bool separate) : program_(program), separate_(separate) {
-    for (const Var& v : program.jaxpr.invars) taken_.insert(v.id);
-    for (const Var& v : program.jaxpr.constvars) taken_.insert(v.id);
-  }
-
-  Var own(std::size_t output, const StatePath& path) {
-    Atom& atom = program_.jaxpr.outs[output];
-    const Var* v = as_var(atom);
-    if (!separate_) {
-      if (v != nullptr) return *v;
-      throw NotSupportedError("module_info",
-                              fmt::format("hidden state {} is set to a constant", to_string(path)));
-    }
-    if (v != nullptr && taken_.insert(v->id).second) return *v;
-    const Var fresh = fresh_var(aval_of(atom));
-    program_.jaxpr.eqns.push_back(make_eqn(copy_p, {atom}, {fresh}));
-    taken_.insert(fresh.id);
-    atom = fresh;
-    return fresh;
-  }
-
- private:
-  ClosedJaxpr& program_;
-  bool separate_;
-  VarIds taken_;
-};
-
 void require_unwritten(const Model& model, const ClosedJaxpr& program, std::size_t input) {
   std::size_t at = 0;
   if (find_output(model, model.inputs[input], at) == nullptr) return;
@@ -90,6 +59,7 @@ ModuleInfo extract_module_info(const Model& model, Reporter& reporter, const Com
   ClosedJaxpr program = inline_calls(model.program);
   OutvarSeparator separator(program, options.compat == Compat::None);
   RelevanceTables tables;
+  tables.weights_pass_operators = options.compat == Compat::Braintrace;
   for (std::size_t i = 0; i < model.inputs.size(); ++i) {
     const InputRecord& record = model.inputs[i];
     const Var& var = program.jaxpr.invars[i];

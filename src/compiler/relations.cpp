@@ -9,6 +9,7 @@
 #include "compiler/guard.h"
 #include "compiler/position_graph.h"
 #include "compiler/program_index.h"
+#include "compiler/trainable_source.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
 
@@ -70,135 +71,6 @@ class BodySearch {
 
   const ModuleInfo& info_;
   Reporter& reporter_;
-  bool compat_;
-};
-
-// Where a trainable operand comes from.
-class SourceSearch {
- public:
-  SourceSearch(const ModuleInfo& info, const ProgramIndex& index, bool compat)
-      : info_(info), index_(index), compat_(compat) {}
-
-  // False: it comes from no parameter. Fills path, leaf, chain and processing.
-  bool resolve(const Atom& operand, TrainableSource& source, std::string& ambiguous) const {
-    const Var* v = as_var(operand);
-    if (v == nullptr) return false;
-    source.var = *v;
-    if (const WeightInfo* w = info_.weight_of(*v)) {
-      name_leaf(source, *w, *v);
-      source.leaves = {{source.path, source.leaf}};
-      return true;
-    }
-    return compat_ ? search_like_reference(*v, source, ambiguous) : slice(*v, source);
-  }
-
- private:
-  static void name_leaf(TrainableSource& source, const WeightInfo& w, const Var& leaf) {
-    source.path = w.path;
-    source.leaf = leaf_index(w, leaf);
-  }
-  static std::int64_t leaf_index(const WeightInfo& w, const Var& leaf) {
-    return std::find(w.invars.begin(), w.invars.end(), leaf) - w.invars.begin();
-  }
-
-  // The exact program from parameter leaves to the operand. Chains that depend on the step's data, or cross
-  // another ETP operator, are no function of the parameter alone: the operand does not count as that
-  // parameter.
-  bool slice(const Var& operand, TrainableSource& source) const {
-    std::vector<std::size_t> eqns;
-    VarIds seen{operand.id};
-    std::deque<Var> todo{operand};
-    std::vector<Var> leaves, constants;
-    while (!todo.empty()) {
-      const Var v = todo.front();
-      todo.pop_front();
-      if (info_.weight_of(v) != nullptr) {
-        leaves.push_back(v);
-        continue;
-      }
-      const std::size_t* p = index_.producer(v);
-      if (p == nullptr) {
-        if (!is_constant(v)) return false;
-        constants.push_back(v);
-        continue;
-      }
-      if (is_mixing_etp(index_.eqn(*p))) return false;
-      eqns.push_back(*p);
-      for (const Atom& a : index_.eqn(*p).in)
-        if (const Var* u = as_var(a); u != nullptr && seen.insert(u->id).second) todo.push_back(*u);
-    }
-    if (leaves.empty()) return false;
-    std::sort(eqns.begin(), eqns.end());
-    eqns.erase(std::unique(eqns.begin(), eqns.end()), eqns.end());
-    source.processing = {constants, leaves, {}, {Atom(operand)}};
-    for (const std::size_t i : eqns) {
-      source.processing.eqns.push_back(index_.eqn(i));
-      const std::string name(index_.eqn(i).prim->name());
-      if (std::find(source.processing_chain.begin(), source.processing_chain.end(), name) ==
-          source.processing_chain.end())
-        source.processing_chain.push_back(name);
-    }
-    std::reverse(source.processing_chain.begin(),
-                 source.processing_chain.end());  // from the operand back to the leaf
-    for (const Var& leaf : leaves) {
-      const WeightInfo& w = *info_.weight_of(leaf);
-      source.leaves.emplace_back(w.path, leaf_index(w, leaf));
-    }
-    name_leaf(source, *info_.weight_of(leaves[0]), leaves[0]);
-    return true;
-  }
-
-  bool is_constant(const Var& v) const {
-    const auto& c = info_.jaxpr().constvars;
-    return std::find(c.begin(), c.end(), v) != c.end();
-  }
-
-  // The reference: the first leaf that a breadth-first search meets, whatever lies on the way.
-  bool search_like_reference(const Var& operand, TrainableSource& source, std::string& ambiguous) const {
-    VarIds seen{operand.id};
-    std::deque<Var> todo{operand};
-    while (!todo.empty()) {
-      const Var v = todo.front();
-      todo.pop_front();
-      if (const WeightInfo* w = info_.weight_of(v)) {
-        source.path = w->path;
-        source.leaf = leaf_like_reference(operand, *w, ambiguous);
-        source.leaves = {{source.path, source.leaf}};
-        return true;
-      }
-      const std::size_t* p = index_.producer(v);
-      if (p == nullptr) continue;
-      const Eqn& eqn = index_.eqn(*p);
-      const std::string name(eqn.prim->name());
-      if (std::find(source.processing_chain.begin(), source.processing_chain.end(), name) ==
-          source.processing_chain.end())
-        source.processing_chain.push_back(name);
-      for (const Atom& a : eqn.in)
-        if (const Var* u = as_var(a); u != nullptr && seen.insert(u->id).second) todo.push_back(*u);
-    }
-    source.processing_chain.clear();
-    return false;
-  }
-
-  std::int64_t leaf_like_reference(const Var& operand, const WeightInfo& w, std::string& ambiguous) const {
-    if (w.invars.size() <= 1) return 0;
-    VarIds seen;
-    std::vector<Var> todo{operand};
-    while (!todo.empty()) {
-      const Var v = todo.back();
-      todo.pop_back();
-      if (!seen.insert(v.id).second) continue;
-      if (std::find(w.invars.begin(), w.invars.end(), v) != w.invars.end()) return leaf_index(w, v);
-      if (const std::size_t* p = index_.producer(v))
-        for (const Atom& a : index_.eqn(*p).in)
-          if (const Var* u = as_var(a)) todo.push_back(*u);
-    }
-    ambiguous = to_string(w.path);
-    return 0;
-  }
-
-  const ModuleInfo& info_;
-  const ProgramIndex& index_;
   bool compat_;
 };
 

@@ -6,7 +6,9 @@
 #include <set>
 
 #include "compiler/guard.h"
-#include "compiler/program_index.h"
+#include "compiler/own_outvars.h"
+#include "compiler/trainable_source.h"
+#include "control/splice.h"
 #include "etrace/control.h"
 
 namespace etrace {
@@ -24,40 +26,57 @@ struct ScanParts {
         length(eqn.params.integer("length")) {}
 };
 
-bool concerns_weights(const Eqn& eqn, const ModuleInfo& info) {
-  for (const Atom& a : eqn.in)
-    if (const Var* v = as_var(a); v != nullptr && info.weight_of(*v) != nullptr) return true;
-  return contains_etp(eqn.params.jaxpr("jaxpr")->jaxpr);
-}
-
-// Why a scan cannot be traced inside; empty if it can.
-std::string blocker(const Eqn& eqn, const ScanParts& s, const ModuleInfo& info) {
-  if (info.control_flow.scan_descent == ControlFlowPolicy::Descent::Off) return "scan_descent is off";
-  if (s.length <= info.control_flow.scan_unroll_limit) return "it is short enough to unroll";
-  if (eqn.params.boolean_or("reverse", false)) return "it runs in reverse";
-  for (const Eqn& e : s.body->jaxpr.eqns)
-    if (is_control_flow(e)) return "its body holds nested control flow";
-  for (std::size_t i = s.num_consts + s.num_carry; i < eqn.in.size(); ++i)
-    if (const Var* v = as_var(eqn.in[i]); v != nullptr && info.weight_of(*v) != nullptr)
-      return "a weight is among its xs";
-  return {};
-}
-
 class Descender {
  public:
   Descender(ModuleInfo& info, Reporter& reporter, const CompileOptions& options)
-      : info_(info), reporter_(reporter), options_(options) {}
+      : info_(info),
+        reporter_(reporter),
+        options_(options),
+        compat_(options.compat == Compat::Braintrace),
+        index_(info.jaxpr()),
+        sources_(info, index_, compat_) {}
 
   DescendedScans run() {
     for (Eqn& eqn : info_.closed_jaxpr.jaxpr.eqns)
-      if (eqn.prim == &scan_p && concerns_weights(eqn, info_)) visit(eqn);
+      if (eqn.prim == &scan_p && concerns_weights(eqn)) visit(eqn);
     return std::move(found_);
   }
 
  private:
+  // What a value outside the loop is a function of. The reference knows bare leaves only.
+  Provenance origin(const Atom& a, TrainableSource& source) const {
+    const Var* v = as_var(a);
+    if (v == nullptr) return Provenance::Constants;
+    if (compat_ && info_.weight_of(*v) == nullptr) return Provenance::Data;
+    return sources_.trace(*v, source);
+  }
+  bool is_weight(const Atom& a) const {
+    TrainableSource unused;
+    return origin(a, unused) == Provenance::Parameters;
+  }
+
+  bool concerns_weights(const Eqn& eqn) const {
+    return std::any_of(eqn.in.begin(), eqn.in.end(), [&](const Atom& a) { return is_weight(a); }) ||
+           contains_etp(eqn.params.jaxpr("jaxpr")->jaxpr);
+  }
+
+  // Why a scan cannot be traced inside; empty if it can.
+  std::string blocker(const Eqn& eqn, const ScanParts& s) const {
+    if (info_.control_flow.scan_descent == ControlFlowPolicy::Descent::Off) return "scan_descent is off";
+    if (s.length <= info_.control_flow.scan_unroll_limit) return "it is short enough to unroll";
+    if (eqn.params.boolean_or("reverse", false)) return "it runs in reverse";
+    for (const Eqn& e : s.body->jaxpr.eqns)
+      if (is_control_flow(e)) return "its body holds nested control flow";
+    const std::size_t first_xs = s.num_consts + s.num_carry;
+    for (std::size_t i = compat_ ? first_xs : s.num_consts; i < eqn.in.size(); ++i)
+      if (is_weight(eqn.in[i]))
+        return i < first_xs ? "a weight is among its carries" : "a weight is among its xs";
+    return {};
+  }
+
   void visit(Eqn& eqn) {
     const ScanParts s(eqn);
-    if (const std::string why = blocker(eqn, s, info_); !why.empty()) {
+    if (const std::string why = blocker(eqn, s); !why.empty()) {
       if (s.length > info_.control_flow.scan_unroll_limit)
         skip(eqn, "a loop of " + std::to_string(s.length) + " steps is not traced inside: " + why, {},
              {{"blocker", why}, {"length", s.length}});
@@ -97,32 +116,74 @@ class Descender {
     return out;
   }
 
-  // The body seen as a module of its own.
-  ModuleInfo body_info(const Eqn& eqn, const ScanParts& s, const std::vector<std::size_t>& carries) const {
+  // The body seen as a module of its own: operands that come from parameters alone are its parameters, those
+  // that come from constants alone its constants.
+  ModuleInfo body_info(const Eqn& eqn, const ScanParts& s, const std::vector<std::size_t>& carries,
+                       ClosedJaxpr& body) const {
     ModuleInfo inner;
-    inner.closed_jaxpr = *s.body;
     inner.control_flow = info_.control_flow;
+    OutvarSeparator separator(body, !compat_);
     for (const std::size_t k : carries) {
       HiddenInfo h = *info_.hidden_of_outvar(eqn.out[k]);
-      h.invar = s.body->jaxpr.invars[s.num_consts + k];
-      h.outvar = std::get<Var>(s.body->jaxpr.outs[k]);
+      h.invar = body.jaxpr.invars[s.num_consts + k];
+      h.outvar = separator.own(k, h.path);
       inner.add_hidden(h);
     }
+    inner.closed_jaxpr = body;
     for (std::size_t i = 0; i < eqn.in.size(); ++i) {
-      const Var* v = as_var(eqn.in[i]);
-      const WeightInfo* w = v != nullptr ? info_.weight_of(*v) : nullptr;
-      if (w == nullptr) continue;
-      // Leaves keep their positions within the parameter.
-      const auto leaf =
-          static_cast<std::size_t>(std::find(w->invars.begin(), w->invars.end(), *v) - w->invars.begin());
-      inner.add_weight_leaf(w->path, s.body->jaxpr.invars[i], w->leaf_keys[leaf]);
-      leaf_of_.insert_or_assign(s.body->jaxpr.invars[i].id, static_cast<std::int64_t>(leaf));
+      if (i >= s.num_consts && !compat_) break;
+      TrainableSource source;
+      const Provenance from = origin(eqn.in[i], source);
+      if (from == Provenance::Parameters)
+        inner.add_weight_leaf(source.path, body.jaxpr.invars[i], {});
+      else if (from == Provenance::Constants && !compat_)
+        inner.closed_jaxpr.jaxpr.constvars.push_back(body.jaxpr.invars[i]);
     }
     return inner;
   }
 
+  // What a Var of the body stands for outside the loop; the way from parameters and constants to there is
+  // added to the chain.
+  Atom outside(const Var& v, const Eqn& eqn, const ClosedJaxpr& body, ProcessingChain& chain) {
+    const auto& invars = body.jaxpr.invars;
+    const auto at = static_cast<std::size_t>(std::find(invars.begin(), invars.end(), v) - invars.begin());
+    if (at == invars.size()) {  // a constant of the body itself
+      const auto& constvars = body.jaxpr.constvars;
+      const auto k = std::find(constvars.begin(), constvars.end(), v) - constvars.begin();
+      const Var lifted = fresh_var(v.aval);
+      info_.closed_jaxpr.jaxpr.constvars.push_back(lifted);
+      info_.closed_jaxpr.consts.push_back(body.consts[static_cast<std::size_t>(k)]);
+      chain.add_constant(lifted);
+      return lifted;
+    }
+    TrainableSource source;
+    if (origin(eqn.in[at], source) == Provenance::Parameters && source.processing.eqns.empty())
+      chain.add_leaf(std::get<Var>(eqn.in[at]), source.leaves[0]);
+    else if (const Var* constant = as_var(eqn.in[at]); constant != nullptr && source.processing.eqns.empty())
+      chain.add_constant(*constant);
+    else
+      chain.add(source);
+    return eqn.in[at];
+  }
+
+  // A trainable of the body as the outer program sees it: from its leaves, through what happens before the
+  // loop, to what the body makes of it.
+  void rescope(TrainableSource& t, const Eqn& eqn, const ClosedJaxpr& body) {
+    const bool bare = t.processing.eqns.empty();
+    const auto& invars = body.jaxpr.invars;
+    if (bare && std::find(invars.begin(), invars.end(), t.var) == invars.end()) return;
+    ProcessingChain chain;
+    Renaming names;
+    if (bare) names.set(t.var, outside(t.var, eqn, body, chain));
+    for (const Var& v : t.processing.invars) names.set(v, outside(v, eqn, body, chain));
+    for (const Var& v : t.processing.constvars) names.set(v, outside(v, eqn, body, chain));
+    splice_eqns(t.processing, names, chain.eqns);
+    chain.store(names(Atom(t.var)), t);
+  }
+
   void descend(Eqn& eqn, const ScanParts& s, const std::vector<std::size_t>& carries) {
-    const ModuleInfo inner = body_info(eqn, s, carries);
+    ClosedJaxpr body = *s.body;
+    const ModuleInfo inner = body_info(eqn, s, carries, body);
     CompileOptions options = options_;
     options.include_recurrent_mixing = false;
     options.sparse_n.reset();
@@ -130,13 +191,9 @@ class Descender {
     std::vector<HiddenParamOpRelation> relations =
         find_hidden_param_op_relations_from_minfo(inner, groups, reporter_, options);
     for (HiddenParamOpRelation& r : relations)
-      for (TrainableSource& t : r.trainables)
-        if (const auto it = leaf_of_.find(t.var.id); it != leaf_of_.end()) {
-          t.leaf = it->second;
-          t.leaves = {{t.path, t.leaf}};
-        }
+      for (TrainableSource& t : r.trainables) rescope(t, eqn, body);
     report_missing(eqn, inner, relations);
-    const ScanInfo scan = hoist(eqn, s, groups, relations);
+    const ScanInfo scan = hoist(eqn, s.length, std::move(body), groups, relations);
     for (HiddenGroup& g : groups) outer_scope(g, scan);
     for (HiddenParamOpRelation& r : relations) {
       r.control_flow_context = scan;
@@ -162,6 +219,11 @@ class Descender {
     std::move(relations.begin(), relations.end(), std::back_inserter(found_.relations));
   }
 
+  static bool uses(const TrainableSource& t, const StatePath& path) {
+    return std::any_of(t.leaves.begin(), t.leaves.end(),
+                       [&](const auto& leaf) { return leaf.first == path; });
+  }
+
   void report_missing(const Eqn& eqn, const ModuleInfo& inner,
                       const std::vector<HiddenParamOpRelation>& relations) {
     Attr::List missing;
@@ -170,7 +232,7 @@ class Descender {
       const bool traced =
           std::any_of(relations.begin(), relations.end(), [&](const HiddenParamOpRelation& r) {
             return std::any_of(r.trainables.begin(), r.trainables.end(),
-                               [&](const TrainableSource& t) { return t.path == w.path; });
+                               [&](const TrainableSource& t) { return uses(t, w.path); });
           });
       if (traced) continue;
       missing.emplace_back(to_string(w.path));
@@ -189,7 +251,7 @@ class Descender {
   }
 
   // Adds what the trace needs to the loop's stacked results.
-  ScanInfo hoist(Eqn& eqn, const ScanParts& s, const std::vector<HiddenGroup>& groups,
+  ScanInfo hoist(Eqn& eqn, std::int64_t length, ClosedJaxpr body, const std::vector<HiddenGroup>& groups,
                  const std::vector<HiddenParamOpRelation>& relations) {
     std::vector<Var> wanted;
     VarIds seen;
@@ -206,12 +268,11 @@ class Descender {
       for (const Var& v : g.hidden_invars) want(v);
       for (const Var& v : g.transition_jaxpr.constvars) want(v);
     }
-    ClosedJaxpr body = *s.body;
     ScanInfo scan;
-    scan.length = s.length;
+    scan.length = length;
     for (const Var& v : wanted) {
       body.jaxpr.outs.emplace_back(v);
-      const Var outer = fresh_var({v.aval.dtype, v.aval.shape.with_front(s.length)});
+      const Var outer = fresh_var({v.aval.dtype, v.aval.shape.with_front(length)});
       eqn.out.push_back(outer);
       scan.stacked.emplace_back(v, outer);
       found_.stacked.push_back(outer);
@@ -236,9 +297,10 @@ class Descender {
   ModuleInfo& info_;
   Reporter& reporter_;
   const CompileOptions& options_;
+  bool compat_;
+  ProgramIndex index_;
+  SourceSearch sources_;
   DescendedScans found_;
-  mutable std::unordered_map<std::uint64_t, std::int64_t>
-      leaf_of_;  // body Var of a leaf -> its index in the parameter
 };
 
 }  // namespace

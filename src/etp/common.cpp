@@ -5,6 +5,7 @@
 #include "etrace/ops/linalg.h"
 #include "etrace/ops/shape.h"
 #include "etrace/transform.h"
+#include "ops/families.h"
 
 namespace etrace {
 
@@ -160,6 +161,34 @@ std::vector<std::int64_t> anchor_positions(const AnchorMap& map, const Shape& y)
     for (std::size_t a = 0; a < step.size(); ++a)
       out[s] += to_dim(s) / slot_strides[a] % map.slots[a] * step[a];
   return out;
+}
+
+std::vector<std::int64_t> source_positions(const TraceSource& source, const Shape& slots, bool batched) {
+  if (!source.values.defined() || !source.table.empty()) return source.table;
+  const Shape values = batched ? source.values.shape().without(0) : source.values.shape();
+  AnchorMap map;
+  map.slots = slots;
+  map.y_axes = source.axes;
+  return anchor_positions(map, values);
+}
+
+namespace {
+bool element_by_element(const ClosedJaxpr& fn) {
+  for (const Eqn& eqn : fn.jaxpr.eqns)
+    if (!is_elementwise(*eqn.prim) && eqn.prim != &select_n_p && eqn.prim != &clamp_p) return false;
+  return fn.in_avals()[0].shape == fn.out_avals()[0].shape;
+}
+}  // namespace
+
+std::optional<TraceSource> trace_source(const Params& params, std::string_view fn_key, const Array& weight,
+                                        const Array& values, std::vector<int> axes) {
+  TraceSource source{values, std::move(axes), {}, {}};
+  const JaxprPtr fn = params.jaxpr_or_null(fn_key);
+  if (fn == nullptr) return source;
+  if (!element_by_element(*fn)) return std::nullopt;
+  const Function f = [&](ArraySpan w) { return eval_jaxpr(*fn, w); };
+  source.gain = vjp(f)(Arrays{weight, full_like(weight, 1.0)})[1];
+  return source;
 }
 
 Arrays promoting_batch(const Primitive& prim, const Params& params, ArraySpan x,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -85,6 +86,13 @@ AnchorMap anchored_at(const Shape& slots, std::vector<int> y_axes);
 AnchorMap anchored_at_self(const Shape& y);  // one slot for each position of y
 // Position of y (flat, one sample) that each slot (flat) belongs to.
 std::vector<std::int64_t> anchor_positions(const AnchorMap&, const Shape& y);
+
+// Element of a source's values (flat, one sample) that each slot (flat) reads; empty without values.
+std::vector<std::int64_t> source_positions(const TraceSource&, const Shape& slots, bool batched);
+// A source without data (bias, element-wise weight), or one whose axes are given; none if the weight function
+// is not element by element.
+std::optional<TraceSource> trace_source(const Params&, std::string_view fn_key, const Array& weight,
+                                        const Array& values = {}, std::vector<int> axes = {});
 
 // Mapped over x alone, an operator becomes its batched form; otherwise its lowering is mapped.
 Arrays promoting_batch(const Primitive&, const Params&, ArraySpan x, const std::vector<bool>& batched,

@@ -8,6 +8,7 @@
 
 #include "etp/common.h"
 #include "etrace/ops/elementwise.h"
+#include "etrace/ops/index.h"
 #include "etrace/ops/linalg.h"
 #include "etrace/ops/shape.h"
 
@@ -260,6 +261,115 @@ AnchorMap anchors(const Params& params, std::string_view key, std::span<const Av
   return map;
 }
 
+// Which element of one sample's input each (group, position, kernel element of one output channel) reads; the
+// element behind the last is the zero of the padding.
+class Patches {
+ public:
+  Patches(const Geometry& g, const Shape& x, const Shape& kernel)
+      : o_(g.options), x_(x), groups_(o_.feature_group_count * o_.batch_group_count) {
+    dims_.push_back(groups_);
+    for (std::size_t a = 1; a < g.y.rank(); ++a)
+      if (a != g.channel_axis()) dims_.push_back(g.y[a]);
+    for (std::size_t a = 0; a < kernel.rank(); ++a) dims_.push_back(a == out_axis() ? 1 : kernel[a]);
+    sample_ = x.without(0).size() * o_.batch_group_count;
+    // For each spatial axis: where its position stands among dims_. Positions of y keep the order of y's
+    // axes.
+    for (std::size_t i = 0; i < space(); ++i) {
+      std::size_t at = 1;
+      for (std::size_t k = 0; k < space(); ++k) at += o_.out_spec[k + 2] < o_.out_spec[i + 2] ? 1 : 0;
+      position_.push_back(at);
+    }
+  }
+
+  const Dims& dims() const { return dims_; }
+  std::int64_t sample_size() const { return sample_; }
+
+  std::vector<std::int64_t> table() const {
+    const Shape shape(dims_);
+    const Dims strides = strides_of(shape);
+    std::vector<std::int64_t> out;
+    for (std::int64_t flat = 0; flat < shape.size(); ++flat) {
+      Dims at;
+      for (std::size_t a = 0; a < dims_.size(); ++a) at.push_back(flat / strides[a] % dims_[a]);
+      out.push_back(element(at));
+    }
+    return out;
+  }
+
+ private:
+  std::size_t space() const { return x_.rank() - 2; }
+  std::size_t out_axis() const { return to_index(o_.rhs_spec[0]); }
+  // An index of the kernel's axis `a`.
+  std::int64_t of_kernel(const Dims& at, std::int64_t a) const { return at[1 + space() + to_index(a)]; }
+
+  std::int64_t element(const Dims& at) const {
+    Dims index(x_.rank(), 0);
+    const std::int64_t channel = of_kernel(at, o_.rhs_spec[1]), group = at[0];
+    const bool by_feature = o_.feature_group_count > 1;
+    index[to_index(o_.lhs_spec[1])] =
+        channel + (by_feature ? group * (x_[to_index(o_.lhs_spec[1])] / groups_) : 0);
+    for (std::size_t i = 0; i < space(); ++i) {
+      const std::int64_t place = at[position_[i]] * o_.strides[i] +
+                                 of_kernel(at, o_.rhs_spec[i + 2]) * o_.rhs_dilation[i] - o_.padding[i].first;
+      const std::int64_t coordinate = place / o_.lhs_dilation[i];
+      if (place < 0 || place % o_.lhs_dilation[i] != 0 || coordinate >= x_[to_index(o_.lhs_spec[i + 2])])
+        return sample_;
+      index[to_index(o_.lhs_spec[i + 2])] = coordinate;
+    }
+    std::int64_t flat = by_feature ? 0 : group;  // batch groups: one sample of each, side by side
+    for (std::size_t a = 1; a < x_.rank(); ++a) flat = flat * x_[a] + index[a];
+    return flat;
+  }
+
+  const ConvOptions& o_;
+  const Shape x_;
+  std::int64_t groups_, sample_ = 0;
+  std::vector<std::size_t> position_;
+  Dims dims_;
+};
+
+// ∂y[s,k]/∂K[u,c,k] = x̃[s·stride + u·dilation, c]: the patches of the input.
+std::optional<TraceSource> source(const Params& params, std::string_view key, ArraySpan x) {
+  if (key == "bias") return trace_source(params, "bias_fn", x[2]);
+  const Geometry g = geometry(params, x[0].aval(), x[1].aval());
+  const std::int64_t batches = g.options.batch_group_count, batch = x[0].shape()[0] / batches;
+  const Patches patches(g, x[0].shape(), x[1].shape());
+  const Shape elements(patches.dims());
+  Array data = convert(x[0], common_dtype(x));
+  if (batches > 1)
+    data = transpose(reshape(data, {batches, batch, patches.sample_size() / batches}), {1, 0, 2});
+  data = reshape(data, {batch, patches.sample_size()});
+  data = concatenate(Arrays{data, zeros_of({data.dtype(), {batch, 1}})}, 1);
+  const Array index = Tensor::of(patches.table(), {elements.size()});
+  const Array values = take(data, index, 1);
+
+  // Slots are (space…, kernel…); values (group, space…, kernel… with one output channel).
+  const Shape slots = anchors(params, key, avals_of(x), {values.dtype(), g.y}).slots;
+  const std::size_t out_axis = slots.rank() - x[1].rank() + to_index(g.options.rhs_spec[0]);
+  if (elements[0] == 1) {
+    std::vector<int> axes;
+    Dims dims{batch};
+    for (std::size_t a = 0; a < slots.rank(); ++a) {
+      if (a == out_axis) continue;
+      axes.push_back(static_cast<int>(a));
+      dims.push_back(slots[a]);
+    }
+    return trace_source(params, "kernel_fn", x[1], reshape(values, dims), axes);
+  }
+  std::optional<TraceSource> s = trace_source(params, "kernel_fn", x[1], values);
+  const Dims slot_strides = strides_of(slots), value_strides = strides_of(elements);
+  const std::int64_t per_group = slots[out_axis] / elements[0];
+  for (std::int64_t slot = 0; s && slot < slots.size(); ++slot) {
+    std::int64_t at = 0;
+    for (std::size_t a = 0; a < slots.rank(); ++a) {
+      const std::int64_t i = slot / slot_strides[a] % slots[a];
+      at += a == out_axis ? i / per_group * value_strides[0] : i * value_strides[a + 1];
+    }
+    s->table.push_back(at);
+  }
+  return s;
+}
+
 Samples samples(std::uint64_t seed) {
   Source r(seed);
   const std::int64_t n = r.integer(1, 2), c = r.integer(1, 2), k = r.integer(1, 3), len = r.integer(3, 6);
@@ -286,7 +396,8 @@ Samples samples(std::uint64_t seed) {
           {{r.floats({n, 2, len}, Dtype::F32), r.floats({1, 2, 3}, Dtype::F32)}, {}}};
 }
 
-constexpr EtpRules kRules{.batched = true, .trainables = weight_and_bias, .anchors = anchors};
+constexpr EtpRules kRules{
+    .batched = true, .trainables = weight_and_bias, .anchors = anchors, .source = source};
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 #include "etp/common.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/linalg.h"
+#include "etrace/ops/reduce.h"
 
 namespace etrace {
 
@@ -96,7 +97,32 @@ AnchorMap anchors(const Params& params, std::string_view, std::span<const Aval> 
   return map;
 }
 
-constexpr EtpRules kRules{.batched = true, .trainables = weight_only, .anchors = anchors};
+// ∂y/∂W is x itself: its letters are those of the weight or of the positions; what x sums alone is summed
+// here.
+std::optional<TraceSource> source(const Params& params, std::string_view, ArraySpan x) {
+  const Equation e = parse_equation(params.text("equation"));
+  const auto position_axis = [&](char letter) {  // letters of y outside the weight lead among the slots
+    int axis = 0;
+    for (std::size_t i = 1; i < e.y.size() && e.y[i] != letter; ++i) axis += has(e.w, e.y[i]) ? 0 : 1;
+    return axis;
+  };
+  int shared = 0;
+  for (std::size_t i = 1; i < e.y.size(); ++i) shared += has(e.w, e.y[i]) ? 0 : 1;
+  std::vector<int> axes;
+  Dims summed;
+  for (std::size_t i = 1; i < e.x.size(); ++i) {
+    if (const std::size_t at = e.w.find(e.x[i]); at != std::string::npos)
+      axes.push_back(shared + static_cast<int>(at));
+    else if (has(e.y, e.x[i]))
+      axes.push_back(position_axis(e.x[i]));
+    else
+      summed.push_back(to_dim(i));
+  }
+  const Array values = convert(x[0], common_dtype(x));
+  return trace_source(params, "weight_fn", x[1], summed.empty() ? values : reduce_sum(values, summed), axes);
+}
+
+constexpr EtpRules kRules{.batched = true, .trainables = weight_only, .anchors = anchors, .source = source};
 
 }  // namespace
 

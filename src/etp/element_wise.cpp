@@ -18,6 +18,8 @@ constexpr EtpRules kRules{
     },
     .anchors = [](const Params&, std::string_view, std::span<const Aval>,
                   const Aval& y) { return anchored_at_self(y.shape); },
+    .source = [](const Params& params, std::string_view,
+                 ArraySpan x) { return trace_source(params, "weight_fn", x[0]); },
 };
 
 }  // namespace

@@ -55,6 +55,11 @@ Array one_hot_rows(const Params&, const Array& x, std::span<const Aval> in) {
   return one_hot(wrapped(x, rows), rows, in[1].dtype);
 }
 
+// ∂y[d]/∂T[v,d] = [v is the row] f'(T[v,d])
+std::optional<TraceSource> source(const Params& params, std::string_view, ArraySpan x) {
+  return trace_source(params, "weight_fn", x[1], one_hot_rows(params, x[0], avals_of(x)), {0});
+}
+
 template <bool kBatched>
 Samples samples(std::uint64_t seed) {
   Source r(seed);
@@ -71,12 +76,16 @@ Samples samples(std::uint64_t seed) {
           {{indices(0, 2), r.floats({3, 0})}, {}}};
 }
 
-constexpr EtpRules kBatchedRules{
-    .batched = true, .trainables = weight_only, .anchors = anchors, .x_representation = one_hot_rows};
+constexpr EtpRules kBatchedRules{.batched = true,
+                                 .trainables = weight_only,
+                                 .anchors = anchors,
+                                 .x_representation = one_hot_rows,
+                                 .source = source};
 constexpr EtpRules kScalarRules{.batched_form = &etp_emb_p,
                                 .trainables = weight_only,
                                 .anchors = anchors,
-                                .x_representation = one_hot_rows};
+                                .x_representation = one_hot_rows,
+                                .source = source};
 
 }  // namespace
 

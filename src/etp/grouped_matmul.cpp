@@ -38,6 +38,12 @@ AnchorMap anchors(const Params&, std::string_view key, std::span<const Aval> in,
   return anchored_at(in[1].shape, {0, 2});
 }
 
+// ∂y[g,n]/∂W[g,k,n] = x[g,k] f'(W[g,k,n])
+std::optional<TraceSource> source(const Params& params, std::string_view key, ArraySpan x) {
+  if (key == "bias") return trace_source(params, "bias_fn", x[2]);
+  return trace_source(params, "weight_fn", x[1], convert(x[0], common_dtype(x)), {0, 1});
+}
+
 template <bool kBatched>
 Samples samples(std::uint64_t seed) {
   Source r(seed);
@@ -56,9 +62,10 @@ Samples samples(std::uint64_t seed) {
           {{x(2, 0), r.floats({2, 0, 3}), r.floats({2, 3})}, {{"has_bias", true}}}};
 }
 
-constexpr EtpRules kBatchedRules{.batched = true, .trainables = weight_and_bias, .anchors = anchors};
+constexpr EtpRules kBatchedRules{
+    .batched = true, .trainables = weight_and_bias, .anchors = anchors, .source = source};
 constexpr EtpRules kVectorRules{
-    .batched_form = &etp_gmm_p, .trainables = weight_and_bias, .anchors = anchors};
+    .batched_form = &etp_gmm_p, .trainables = weight_and_bias, .anchors = anchors, .source = source};
 
 }  // namespace
 

@@ -72,6 +72,16 @@ AnchorMap anchors(const Params&, std::string_view key, std::span<const Aval> in,
   return anchored_at(key == "lora_b" ? Shape{in[1].shape[0], a[1]} : a, {1});
 }
 
+// With W the effective weight: ∂y[o]/∂W[i,o] = x[i];  ∂y[o]/∂A[r,o] = alpha (x·f(B))[r] g'(A[r,o])
+std::optional<TraceSource> source(const Params& params, std::string_view key, ArraySpan x) {
+  if (key == "bias") return trace_source(params, "bias_fn", x[3]);
+  const Dtype dtype = common_dtype(x);
+  const Array data = convert(x[0], dtype);
+  if (key == "lora_b") return TraceSource{data, {0}, {}, {}};
+  const Array b = convert(apply_fn(params, "b_fn", x[1]), dtype);
+  return trace_source(params, "a_fn", x[2], scaled(params, dense(data, b)), {0});
+}
+
 template <bool kBatched>
 Samples samples(std::uint64_t seed) {
   Source r(seed);
@@ -96,10 +106,16 @@ Samples samples(std::uint64_t seed) {
           {{x(2), r.floats({2, 0}), r.floats({0, 3}), r.floats({3})}, {{"has_bias", true}}}};
 }
 
-constexpr EtpRules kBatchedRules{
-    .batched = true, .trainables = trainables, .anchors = anchors, .effective = &kEffective};
-constexpr EtpRules kVectorRules{
-    .batched_form = &etp_lora_mm_p, .trainables = trainables, .anchors = anchors, .effective = &kEffective};
+constexpr EtpRules kBatchedRules{.batched = true,
+                                 .trainables = trainables,
+                                 .anchors = anchors,
+                                 .effective = &kEffective,
+                                 .source = source};
+constexpr EtpRules kVectorRules{.batched_form = &etp_lora_mm_p,
+                                .trainables = trainables,
+                                .anchors = anchors,
+                                .effective = &kEffective,
+                                .source = source};
 
 }  // namespace
 

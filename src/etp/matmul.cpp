@@ -32,6 +32,12 @@ AnchorMap anchors(const Params&, std::string_view key, std::span<const Aval> in,
   return anchored_at(in[1].shape, {1});
 }
 
+// ∂y[o]/∂W[i,o] = x[i] f'(W[i,o])
+std::optional<TraceSource> source(const Params& params, std::string_view key, ArraySpan x) {
+  if (key == "bias") return trace_source(params, "bias_fn", x[2]);
+  return trace_source(params, "weight_fn", x[1], convert(x[0], common_dtype(x)), {0});
+}
+
 template <bool kBatched>
 Samples samples(std::uint64_t seed) {
   Source r(seed);
@@ -51,10 +57,16 @@ Samples samples(std::uint64_t seed) {
           {{convert(x(i), Dtype::I32), w}, {{"has_bias", false}}}};
 }
 
-constexpr EtpRules kBatchedRules{
-    .batched = true, .trainables = weight_and_bias, .anchors = anchors, .adjacency = all_to_all};
-constexpr EtpRules kVectorRules{
-    .batched_form = &etp_mm_p, .trainables = weight_and_bias, .anchors = anchors, .adjacency = all_to_all};
+constexpr EtpRules kBatchedRules{.batched = true,
+                                 .trainables = weight_and_bias,
+                                 .anchors = anchors,
+                                 .adjacency = all_to_all,
+                                 .source = source};
+constexpr EtpRules kVectorRules{.batched_form = &etp_mm_p,
+                                .trainables = weight_and_bias,
+                                .anchors = anchors,
+                                .adjacency = all_to_all,
+                                .source = source};
 
 }  // namespace
 

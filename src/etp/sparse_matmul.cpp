@@ -57,6 +57,14 @@ AnchorMap anchors(const Params& params, std::string_view key, std::span<const Av
   return {in[1].shape, {}, pattern_of(params).col(), {}};
 }
 
+// ∂y[col(p)]/∂w[p] = x[row(p)] f'(w[p])
+std::optional<TraceSource> source(const Params& params, std::string_view key, ArraySpan x) {
+  if (key == "bias") return trace_source(params, "bias_fn", x[2]);
+  std::optional<TraceSource> s = trace_source(params, "weight_fn", x[1], convert(x[0], common_dtype(x)));
+  if (s) s->table = pattern_of(params).row();
+  return s;
+}
+
 // A stored entry connects even if its value is zero.
 std::vector<bool> adjacency(const Params& params, std::int64_t n) {
   const SparsePattern s = pattern_of(params);
@@ -95,10 +103,16 @@ Samples samples(std::uint64_t seed) {
       {{x(2), r.floats({0})}, {{"sparse_mat", SparsePattern::coo(2, 2, {}, {}).to_attr()}}}};
 }
 
-constexpr EtpRules kBatchedRules{
-    .batched = true, .trainables = weight_and_bias, .anchors = anchors, .adjacency = adjacency};
-constexpr EtpRules kVectorRules{
-    .batched_form = &etp_sp_mm_p, .trainables = weight_and_bias, .anchors = anchors, .adjacency = adjacency};
+constexpr EtpRules kBatchedRules{.batched = true,
+                                 .trainables = weight_and_bias,
+                                 .anchors = anchors,
+                                 .adjacency = adjacency,
+                                 .source = source};
+constexpr EtpRules kVectorRules{.batched_form = &etp_sp_mm_p,
+                                .trainables = weight_and_bias,
+                                .anchors = anchors,
+                                .adjacency = adjacency,
+                                .source = source};
 
 }  // namespace
 

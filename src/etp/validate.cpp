@@ -55,7 +55,9 @@ class Check {
         return bind_primitive(prim_, operands, sample_.params);
       };
       if (effective) check_same_value(forward({&at, 1})[0]);
-      check_jacobian(jacfwd(forward)({&at, 1})[0].tensor(), at.shape());
+      const Tensor jacobian = jacfwd(forward)({&at, 1})[0].tensor();
+      check_jacobian(jacobian, at.shape());
+      if (rules_.source != nullptr) check_source(jacobian);
     }
   }
 
@@ -153,6 +155,32 @@ class Check {
            " by the anchor map, but the parameter also acts on position " + index_text(position, position_) +
            " (derivative " + std::to_string(j[i]) + ")");
     }
+  }
+
+  // gain·values is the derivative, slot by slot and sample by sample.
+  void check_source(const Tensor& jacobian) const {
+    const std::optional<TraceSource> source = rules_.source(sample_.params, key_, sample_.operands);
+    if (!source) return;
+    const std::vector<std::int64_t> anchors = anchor_positions(map_, position_),
+                                    elements = elements_of_slots(),
+                                    places = source_positions(*source, map_.slots, rules_.batched);
+    const std::int64_t positions = position_.size(), samples = rules_.batched ? y_.shape[0] : 1;
+    const std::vector<double> j = jacobian.to_doubles();
+    std::vector<double> values, gain;
+    if (source->values.defined()) values = source->values.tensor().to_doubles();
+    if (source->gain.defined()) gain = source->gain.tensor().to_doubles();
+    const std::int64_t per_sample = to_dim(values.size()) / samples,
+                       count = to_dim(j.size()) / (samples * positions);
+    for (std::int64_t b = 0; b < samples; ++b)
+      for (std::size_t s = 0; s < anchors.size(); ++s) {
+        const double expected = j[to_index((b * positions + anchors[s]) * count + elements[s])];
+        const double given = (values.empty() ? 1.0 : values.at(to_index(b * per_sample + places.at(s)))) *
+                             (gain.empty() ? 1.0 : gain.at(to_index(elements[s])));
+        if (!(std::abs(given - expected) <= 1e-9 * (1.0 + std::abs(expected))))
+          fail("its source gives the derivative " + std::to_string(given) + " at slot " +
+               index_text(to_dim(s), map_.slots) + " of sample " + std::to_string(b) +
+               ", but that of the forward function is " + std::to_string(expected));
+      }
   }
 
   std::string op_;

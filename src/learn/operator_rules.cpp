@@ -1,15 +1,18 @@
 // Derived rules. An operand slot with anchor p obeys, per sample,
-//   e[slot,a] ← Σ_c D[p,a,c]·e[slot,c] + df[p,a]·∂y[p]/∂θ[slot],     grad θ = Σ_{samples, positions, a}
-//   signal[p,a]·e[slot,a].
-// ∂y[p]/∂θ comes from reverse mode through the operator's own forward function: with cotangent df it gives
-// the product at once, because each slot feeds its anchor alone. Where one parameter feeds many positions
-// (position axes), the cotangent is taken at one position at a time.
+//   e[slot,a] ← Σ_c D[p,a,c]·e[slot,c] + df[p,a]·∂y[p]/∂θ[slot]
+//   grad θ = Σ_{samples, positions, a} signal[p,a]·e[slot,a].
+// ∂y[p]/∂θ is what the operator's source says, a product of data and gain;
+// without one it comes from reverse mode through the forward function with a
+// cotangent of ones, because each slot feeds its anchor alone. Where one
+// parameter feeds many positions (position axes), the cotangent is taken at one
+// position at a time.
 #include "learn/operator_rules.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "etp/common.h"
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
@@ -24,89 +27,146 @@ Avals types_of(const HiddenParamOpRelation& r) {
   return out;
 }
 
-// Moves the last axis to the front and back again.
-Array last_to_front(const Array& a) { return moveaxis(a, -1, 0); }
-Array front_to_last(const Array& a) { return moveaxis(a, 0, static_cast<int>(a.rank()) - 1); }
+// Strides of a flat index over `axes` of the slots: what a walk along each slot
+// axis adds.
+Dims strides_over(const std::vector<int>& axes, const Shape& shape, std::size_t slot_rank) {
+  const Dims own = strides_of(shape);
+  Dims out(slot_rank, 0);
+  for (std::size_t i = 0; i < axes.size(); ++i) out[static_cast<std::size_t>(axes[i])] += own[i];
+  return out;
+}
+
+bool contains(const std::vector<int>& v, std::size_t i) {
+  return std::find(v.begin(), v.end(), static_cast<int>(i)) != v.end();
+}
 
 }  // namespace
 
 TraceSlots::TraceSlots(const HiddenParamOpRelation& r, const TrainableSource& t, const HiddenGroup& group,
                        Compat compat)
-    : relation_(&r), operand_(t.operand), width_(group.trace_state_width()) {
+    : relation_(&r), operand_(t.operand), key_(t.key), width_(group.trace_state_width()) {
   const EtpRules& rules = *etp_rules(*r.primitive);
-  const Avals types = types_of(r);
+  Avals types = types_of(r);
   anchors_ = rules.anchors(r.eqn_params, t.key, types, r.y_var.aval);
-  if (compat == Compat::Braintrace && r.primitive == &etp_einsum_p) drop_positions();
   effective_ = rules.effective != nullptr && rules.effective->key == t.key;
   batched_op_ = rules.batched;
   const Shape varshape = group.varshape(), y = r.y_var.aval.shape;
   sample_y_ = batched_op_ ? y.without(0) : y;
   if (varshape.rank() == sample_y_.rank() + 1 && varshape.without(0) == sample_y_) {
     batch_ = varshape[0];
+    has_batch_ = true;
   } else if (varshape != sample_y_) {
     throw NotSupportedError(
-        "learn",
-        fmt::format(
-            "{}: the output {} of {} is spread over the hidden shape {} by broadcasting; give it that shape",
-            to_string(r.path()), to_string(y), r.primitive->name(), to_string(varshape)));
+        "learn", fmt::format("{}: the output {} of {} is spread over the hidden shape "
+                             "{} by broadcasting; give it that shape",
+                             to_string(r.path()), to_string(y), r.primitive->name(), to_string(varshape)));
   }
+  // What the source looks like, learned from zeros.
+  Arrays zero;
+  for (const Aval& a : types) zero.push_back(zeros_of(a));
+  const std::optional<TraceSource> source =
+      rules.source != nullptr ? rules.source(r.eqn_params, t.key, zero) : std::nullopt;
+  pattern_.slots = anchors_.slots;
+  pattern_.position_axes = anchors_.position_axes;
+  pattern_.anchor_table = anchors_.table;
+  if (anchors_.table.empty())
+    pattern_.anchor_strides = strides_over(anchors_.y_axes, sample_y_, anchors_.slots.rank());
+  derived_ = !source;
+  if (derived_) {
+    pattern_.source_strides = strides_of(anchors_.slots);
+  } else if (source->values.defined()) {
+    const Shape values = batched_op_ ? source->values.shape().without(0) : source->values.shape();
+    pattern_.source_table = source->table;
+    if (source->table.empty())
+      pattern_.source_strides = strides_over(source->axes, values, anchors_.slots.rank());
+  }
+  if (compat == Compat::Braintrace && r.primitive == &etp_einsum_p && !anchors_.position_axes.empty())
+    fold_positions();
 }
 
-// The reference keeps no slot per shared position of an einsum: it sums them, a product of sums in place of a
-// sum of products.
-void TraceSlots::drop_positions() {
-  Dims kept;
-  std::vector<int> y_axes;
-  for (std::size_t a = 0; a < anchors_.slots.rank(); ++a)
-    if (std::count(anchors_.position_axes.begin(), anchors_.position_axes.end(), static_cast<int>(a)) == 0)
-      kept.push_back(anchors_.slots[a]);
+// The reference keeps no slot per shared position of an einsum: it sums them, a
+// product of sums in place of a sum of products. Here that is a window in which
+// the positions of one step stand as steps.
+void TraceSlots::fold_positions() {
   const int dropped = static_cast<int>(anchors_.position_axes.size());  // they lead among the slots
+  Dims kept_slots, kept_y;
+  std::vector<int> y_axes;
+  for (std::size_t a = static_cast<std::size_t>(dropped); a < anchors_.slots.rank(); ++a)
+    kept_slots.push_back(anchors_.slots[a]);
   for (std::size_t k = 0; k < anchors_.y_axes.size(); ++k) {
-    if (anchors_.y_axes[k] < dropped)
-      summed_.push_back(static_cast<int>(k));
-    else
+    if (anchors_.y_axes[k] < dropped) {
+      folded_y_axes_.push_back(static_cast<int>(k));
+      folded_ *= sample_y_[k];
+    } else {
       y_axes.push_back(anchors_.y_axes[k] - dropped);
+      kept_y.push_back(sample_y_[k]);
+    }
   }
-  anchors_ = {Shape(kept), y_axes, {}, {}};
+  derived_ = true;  // the derivative at every position has the layout that folds
+  pattern_ = {};
+  pattern_.slots = Shape(kept_slots);
+  pattern_.anchor_strides = strides_over(y_axes, Shape(kept_y), kept_slots.size());
+  pattern_.source_strides = strides_of(pattern_.slots);
 }
 
-Aval TraceSlots::trace_aval() const {
-  Dims dims = anchors_.slots.to_dims();
-  dims.push_back(width_);
-  const Shape shape(dims);
-  return {relation_->y_var.aval.dtype, has_batch() ? shape.with_front(batch_) : shape};
+// Layout
+// ----------------------------------------------------------------------------------------------------
+Aval TraceSlots::trace_aval(std::optional<Dtype> stored) const {
+  Dims dims{batch_, width_};
+  for (const std::int64_t n : pattern_.slots) dims.push_back(n);
+  return {stored.value_or(relation_->y_var.aval.dtype), Shape(dims)};
 }
 
-// One sample: a value per position, with any trailing axes, read at every slot's anchor.
-Array TraceSlots::to_slots(const Array& all_positions) const {
-  Dims summed;
-  for (const int a : summed_) summed.push_back(a);
-  const Array per_position = reduce_sum(all_positions, summed);
-  const std::size_t y_rank = sample_y_.rank() - summed_.size(), extra = per_position.rank() - y_rank;
-  Dims out = anchors_.slots.to_dims();
-  for (std::size_t i = 0; i < extra; ++i) out.push_back(per_position.shape()[y_rank + i]);
-  if (!anchors_.table.empty()) {
-    Dims flat{sample_y_.size()};
-    flat.insert(flat.end(), out.end() - static_cast<std::ptrdiff_t>(extra), out.end());
-    const Array index = Tensor::of(anchors_.table, {static_cast<std::int64_t>(anchors_.table.size())});
-    return reshape(take(reshape(per_position, flat), index, 0), out);
-  }
+Array TraceSlots::unpack(const Array& trace) const {
+  const Array shown = moveaxis(trace, 1, static_cast<int>(trace.rank()) - 1);
+  return has_batch_ ? shown : squeeze(shown, {0});
+}
+
+Array TraceSlots::pack(const Array& shown) const {
+  const Array with_batch = has_batch_ ? shown : expand_dims(shown, {0});
+  return moveaxis(with_batch, static_cast<int>(with_batch.rank()) - 1, 1);
+}
+
+// [K, M…, B·P] -> [K, M…, B, y…]
+Array TraceSlots::split_samples(const Array& v) const {
+  Dims dims = v.shape().to_dims();
+  dims.back() = batch_;
+  for (const std::int64_t n : sample_y_) dims.push_back(n);
+  return reshape(v, dims);
+}
+
+Array TraceSlots::summed(const Array& v) const {
+  Dims dims = v.shape().to_dims();
+  const auto lead = static_cast<int>(dims.size());  // K, M…, B come before y
+  dims.back() = batch_;
+  dims.push_back(sample_y_.size() / folded_);
+  if (folded_y_axes_.empty()) return reshape(v, dims);
   Dims axes;
-  for (const int a : anchors_.y_axes) axes.push_back(a);
-  for (std::size_t i = 0; i < extra; ++i)
-    axes.push_back(static_cast<std::int64_t>(anchors_.slots.rank() + i));
-  // broadcast_in_dim wants ascending axes: sort them, and the operand's axes with them.
-  Dims order(axes.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int64_t>(i);
-  std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-    return axes[static_cast<std::size_t>(a)] < axes[static_cast<std::size_t>(b)];
-  });
-  Dims sorted;
-  for (const std::int64_t i : order) sorted.push_back(axes[static_cast<std::size_t>(i)]);
-  return broadcast_in_dim(transpose(per_position, order), Shape(out), sorted);
+  for (const int a : folded_y_axes_) axes.push_back(lead + a);
+  return reshape(reduce_sum(split_samples(v), axes), dims);
 }
 
-// Cotangent of the operand (or of the effective weight) for one sample and a cotangent of that sample's y.
+Array TraceSlots::lined_up(const Array& v) const {
+  if (folded_y_axes_.empty()) return summed(v);
+  // [K, M…, B, y…] -> [K, folded…, M…, B, rest…] -> [K·J, M…, B, P]
+  const Array split = split_samples(v);
+  const std::size_t lead = v.rank();
+  Dims order{0};
+  for (const int a : folded_y_axes_) order.push_back(static_cast<std::int64_t>(lead) + a);
+  for (std::size_t a = 1; a < lead; ++a) order.push_back(static_cast<std::int64_t>(a));
+  for (std::size_t a = 0; a < sample_y_.rank(); ++a)
+    if (!contains(folded_y_axes_, a)) order.push_back(static_cast<std::int64_t>(lead + a));
+  Dims dims = v.shape().to_dims();
+  dims[0] *= folded_;
+  dims.back() = batch_;
+  dims.push_back(sample_y_.size() / folded_);
+  return reshape(transpose(split, order), dims);
+}
+
+// Sources
+// ---------------------------------------------------------------------------------------------------
+// Cotangent of the operand (or of the effective weight) for one sample and a
+// cotangent of that sample's y.
 Array TraceSlots::sample_vjp(ArraySpan operands, const Array& ct) const {
   const EtpRules& rules = *etp_rules(*relation_->primitive);
   Arrays in(operands.begin(), operands.end());
@@ -130,137 +190,128 @@ Array TraceSlots::sample_vjp(ArraySpan operands, const Array& ct) const {
   return vjp(forward)(Arrays{at, ct})[1];
 }
 
-Array TraceSlots::sample_instant(ArraySpan operands, const Array& df) const {
+// One sample: [slots…]
+Array TraceSlots::sample_derivative(ArraySpan operands) const {
+  const Dtype dtype = relation_->y_var.aval.dtype;
+  if (anchors_.position_axes.empty())
+    return reshape(sample_vjp(operands, full(sample_y_, 1.0, dtype)), anchors_.slots.to_dims());
+  // One position at a time: a mask over y for every combination of position
+  // axes.
+  Dims sizes, axes{0};
+  for (const int a : anchors_.position_axes) {
+    sizes.push_back(anchors_.slots[static_cast<std::size_t>(a)]);
+    for (std::size_t k = 0; k < anchors_.y_axes.size(); ++k)
+      if (anchors_.y_axes[k] == a) axes.push_back(static_cast<std::int64_t>(k) + 1);
+  }
+  const std::int64_t count = Shape(sizes).size();
+  const Array ones = reshape(eye(count, dtype), Shape(sizes).with_front(count).to_dims());
+  const Array masks = broadcast_in_dim(ones, sample_y_.with_front(count), axes);  // [count, y…]
   const Arrays held(operands.begin(), operands.end());
-  if (anchors_.position_axes.empty()) {
-    const Function one = [&](ArraySpan ct) { return Arrays{sample_vjp(held, ct[0])}; };
-    const Array per_state = vmap(one)(Arrays{last_to_front(df)})[0];  // [M, slots…] up to shape
-    Dims dims = anchors_.slots.to_dims();
-    dims.insert(dims.begin(), width_);
-    return front_to_last(reshape(per_state, dims));
-  }
-  // One position at a time: a mask over y for every combination of position axes.
-  Dims position_sizes;
-  for (const int a : anchors_.position_axes)
-    position_sizes.push_back(anchors_.slots[static_cast<std::size_t>(a)]);
-  const Shape positions(position_sizes);
-  const std::int64_t count = positions.size();
-  // index[slots] of the position, brought to y: positions are axes of y as well.
-  Array mask;
-  {
-    const Array flat = reshape(eye(count, df.dtype()), [&] {
-      Dims d{count};
-      d.insert(d.end(), position_sizes.begin(), position_sizes.end());
-      return d;
-    }());
-    Dims axes{0};
-    for (const int a : anchors_.position_axes)
-      for (std::size_t k = 0; k < anchors_.y_axes.size(); ++k)
-        if (anchors_.y_axes[k] == a) axes.push_back(static_cast<std::int64_t>(k) + 1);
-    mask = broadcast_in_dim(flat, sample_y_.with_front(count), axes);  // [count, y…]
-  }
-  const Function at_position = [&](ArraySpan m) {
-    const Function one = [&](ArraySpan ct) { return Arrays{sample_vjp(held, ct[0] * m[0])}; };
-    return Arrays{vmap(one)(Arrays{last_to_front(df)})[0]};
-  };
-  const Array all = vmap(at_position)(Arrays{mask})[0];  // [count, M, parameter…]
-  // [M, positions…, the other slots…], brought into the order of the slots.
-  Dims shape{width_};
+  const Function at_position = [&](ArraySpan m) { return Arrays{sample_vjp(held, m[0])}; };
+  const Array all = vmap(at_position)(Arrays{masks})[0];  // [count, parameter…]
+  // [positions…, the other slots…], brought into the order of the slots.
+  Dims shape, permutation(anchors_.slots.rank());
   std::vector<std::size_t> order;
   for (const int a : anchors_.position_axes) order.push_back(static_cast<std::size_t>(a));
   for (std::size_t a = 0; a < anchors_.slots.rank(); ++a)
-    if (std::count(order.begin(), order.end(), a) == 0) order.push_back(a);
-  Dims permutation(order.size() + 1, 0);
+    if (!contains(anchors_.position_axes, a)) order.push_back(a);
   for (std::size_t k = 0; k < order.size(); ++k) {
     shape.push_back(anchors_.slots[order[k]]);
-    permutation[order[k] + 1] = static_cast<std::int64_t>(k) + 1;
+    permutation[order[k]] = static_cast<std::int64_t>(k);
   }
-  return front_to_last(transpose(reshape(moveaxis(all, 0, 1), shape), permutation));
+  return transpose(reshape(all, shape), permutation);
 }
 
-namespace {
-// Applies f to each sample if there is a batch; operands carry the batch on x only.
-struct PerSample {
-  std::int64_t batch;
-  bool x_batched;
-  std::optional<std::size_t> x_operand;
+Array TraceSlots::derivative(ArraySpan operands) const {
+  const EtpRules& rules = *etp_rules(*relation_->primitive);
+  if (!batched_op_ || !rules.x_operand) return sample_derivative(operands);
+  const Arrays held(operands.begin(), operands.end());
+  const Function one = [&](ArraySpan x) {
+    Arrays in = held;
+    in[*rules.x_operand] = x[0];
+    return Arrays{sample_derivative(in)};
+  };
+  return vmap(one)(Arrays{operands[*rules.x_operand]})[0];
+}
 
-  Array operator()(ArraySpan operands, const Arrays& mapped,
-                   const std::function<Array(ArraySpan, ArraySpan)>& f) const {
-    if (batch == 0) return f(operands, mapped);
-    Arrays args = mapped;
-    std::vector<int> axes(mapped.size(), 0);
-    const bool with_x = x_batched && x_operand && operands[*x_operand].defined();
-    if (with_x) {
-      args.push_back(operands[*x_operand]);
-      axes.push_back(0);
-    }
-    const Function g = [&](ArraySpan a) {
-      Arrays in(operands.begin(), operands.end());
-      if (with_x) in[*x_operand] = a.back();
-      return Arrays{f(in, a.first(mapped.size()))};
-    };
-    return vmap(g, axes)(args)[0];
+Array TraceSlots::source(ArraySpan operands) const {
+  const EtpRules& rules = *etp_rules(*relation_->primitive);
+  Array values;
+  if (derived_)
+    values = derivative(operands);
+  else
+    values = rules.source(relation_->eqn_params, key_, operands)->values;
+  if (!values.defined()) return values;
+  const bool per_sample = batched_op_ && rules.x_operand;
+  const std::int64_t elements = per_sample ? values.shape().without(0).size() : values.size();
+  Array flat = reshape(values, {per_sample ? batch_ : 1, elements});
+  if (!per_sample && has_batch_) flat = broadcast_to(flat, {batch_, elements});
+  if (folded_ == 1) return expand_dims(flat, {0});
+  // Positions lead among the slots: [B, J, rest] -> [J, B, rest]
+  return transpose(reshape(flat, {batch_, folded_, elements / folded_}), {1, 0, 2});
+}
+
+TraceWindow TraceSlots::window(ArraySpan operands, const Array& sources) const {
+  TraceWindow w;
+  if (sources.defined()) {  // [K, J, B, elements]
+    const Shape& s = sources.shape();
+    w.source = reshape(sources, {s[0] * s[1], s[2], s[3]});
   }
-};
-}  // namespace
-
-Array TraceSlots::instant(ArraySpan operands, const Array& df) const {
-  const PerSample each{batch_, batched_op_, etp_rules(*relation_->primitive)->x_operand};
-  return each(operands, {df}, [&](ArraySpan in, ArraySpan m) { return sample_instant(in, m[0]); });
+  if (derived_) return w;
+  // The gain depends on the weight alone.
+  const EtpRules& rules = *etp_rules(*relation_->primitive);
+  Arrays in(operands.begin(), operands.end());
+  for (std::size_t i = 0; i < in.size(); ++i)
+    if (!in[i].defined()) in[i] = zeros_of(aval_of(relation_->operands[i]));
+  const Array gain = rules.source(relation_->eqn_params, key_, in)->gain;
+  if (gain.defined()) w.gain = reshape(gain, pattern_.parameter_dims());
+  return w;
 }
 
-Array TraceSlots::recurrent(const Array& jacobian, const Array& trace) const {
-  const PerSample each{batch_, false, std::nullopt};
-  return each({}, {jacobian, trace}, [&](ArraySpan, ArraySpan m) {
-    const Array d = to_slots(m[0]);                                                   // [slots…, M, M]
-    const Array e = expand_dims(m[1], {static_cast<std::int64_t>(m[1].rank()) - 1});  // [slots…, 1, M]
-    return sum(d * e, {static_cast<std::int64_t>(d.rank()) - 1});
-  });
-}
-
-Array TraceSlots::solve(ArraySpan operands, const Array& signal, const Array& trace) const {
-  const PerSample each{batch_, false, std::nullopt};
-  Array g = each({}, {signal, trace}, [&](ArraySpan, ArraySpan m) {
-    const Array product = to_slots(m[0]) * m[1];  // [slots…, M]
-    return sum(product, {static_cast<std::int64_t>(product.rank()) - 1});
-  });
-  if (has_batch()) g = sum(g, {0});
-  Dims positions;
-  for (const int a : anchors_.position_axes) positions.push_back(a);
-  if (!positions.empty()) g = sum(g, positions);
-  if (!effective_) return reshape(g, aval_of(relation_->operands[operand_]).shape.to_dims());
+// Gradients
+// -------------------------------------------------------------------------------------------------
+Array TraceSlots::to_operand(ArraySpan operands, const Array& slot_gradient) const {
+  if (!effective_) return reshape(slot_gradient, aval_of(relation_->operands[operand_]).shape.to_dims());
   // From the effective weight back to the operand.
   const EtpRules& rules = *etp_rules(*relation_->primitive);
   Arrays in(operands.begin(), operands.end());
+  if (rules.x_operand) in[*rules.x_operand] = zeros_of(aval_of(relation_->operands[*rules.x_operand]));
   const Function weight = [&](ArraySpan theta) {
     Arrays with = in;
     with[operand_] = theta[0];
     return Arrays{rules.effective->weight(relation_->eqn_params, with)};
   };
-  return vjp(weight)(Arrays{in[operand_], g})[1];
+  return vjp(weight)(Arrays{in[operand_], slot_gradient})[1];
 }
 
 Array TraceSlots::pull(ArraySpan operands, const Array& x, const Array& ct) const {
   const EtpRules& rules = *etp_rules(*relation_->primitive);
   const Params& params = relation_->eqn_params;
-  Arrays in(operands.begin(), operands.end());
-  if (rules.x_operand && rules.x_representation == nullptr) in[*rules.x_operand] = x;
-  const Function forward = [&](ArraySpan theta) {
+  const auto forward = [&](const Array& theta, const Array& data) {
     if (rules.x_representation != nullptr) {
       // The representation stands for x in y = x'·f(W).
-      Array w = theta[0];
+      Array w = theta;
       if (const JaxprPtr f = params.jaxpr_or_null("weight_fn")) w = eval_jaxpr(*f, Arrays{w})[0];
-      return Arrays{matmul_plain(x, w)};
+      return matmul_plain(data, w);
     }
-    Arrays with = in;
-    with[operand_] = theta[0];
-    return relation_->primitive->spec.lower(params, with);
+    Arrays with(operands.begin(), operands.end());
+    if (rules.x_operand) with[*rules.x_operand] = data;
+    with[operand_] = theta;
+    return relation_->primitive->spec.lower(params, with)[0];
   };
-  const bool own_batch = has_batch() && !batched_op_;  // an element-wise weight that feeds every sample
-  if (!own_batch) return vjp(forward)(Arrays{in[operand_], ct})[1];
-  const Function one = [&](ArraySpan c) { return Arrays{vjp(forward)(Arrays{in[operand_], c[0]})[1]}; };
-  return sum(vmap(one)(Arrays{ct})[0], {0});
+  if (!x.defined()) {  // y is the same for every step and sample
+    Dims extra;
+    for (std::size_t a = 0; a + sample_y_.rank() < ct.rank(); ++a)
+      extra.push_back(static_cast<std::int64_t>(a));
+    const Function once = [&](ArraySpan theta) { return Arrays{forward(theta[0], {})}; };
+    return vjp(once)(Arrays{operands[operand_], reduce_sum(ct, extra)})[1];
+  }
+  // All steps at once: the sum over them is the contraction of a product.
+  const Function all = [&](ArraySpan theta) {
+    const Function one = [&](ArraySpan data) { return Arrays{forward(theta[0], data[0])}; };
+    return vmap(one)(Arrays{x});
+  };
+  return vjp(all)(Arrays{operands[operand_], ct})[1];
 }
 
 }  // namespace etrace

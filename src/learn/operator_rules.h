@@ -1,42 +1,68 @@
-// What the traces need of an operator, derived from its forward function and its anchor map.
+// What the traces need of an operator, derived from its forward function, its
+// anchor map and its source.
 #pragma once
 
 #include "etrace/etp.h"
 #include "etrace/learning.h"
+#include "etrace/ops/trace_window.h"
 
 namespace etrace {
 
-// One trainable operand of one relation, seen from one hidden group.
+// One trainable operand of one relation, seen from one hidden group. Inside, a
+// group's values stand as [K, M, B, P]: steps, states of a position, samples,
+// positions of one sample of y.
 class TraceSlots {
  public:
   TraceSlots(const HiddenParamOpRelation&, const TrainableSource&, const HiddenGroup&, Compat);
 
-  Aval trace_aval() const;  // ([B], slots…, M)
-  // ∂h/∂θ of this step alone: slots of the operand, given ∂h/∂y.
-  Array instant(ArraySpan operands, const Array& df) const;
-  // Σ_b D[anchor, a, b]·e[slot, b]
-  Array recurrent(const Array& jacobian, const Array& trace) const;
-  // Gradient of the operand: Σ over batch, positions and states of signal·trace.
-  Array solve(ArraySpan operands, const Array& signal, const Array& trace) const;
-  // Gradient of the operand when y has cotangent ct and the data input is x (factorised rule).
+  // [B, M, slots…], and as documents show it, ([B], slots…, M).
+  Aval trace_aval(std::optional<Dtype> stored) const;
+  Array unpack(const Array& trace) const;
+  Array pack(const Array& shown) const;
+
+  // What the derivative of y takes from the data of one step, [J, B, elements];
+  // undefined: nothing. J counts the positions that the reference sums too
+  // early (compat only), else 1.
+  Array source(ArraySpan operands) const;
+  // [K, J, …] of every step; K·J steps of the window.
+  TraceWindow window(ArraySpan operands, const Array& sources) const;
+  const TracePattern& pattern() const { return pattern_; }
+
+  // A group's values [K, M…, B·P] as the window wants them: split by sample,
+  // and the positions of compat summed (for what multiplies) or lined up as
+  // steps (for what is injected).
+  Array summed(const Array& per_position) const;
+  Array lined_up(const Array& per_position) const;
+  bool has_source() const { return !pattern_.source_strides.empty() || !pattern_.source_table.empty(); }
+
+  // From the gradient of the slots to that of the operand.
+  Array to_operand(ArraySpan operands, const Array& slot_gradient) const;
+  // Gradient of the operand when y has cotangents ct [K, *y] and the data input
+  // is x [K, …] (factorised rule).
   Array pull(ArraySpan operands, const Array& x, const Array& ct) const;
 
  private:
-  void drop_positions();
-  bool has_batch() const { return batch_ > 0; }
-  Array to_slots(const Array& per_position) const;  // [y…, k…] -> [slots…, k…], one sample
-  Array sample_vjp(ArraySpan operands, const Array& ct) const;      // one sample: slots without position axes
-  Array sample_instant(ArraySpan operands, const Array& df) const;  // one sample: [slots…, M]
+  void fold_positions();
+  Array derivative(ArraySpan operands) const;  // ∂y[anchor]/∂θ[slot] by reverse mode, ([B],) slots…
+  Array sample_derivative(ArraySpan operands) const;
+  Array sample_vjp(ArraySpan operands, const Array& ct) const;
+  Array split_samples(const Array& per_position) const;
 
   const HiddenParamOpRelation* relation_;
   std::size_t operand_;
+  std::string key_;
   AnchorMap anchors_;
   Shape sample_y_;
-  std::int64_t batch_ = 0;   // 0: no batch axis
-  bool batched_op_ = false;  // operands carry the batch axis, too
+  std::int64_t batch_ = 1;
+  bool has_batch_ = false;   // the hidden states carry a batch axis
+  bool batched_op_ = false;  // operands carry it, too
   std::int64_t width_ = 1;   // M
   bool effective_ = false;   // slots of an effective weight
-  std::vector<int> summed_;  // axes of y that the reference sums before it uses the anchors (compat only)
+  bool derived_ = false;     // the source is the derivative itself, slot by slot
+  TracePattern pattern_;
+  // compat: positions of y that are summed before the anchors are used.
+  std::int64_t folded_ = 1;
+  std::vector<int> folded_y_axes_;
 };
 
 }  // namespace etrace

@@ -6,12 +6,8 @@
 
 namespace etrace {
 
-GradientRouter::GradientRouter(const ETraceGraph& graph, const StepData& data, Compat compat)
-    : graph_(graph),
-      data_(data),
-      compat_(compat),
-      leaves_(param_leaves(graph.module_info)),
-      gradients_(leaves_.size()) {}
+GradientRouter::GradientRouter(const ETraceGraph& graph, ArraySpan params)
+    : graph_(graph), params_(params), leaves_(param_leaves(graph.module_info)), gradients_(leaves_.size()) {}
 
 void GradientRouter::add_to_leaf(const StatePath& path, std::int64_t leaf, const Array& gradient) {
   for (std::size_t i = 0; i < leaves_.size(); ++i)
@@ -20,7 +16,7 @@ void GradientRouter::add_to_leaf(const StatePath& path, std::int64_t leaf, const
 }
 
 void GradientRouter::add(const TrainableSource& t, const Array& gradient) {
-  if (compat_ == Compat::Braintrace || t.processing.eqns.empty()) {
+  if (graph_.options.compat == Compat::Braintrace || t.processing.eqns.empty()) {
     add_to_leaf(t.path, t.leaf, gradient);
     return;
   }
@@ -32,7 +28,7 @@ void GradientRouter::add(const TrainableSource& t, const Array& gradient) {
       if (program.jaxpr.constvars[i] == v) consts.push_back(program.consts[i]);
   for (const auto& [path, leaf] : t.leaves)
     for (std::size_t i = 0; i < leaves_.size(); ++i)
-      if (leaves_[i].path == path && leaves_[i].leaf == leaf) at.push_back(data_.params[i]);
+      if (leaves_[i].path == path && leaves_[i].leaf == leaf) at.push_back(params_[i]);
   const Function chain = [&](ArraySpan leaves) { return eval_jaxpr(t.processing, consts, leaves); };
   Arrays args = at;
   args.push_back(gradient);

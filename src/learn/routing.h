@@ -7,17 +7,17 @@ namespace etrace {
 
 class GradientRouter {
  public:
-  GradientRouter(const ETraceGraph&, const StepData&, Compat);
-  // The gradient of one trainable operand: pulled back through what was done to the parameter before the
-  // operator. Under compat it is added to the leaf as it is.
+  GradientRouter(const ETraceGraph&, ArraySpan params);  // both must outlive it
+  // The gradient of one trainable operand: pulled back through what was done to
+  // the parameter before the operator. Under compat it is added to the leaf as
+  // it is.
   void add(const TrainableSource&, const Array& gradient);
   const Arrays& result() const { return gradients_; }  // per leaf; undefined where nothing was added
 
  private:
   void add_to_leaf(const StatePath&, std::int64_t leaf, const Array&);
   const ETraceGraph& graph_;
-  const StepData& data_;
-  Compat compat_;
+  ArraySpan params_;
   std::vector<ParamLeaf> leaves_;
   Arrays gradients_;
 };

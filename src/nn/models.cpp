@@ -1,10 +1,7 @@
 // Built-in models: a row per model in the table at the end.
 #include "etrace/models.h"
 
-#include <cmath>
-
 #include "etrace/error.h"
-#include "etrace/etp.h"
 #include "etrace/nn.h"
 #include "etrace/ops/numpy.h"
 
@@ -36,41 +33,16 @@ struct TwoLayer : Module {
   nn::Linear& out;
 };
 
-// 1 where x ≥ 0; its derivative is taken to be a triangle of height 0.3 around 0.
-Array spike(const Array& x) {
-  return heaviside_surrogate(x, maximum(0.3 - 0.3 * abs(stop_gradient(x)), 0.0));
-}
-
-// r ← λ·r + x·W
-struct LeakyReadout : Module {
-  LeakyReadout(std::int64_t in, const ModelOptions& o)
-      : r(hidden("r", {o.sizes[2]}, o.dtype)),
-        W(param("W", nn::init::kaiming_normal()(nn::layer_key(o.seed), {in, o.sizes[2]}, o.dtype))) {}
-  Array update(const Array& x) override {
-    const Array kept = std::exp(-0.1) * r.value();
-    r.set(kept + matmul(x, W.value()));
-    return r.value();
-  }
-  HiddenState& r;
-  ParamState& W;
-};
-
-// s = H(V − 1)   V ← λ·(V − s) + syn([x, s])   out ← readout of H(V − 1)
-struct LifNet : Module {
-  explicit LifNet(const ModelOptions& o)
-      : V(hidden("V", {o.sizes[1]}, o.dtype)),
-        syn(child<nn::Linear>("syn", o.sizes[0] + o.sizes[1], o.sizes[1], linear_options(o))),
-        out(child<LeakyReadout>("out", o.sizes[1], o)) {}
-  Array update(const Array& x) override {
-    const Array before = V.value();
-    const Array fired = spike(before - 1.0);
-    const Array current = syn(nn::join_input(x, fired));
-    V.set(std::exp(-0.2) * (before - fired) + current);
-    return out(spike(V.value() - 1.0));
-  }
-  HiddenState& V;
-  nn::Linear& syn;
-  LeakyReadout& out;
+// A layer of spiking neurons whose states are the model's own, and a leaky readout of its spikes.
+template <nn::Synapse kSynapse>
+struct Spiking : nn::LIFLayer {
+  explicit Spiking(const ModelOptions& o)
+      : LIFLayer(o.sizes[0], o.sizes[1], {.neuron = {.dtype = o.dtype}, .synapse = kSynapse, .seed = o.seed}),
+        out(child<nn::LeakyRateReadout>(
+            "out", o.sizes[1], o.sizes[2],
+            nn::LeakyRateReadoutOptions{.tau = 10.0, .dtype = o.dtype, .seed = o.seed})) {}
+  Array update(const Array& x) override { return out(LIFLayer::update(x)); }
+  nn::LeakyRateReadout& out;
 };
 
 template <class M>
@@ -81,7 +53,22 @@ std::shared_ptr<Module> make(const ModelOptions& options) {
 const std::vector<BuiltinModel>& table() {
   static const std::vector<BuiltinModel> rows{
       {"gru", "a gated recurrent layer and a linear readout", {3, 8, 1}, make<OneLayer<nn::GRUCell>>},
-      {"lif", "spiking neurons with soft reset, recurrent spikes, a leaky readout", {4, 16, 2}, make<LifNet>},
+      {"lif",
+       "spiking neurons with soft reset, recurrent spikes, a leaky readout",
+       {4, 16, 2},
+       make<Spiking<nn::Synapse::Delta>>},
+      {"lif_expon",
+       "spiking neurons with exponential synapses, recurrent spikes, a leaky readout",
+       {4, 16, 2},
+       make<Spiking<nn::Synapse::Expon>>},
+      {"lstm",
+       "a layer with gates and a memory cell, and a linear readout",
+       {3, 8, 1},
+       make<OneLayer<nn::LSTMCell>>},
+      {"mini_gru",
+       "a recurrent layer with one gate and a linear readout",
+       {3, 8, 1},
+       make<OneLayer<nn::MiniGRU>>},
       {"rnn",
        "a recurrent layer with relu and a linear readout",
        {3, 8, 1},

@@ -319,6 +319,15 @@ TEST(ExplainCli, DumpsThePrograms) {
   EXPECT_NE(run_cli(kGru + " --dump-after nothing").status, 0);
 }
 
+TEST(ExplainCli, DumpsLoopsThatAreTracedInside) {
+  const std::string model = std::string(ETRACE_REFERENCE_DIR) + "/struct_scan_long.json";
+  for (const std::string pass : {"groups", "relations", "perturbation", "graph"}) {
+    const Result r = run_cli(model + " --dump-after " + pass);
+    EXPECT_EQ(r.status, 0) << r.output;
+    EXPECT_THAT(r.output, HasSubstr(pass == "perturbation" ? "# perturbed" : ", inside a loop of 40 steps"));
+  }
+}
+
 TEST(ExplainCli, TakesAScope) {
   EXPECT_THAT(run_cli(kGru + " --scope snap2").output, HasSubstr("SnAp-2"));
   EXPECT_EQ(run_cli(kGru + " --scope coupled --compat braintrace --level 1").status, 0);

@@ -1,11 +1,16 @@
-// pp_prop (ES-D-RTRL): the trace as a product of an input side and an output side, both low-pass filtered.
-//   εx ← αx·εx + x        εf ← αf·D·εf + (1−αf)·∂h/∂y        grad θ = pull-back of y at x = εx with Σ_a
-//   signal·εf / (1 − αf^n)
-// n counts the steps that εf has seen.
+// pp_prop (ES-D-RTRL): the trace as a product of an input side and an output
+// side, both low-pass filtered.
+//   εx ← αx·εx + x        εf ← αf·D·εf + (1−αf)·∂h/∂y
+//   grad θ = pull-back of y at x = εx with cotangent Σ_a signal·εf / (1 − αf^n)
+// n counts the steps that εf has seen. The pull-back is linear in εx and in the
+// cotangent, so the steps of a window share one, with the sum over them inside
+// a product.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
 #include "learn/operator_rules.h"
@@ -13,119 +18,225 @@
 
 namespace etrace {
 
+DecayOrRank::DecayOrRank(double decay) : decay_(decay) {
+  if (!(decay >= 0.0 && decay < 1.0))
+    throw ValueError("pp_prop", fmt::format("decay {}; it must lie in [0, 1)", decay));
+}
+DecayOrRank::DecayOrRank(int rank) : decay_(static_cast<double>(rank - 1) / static_cast<double>(rank + 1)) {
+  if (rank < 1) throw ValueError("pp_prop", fmt::format("rank {}; it must be at least 1", rank));
+}
+int DecayOrRank::rank() const { return static_cast<int>(std::lround(2.0 / (1.0 - decay_) - 1.0)); }
+
 namespace {
 
-class PpProp : public LearningRule {
- public:
-  explicit PpProp(const PpPropOptions& o) : options_(o) {
-    for (const double decay : {o.decay_x, o.decay_f})
-      if (!(decay >= 0.0 && decay < 1.0))
-        throw ValueError("pp_prop", fmt::format("decay {}; it must lie in [0, 1)", decay));
-  }
+const EtpRules& rules_of(const HiddenParamOpRelation& r) { return *etp_rules(*r.primitive); }
 
-  std::string name() const override { return "pp_prop"; }
-  CompileOptions compile_options() const override {
-    CompileOptions o;
-    o.compat = options_.compat;
-    return o;
+// x as it is filtered.
+Array represented(const HiddenParamOpRelation& r, const Array& x) {
+  const EtpRules& rules = rules_of(r);
+  if (rules.x_representation != nullptr) {
+    Avals types;
+    for (const Atom& a : r.operands) types.push_back(aval_of(a));
+    return rules.x_representation(r.eqn_params, x, types);
   }
+  return convert(x, is_floating(x.dtype()) ? x.dtype() : r.y_var.aval.dtype);
+}
 
-  std::vector<Slot> slots(const ETraceGraph& g) const override {
-    refuse_loops(g);
-    std::vector<Slot> out;
-    for (std::size_t r = 0; r < g.hidden_param_op_relations.size(); ++r) {
-      const HiddenParamOpRelation& relation = g.hidden_param_op_relations[r];
-      if (const auto aval = x_aval(relation)) out.push_back({fmt::format("relation{}/x", r), *aval});
-      for (const std::size_t k : relation.hidden_groups) {
-        const HiddenGroup& group = g.hidden_groups[k];
-        Dims dims = group.varshape().to_dims();
-        dims.push_back(group.num_state());
-        out.push_back({fmt::format("relation{}/group{}/df", r, k), {relation.y_var.aval.dtype, Shape(dims)}});
-      }
+// Traces in order: for every relation the input side, if there is one, and then
+// one output side per group.
+struct Layout {
+  struct Relation {
+    std::optional<std::size_t> x;     // slot, and which kept value feeds it
+    std::vector<std::size_t> groups;  // slots
+  };
+  std::vector<Relation> relations;
+  std::size_t count = 0;
+
+  explicit Layout(const ETraceGraph& g) {
+    for (const HiddenParamOpRelation& r : g.hidden_param_op_relations) {
+      Relation entry;
+      if (rules_of(r).x_operand) entry.x = count++;
+      for (std::size_t k = 0; k < r.hidden_groups.size(); ++k) entry.groups.push_back(count++);
+      relations.push_back(std::move(entry));
     }
-    return out;
   }
-
-  Arrays roll(const ETraceGraph& g, const StepData& data, ArraySpan traces) const override {
-    Arrays out;
-    for (std::size_t r = 0; r < g.hidden_param_op_relations.size(); ++r) {
-      const HiddenParamOpRelation& relation = g.hidden_param_op_relations[r];
-      if (x_aval(relation))
-        out.push_back(options_.decay_x * traces[out.size()] + represented(relation, data.operands[r]));
-      for (std::size_t k = 0; k < relation.hidden_groups.size(); ++k) {
-        const Array& d = data.jacobians[relation.hidden_groups[k]];
-        const Array old = expand_dims(traces[out.size()], {static_cast<std::int64_t>(d.rank()) - 2});
-        const Array moved = sum(d * old, {static_cast<std::int64_t>(d.rank()) - 1});
-        out.push_back(options_.decay_f * moved + (1.0 - options_.decay_f) * data.df[r][k]);
-      }
-    }
-    return out;
-  }
-
-  Arrays solve(const ETraceGraph& g, const StepData& data, ArraySpan signal, ArraySpan traces,
-               const Array& age) const override {
-    GradientRouter router(g, data, options_.compat);
-    std::size_t next = 0;
-    for (std::size_t r = 0; r < g.hidden_param_op_relations.size(); ++r) {
-      const HiddenParamOpRelation& relation = g.hidden_param_op_relations[r];
-      const Array x = x_aval(relation) ? traces[next++] : Array();
-      for (const std::size_t k : relation.hidden_groups) {
-        const Array& f = traces[next++];
-        const Array weighted = signal[k] * f / convert(correction(age), f.dtype());
-        const Array ct = sum(weighted, {static_cast<std::int64_t>(f.rank()) - 1});
-        for (const TrainableSource& t : relation.trainables)
-          router.add(
-              t, TraceSlots(relation, t, g.hidden_groups[k], options_.compat).pull(data.operands[r], x, ct));
-      }
-    }
-    return router.result();
-  }
-
- private:
-  // 1 − α^n, at least 1e-8; 1 from the thousandth step on.
-  Array correction(const Array& age) const {
-    const Array n = convert(age, Dtype::F64);
-    if (options_.decay_f == 0.0) return full({}, 1.0, Dtype::F64);
-    const Array c = maximum(1.0 - exp(n * std::log(options_.decay_f)), 1e-8);
-    return where(n > 1000.0, full({}, 1.0, Dtype::F64), c);
-  }
-
-  static void refuse_loops(const ETraceGraph& g) {
-    for (const HiddenGroup& group : g.hidden_groups)
-      if (group.descent)
-        throw NotSupportedError(
-            "pp_prop",
-            fmt::format(
-                "group {} lives inside a loop that is traced inside; the factorised rule has one x per "
-                "step. Use D_RTRL, or unroll the loop with a larger scan_unroll_limit",
-                group.index));
-  }
-
-  static Array represented(const HiddenParamOpRelation& r, const Arrays& operands) {
-    const EtpRules& rules = *etp_rules(*r.primitive);
-    const Array& x = operands[*rules.x_operand];
-    if (rules.x_representation != nullptr) {
-      Avals types;
-      for (const Atom& a : r.operands) types.push_back(aval_of(a));
-      return rules.x_representation(r.eqn_params, x, types);
-    }
-    return convert(x, is_floating(x.dtype()) ? x.dtype() : r.y_var.aval.dtype);
-  }
-
-  static std::optional<Aval> x_aval(const HiddenParamOpRelation& r) {
-    const EtpRules& rules = *etp_rules(*r.primitive);
-    if (!rules.x_operand) return std::nullopt;
-    Arrays stand_in(r.operands.size());
-    const Aval x = aval_of(r.operands[*rules.x_operand]);
-    stand_in[*rules.x_operand] = zeros_of(x);
-    return represented(r, stand_in).aval();
-  }
-
-  PpPropOptions options_;
 };
+
+void refuse_loops(const ETraceGraph& g) {
+  for (const HiddenGroup& group : g.hidden_groups)
+    if (group.descent)
+      throw NotSupportedError("pp_prop", fmt::format("group {} lives inside a loop that is traced "
+                                                     "inside; the factorised rule has one x per "
+                                                     "step. Use D_RTRL, or unroll the loop with a "
+                                                     "larger scan_unroll_limit",
+                                                     group.index));
+}
+
+std::int64_t last(const Array& a) { return static_cast<std::int64_t>(a.rank()) - 1; }
+
+// 1 − α^n, at least 1e-8; 1 from the thousandth step on.
+Array correction(const Array& age, double decay, Dtype dtype) {
+  if (decay == 0.0) return full({}, 1.0, dtype);
+  const Array n = convert(age, Dtype::F64);
+  const Array c = maximum(1.0 - exp(n * std::log(decay)), 1e-8);
+  return convert(where(n > 1000.0, full({}, 1.0, Dtype::F64), c), dtype);
+}
 
 }  // namespace
 
-std::unique_ptr<LearningRule> pp_prop(const PpPropOptions& o) { return std::make_unique<PpProp>(o); }
+pp_prop::pp_prop(const IODimOptions& o)
+    : LearningRule(o.vjp_method),
+      decay_x_(o.input_decay_or_rank.value_or(o.decay_or_rank).decay()),
+      decay_f_(o.decay_or_rank.decay()) {}
+
+std::string pp_prop::describe() const {
+  return decay_x_ == decay_f_
+             ? fmt::format("pp_prop (decay {}, {})", decay_f_, etrace::name(vjp_method()))
+             : fmt::format("pp_prop (decays {} and {}, {})", decay_x_, decay_f_, etrace::name(vjp_method()));
+}
+
+std::vector<LearningRule::Slot> pp_prop::slots(const ETraceGraph& g) const {
+  refuse_loops(g);
+  std::vector<Slot> out;
+  for (std::size_t r = 0; r < g.hidden_param_op_relations.size(); ++r) {
+    const HiddenParamOpRelation& relation = g.hidden_param_op_relations[r];
+    if (const auto x = rules_of(relation).x_operand)
+      out.push_back({fmt::format("relation{}/x", r),
+                     represented(relation, zeros_of(aval_of(relation.operands[*x]))).aval()});
+    for (const std::size_t k : relation.hidden_groups) {
+      const HiddenGroup& group = g.hidden_groups[k];
+      Dims dims = group.varshape().to_dims();
+      dims.push_back(group.num_state());
+      out.push_back({fmt::format("relation{}/group{}/df", r, k), {relation.y_var.aval.dtype, Shape(dims)}});
+    }
+  }
+  return out;
+}
+
+Array pp_prop::unpack(const ETraceGraph&, std::size_t, const Array& value) const { return value; }
+Array pp_prop::pack(const ETraceGraph&, std::size_t, const Array& value) const { return value; }
+
+std::vector<std::size_t> pp_prop::slots_of(const ETraceGraph& g, const StatePath& param) const {
+  std::vector<std::size_t> out;
+  const Layout layout(g);
+  for (std::size_t r = 0; r < layout.relations.size(); ++r) {
+    bool owns = false;
+    for (const TrainableSource& t : g.hidden_param_op_relations[r].trainables)
+      for (const auto& leaf : t.leaves) owns = owns || leaf.first == param;
+    if (!owns) continue;
+    if (layout.relations[r].x) out.push_back(*layout.relations[r].x);
+    out.insert(out.end(), layout.relations[r].groups.begin(), layout.relations[r].groups.end());
+  }
+  return out;
+}
+
+Arrays pp_prop::keep(const ETraceGraph& g, const StepData& data) const {
+  Arrays out;
+  for (std::size_t r = 0; r < g.hidden_param_op_relations.size(); ++r) {
+    const HiddenParamOpRelation& relation = g.hidden_param_op_relations[r];
+    if (const auto x = rules_of(relation).x_operand)
+      out.push_back(represented(relation, data.operands[r][*x]));
+  }
+  return out;
+}
+
+namespace {
+
+// The traces after one step; x, df and D are that step's.
+struct Filter {
+  const ETraceGraph& g;
+  double decay_x, decay_f;
+
+  Arrays operator()(ArraySpan old, ArraySpan x, const std::vector<Arrays>& df, ArraySpan jacobians) const {
+    const Layout layout(g);
+    Arrays out(layout.count);
+    std::size_t next_x = 0;
+    for (std::size_t r = 0; r < layout.relations.size(); ++r) {
+      const Layout::Relation& slots = layout.relations[r];
+      if (slots.x) out[*slots.x] = decay_x * old[*slots.x] + x[next_x++];
+      for (std::size_t k = 0; k < slots.groups.size(); ++k) {
+        const Array& d = jacobians[g.hidden_param_op_relations[r].hidden_groups[k]];
+        const Array before = expand_dims(old[slots.groups[k]], {last(d) - 1});
+        out[slots.groups[k]] = decay_f * sum(d * before, {last(d)}) + (1.0 - decay_f) * df[r][k];
+      }
+    }
+    return out;
+  }
+};
+
+// Gradients from traces [K, …], signals [K, …] per group and ages [K].
+Arrays contracted(const ETraceGraph& g, const WindowData& w, ArraySpan traces, ArraySpan signals,
+                  const Array& ages, double decay_f) {
+  GradientRouter router(g, w.params);
+  const Layout layout(g);
+  for (std::size_t r = 0; r < layout.relations.size(); ++r) {
+    const HiddenParamOpRelation& relation = g.hidden_param_op_relations[r];
+    const Array x = layout.relations[r].x ? traces[*layout.relations[r].x] : Array();
+    for (std::size_t k = 0; k < relation.hidden_groups.size(); ++k) {
+      const Array& f = traces[layout.relations[r].groups[k]];
+      const std::size_t group = relation.hidden_groups[k];
+      Dims per_step(f.rank(), 1);
+      per_step[0] = f.shape()[0];
+      const Array scale = reshape(correction(ages, decay_f, f.dtype()), per_step);
+      const Array ct = sum(signals[group] * f / scale, {last(f)});
+      for (const TrainableSource& t : relation.trainables)
+        router.add(
+            t, TraceSlots(relation, t, g.hidden_groups[group], g.options.compat).pull(w.operands[r], x, ct));
+    }
+  }
+  return router.result();
+}
+
+Arrays with_step_axis(ArraySpan values) {
+  Arrays out;
+  for (const Array& v : values) out.push_back(expand_dims(v, {0}));
+  return out;
+}
+
+}  // namespace
+
+LearningRule::Advanced pp_prop::advance(const ETraceGraph& g, const WindowData& w, ArraySpan old,
+                                        const Signals& signals) const {
+  const Filter filter{g, decay_x_, decay_f_};
+  // Everything that differs between steps, as one list.
+  Arrays xs = w.kept;
+  for (const Arrays& list : w.df) xs.insert(xs.end(), list.begin(), list.end());
+  xs.insert(xs.end(), w.jacobians.begin(), w.jacobians.end());
+  if (w.active.defined()) xs.push_back(w.active);
+  Arrays init(old.begin(), old.end());
+  init.push_back(w.age);
+  const ScanResult r = scan(
+      [&](ArraySpan carry, ArraySpan now) -> ScanResult {
+        std::size_t next = w.kept.size();
+        std::vector<Arrays> df = w.df;
+        for (Arrays& list : df)
+          for (Array& a : list) a = now[next++];
+        const ArraySpan before = carry.first(carry.size() - 1);
+        Arrays after = filter(before, now.first(w.kept.size()), df, now.subspan(next, w.jacobians.size()));
+        Array age = carry.back() + Array(1);
+        if (w.active.defined()) {
+          for (std::size_t i = 0; i < after.size(); ++i) after[i] = where(now.back(), after[i], before[i]);
+          age = where(now.back(), age, carry.back());
+        }
+        after.push_back(age);
+        return {after, signals.each_step.empty() ? Arrays{} : after};
+      },
+      init, xs, {.length = w.steps});
+  Advanced result;
+  result.traces.assign(r.carry.begin(), r.carry.end() - 1);
+  if (!signals.each_step.empty())
+    result.gradients =
+        contracted(g, w, ArraySpan(r.ys).first(r.ys.size() - 1), signals.each_step, r.ys.back(), decay_f_);
+  if (!signals.entry.empty()) result.gradients = contract(g, w, old, signals.entry);
+  return result;
+}
+
+// The reference counts the calls, this one included; the correction of the old
+// trace is that of its own age.
+Arrays pp_prop::contract(const ETraceGraph& g, const WindowData& w, ArraySpan traces,
+                         ArraySpan signal) const {
+  const Array age = g.options.compat == Compat::Braintrace ? w.calls + Array(1) : w.age;
+  return contracted(g, w, with_step_axis(traces), with_step_axis(signal), expand_dims(age, {0}), decay_f_);
+}
 
 }  // namespace etrace

@@ -1,0 +1,173 @@
+// The learner: a model that learns online.
+//
+//   auto learner = compile(model, D_RTRL{}, zeros({1, 3}), {.batch_size = 1});
+//   auto result = learner.etrace_grad(xs, ys, loss::mse);   // memory does not grow with the sequence
+//   optimizer.update(result.grads);
+//
+// A learner continues: every call starts from the states and traces that the one before has left. If a call
+// throws, nothing has changed. Start with compile().
+#pragma once
+
+#include <memory>
+
+#include "etrace/loss.h"
+#include "etrace/optim.h"
+#include "etrace/plan.h"
+#include "etrace/save.h"
+
+namespace etrace {
+
+struct LearnerOptions {
+  std::optional<std::int64_t> batch_size = {};  // given: all states start anew with this batch
+  // Every state that holds a random key (u32[2]) starts from this seed and its path.
+  std::optional<std::uint64_t> seed = {};
+  bool vmap = false;  // the model is written for one sample; states and arguments get a lane each
+  int verbose = 0;    // 1 prints the compilation report, 2 with every record
+  std::string backend = "interpreter";
+  Compat compat = Compat::None;
+  ControlFlowPolicy control_flow = {};
+  bool strict = false;  // a warning of the compiler is an error
+  // Single-step learners run so many steps as one window where the results are the same: the trace is passed
+  // once per window.
+  std::int64_t execution_window = 32;
+};
+
+// The loss of one step, from the model's result and the target: loss::mse …
+using Loss = std::function<Array(const Array& output, const Array& target)>;
+
+enum class Reduction : std::uint8_t { Mean, Sum };
+
+struct SequenceOptions {
+  Array mask = {};      // [T] weights of the losses; undefined: ones
+  bool freeze = false;  // steps of weight zero are padding: they change neither states nor traces
+  // Multi-step learners: steps of a window; the step function then sees windows. None or 1: step by step.
+  std::optional<std::int64_t> chunk_size = {};
+  Reduction reduction = Reduction::Mean;  // over the weights of the mask
+};
+struct SequenceGradient {
+  ParamValues grads;
+  Array losses;  // [T], as the step function gives them
+  double loss;   // weighted and reduced
+  Arrays aux;    // stacked over the calls of the step function
+};
+struct EvolveOptions {
+  Array mask = {};  // with freeze: padding
+  bool freeze = false;
+};
+enum class UpdateEvery : std::uint8_t { Step, Window, Sequence };
+struct TrainOptions : SequenceOptions {
+  UpdateEvery update = UpdateEvery::Sequence;
+  std::int64_t window = 0;  // steps between updates of UpdateEvery::Window; 0: the chunk or execution window
+};
+struct SequenceTraining {
+  Array losses;  // [T]
+  double loss;
+  Arrays aux;
+  std::int64_t updates;  // of the parameters
+};
+
+// The trace of one relation into one group.
+struct EligibilityTrace {
+  std::string name;  // "relation0/group0/weight"
+  Array value;       // ([B], slots…, S)
+};
+
+class Learner {
+ public:
+  // From a graph of a model file: parameters and states are the learner's own.
+  Learner(ETraceGraph graph, const LearningRule& rule, LearnerOptions options = {});
+  ~Learner();
+  Learner(Learner&&) noexcept;
+  Learner& operator=(Learner&&) noexcept;
+
+  // One step, or several with MultiStepData; states and traces move on, there is no gradient.
+  Arrays update(std::span<const StepInput> args);
+  Arrays update(std::initializer_list<StepInput> args) {
+    return update(std::span<const StepInput>(args.begin(), args.size()));
+  }
+  Array operator()(const StepInput& x);  // a model with one argument and one result
+
+  // Sequences: one array per input of the step function, time first.
+  SequenceGradient etrace_grad(ArraySpan sequences, const StepFunction&, const SequenceOptions& = {});
+  SequenceGradient etrace_grad(const Array& inputs, const Array& targets, const Loss&,
+                               const SequenceOptions& = {});
+  // Runs through without gradients; the model's results, time first.
+  Arrays etrace_evolve(ArraySpan sequences, const EvolveOptions& = {});
+  // With updates of the parameters on the way, all in one program. The optimiser must be bound to the model.
+  SequenceTraining etrace_train(ArraySpan sequences, const StepFunction&, optim::Optimizer&,
+                                const TrainOptions& = {});
+  SequenceTraining etrace_train(const Array& inputs, const Array& targets, const Loss&, optim::Optimizer&,
+                                const TrainOptions& = {});
+  // Gradient for learning signals ∂L/∂h that come from elsewhere: one array [*varshape, S] per group.
+  ParamValues solve(ArraySpan signals);
+
+  // Traces and counters to zero; hidden states stay. reset_model_state() is the other half.
+  void reset_state();
+  void reset_model_state();
+
+  std::vector<EligibilityTrace> get_etrace_of(const StatePath& param) const;  // ValueError if it has none
+  std::vector<EligibilityTrace> get_etrace_of(std::string_view param) const;
+  std::vector<EligibilityTrace> etraces() const;  // all
+
+  const ETraceGraph& graph() const;
+  const LearningRule& rule() const;
+  const LearnerOptions& options() const;
+  CompilationReport report() const;
+  std::int64_t running_index() const;  // calls so far: steps, or windows of a multi-step learner
+  std::int64_t age() const;            // steps that the traces have seen
+
+  ParamValues params() const;
+  void set_params(const ParamValues&);
+  Array state(std::string_view path) const;  // "rnn/h"; ValueError lists the states
+  void set_state(std::string_view path, const Array& value);
+  std::vector<std::string> state_names() const;
+
+  // The programs that run, for one loss.
+  LearnerPlan plan(const StepFunction&, std::span<const Aval> slices, std::int64_t steps = 1) const;
+
+  // A checkpoint: parameters, states, traces, counters, and the optimiser's state, with the fingerprint of
+  // the graph. restore() checks everything first: ValueError names the difference and changes nothing. `note`
+  // is kept for the caller: data position, epoch …
+  using Notes = std::vector<std::pair<std::string, std::string>>;
+  TensorFile checkpoint(const optim::Optimizer* = nullptr, const Notes& = {}) const;
+  Notes restore(const TensorFile&, optim::Optimizer* = nullptr);
+  void save(const std::string& path, const optim::Optimizer* = nullptr, const Notes& = {}) const;
+  Notes load(const std::string& path, optim::Optimizer* = nullptr);
+  std::string fingerprint() const;  // of program, rule and traces
+
+  struct Impl;  // private to learn/
+
+ private:
+  friend Learner compile(Module&, const LearningRule&, ArraySpan, const LearnerOptions&);
+  explicit Learner(std::unique_ptr<Impl>);
+  std::unique_ptr<Impl> impl_;
+};
+
+// Traces the model on example arguments, compiles its graph, and makes the learner. The model must outlive
+// it; parameters and (without vmap) states are the model's. CompilationError if no parameter is learned
+// online.
+Learner compile(Module& model, const LearningRule& rule, ArraySpan example, const LearnerOptions& = {});
+inline Learner compile(Module& model, const LearningRule& rule, const Array& example,
+                       const LearnerOptions& options = {}) {
+  return compile(model, rule, ArraySpan(&example, 1), options);
+}
+// The rule by name.
+Learner compile(Module& model, std::string_view rule, ArraySpan example, const LearnerOptions& = {},
+                const RuleOptions& = {});
+
+// g ← decay·g + grad: an exponentially fading sum of gradients.
+class GradExpon {
+ public:
+  explicit GradExpon(double decay);                     // in (0, 1); ValueError otherwise
+  static GradExpon from_tau(double tau, double dt);     // decay exp(−dt/τ)
+  const ParamValues& update(const ParamValues& grads);  // ValueError if the leaves change
+  const ParamValues& value() const { return value_; }
+  double decay() const { return decay_; }
+  void reset() { value_ = {}; }
+
+ private:
+  double decay_;
+  ParamValues value_;
+};
+
+}  // namespace etrace

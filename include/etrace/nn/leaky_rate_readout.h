@@ -1,0 +1,30 @@
+// r ← e^(−dt/τ)·r + x·W
+#pragma once
+
+#include "etrace/module.h"
+#include "etrace/nn/init.h"
+
+namespace etrace::nn {
+
+struct LeakyRateReadoutOptions {
+  double tau = 5.0, dt = 1.0;  // in one unit of time
+  Initializer weight_init = init::kaiming_normal();
+  Dtype dtype = Dtype::F32;
+  std::uint64_t seed = 0;
+};
+
+// Filtered rates of spikes, weighted. Parameter W [in, out], a bare array; hidden state r [out]; returns the
+// new r. W reaches a hidden state, so it has a trace of its own.
+class LeakyRateReadout : public Module {
+ public:
+  LeakyRateReadout(std::int64_t in_size, std::int64_t out_size, const LeakyRateReadoutOptions& = {});
+  Array update(const Array& x) override;
+
+  HiddenState& r;
+  ParamState& W;
+
+ private:
+  double decay_;
+};
+
+}  // namespace etrace::nn

@@ -1,0 +1,47 @@
+// The one pass over an eligibility trace: K steps of its recursion and the gradient, together.
+//
+//   e[b,a,s] ← Σ_c P[a,c,b,p(s)]·e[b,c,s] + gain[s]·Σ_k x[k,b,i(s)]·q[k,a,b,p(s)]
+//   G[s]     = Σ_{b,c} u[c,b,p(s)]·e[b,c,s] + gain[s]·Σ_{k,b} x[k,b,i(s)]·w[k,b,p(s)]        (e: the old one)
+//
+// A trace slot s belongs to the output position p(s), its anchor, and takes its data from i(s), its source.
+// With P the product of the K Jacobians, q the injections carried to the end of the window, u the signal
+// carried to its start and w that of each step, this is K steps of e ← D·e + x·f with the gradient of all of
+// them; one step is K = 1 with P = D, q = f, u = Dᵀ·l, w = l·f. Slots of one parameter at several positions
+// (position axes) are summed in G.
+#pragma once
+
+#include "etrace/array.h"
+#include "etrace/primitive.h"
+
+namespace etrace {
+
+// params: slots, position_axes, anchor_strides or anchor_table, source_strides or source_table, has_source,
+// has_gain, has_entry, has_weighted
+extern const Primitive trace_window_p;
+
+struct TracePattern {
+  Shape slots;                        // of one sample
+  std::vector<int> position_axes;     // slot axes that the parameter does not have
+  Dims anchor_strides, anchor_table;  // per slot axis: step of the flat position; or one position per slot
+  Dims source_strides, source_table;  // the same for the source
+
+  Dims parameter_dims() const;                // slots without the position axes
+  std::vector<std::int64_t> anchors() const;  // per slot
+  std::vector<std::int64_t> sources() const;
+};
+
+struct TraceWindow {
+  Array trace;       // [B, M, slots…]; f16 and bf16 are for storage, the sums are in the others' type
+  Array transition;  // P [M, M, B, positions]
+  Array source;      // x [K, B, elements]; undefined: 1
+  Array injection;   // q [K, M, B, positions]
+  Array gain;        // of the parameter's elements; undefined: 1
+  Array entry;       // u [M, B, positions]; undefined: no gradient
+  Array weighted;    // w [K, B, positions]; undefined: none
+};
+struct TraceWindowResult {
+  Array trace, gradient;  // gradient: parameter_dims(); undefined without entry
+};
+TraceWindowResult trace_window(const TracePattern&, const TraceWindow&);
+
+}  // namespace etrace

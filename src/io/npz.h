@@ -1,0 +1,23 @@
+// NumPy's files: one array (npy), and an archive of them (npz: a zip file with one npy file per array).
+// Private to the library.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "etrace/model_io.h"
+
+namespace etrace {
+
+// The whole archive, stored without compression. ValueError and NotSupportedError as etrace/save.h says.
+std::string write_npz(const Named<Tensor>& tensors);
+
+// Arrays in the order of the archive; those in Fortran order are transposed. CompilationError or
+// NotSupportedError with the source's name and the place.
+Named<Tensor> read_npz(std::string_view bytes, const std::string& source);
+
+// One array of an archive; `name` is for errors.
+std::string write_npy(const Tensor&, const std::string& name);
+Tensor read_npy(std::string_view bytes, const std::string& name);
+
+}  // namespace etrace

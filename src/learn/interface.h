@@ -1,0 +1,15 @@
+// Types at the border of a graph's step.
+#pragma once
+
+#include "etrace/learning.h"
+
+namespace etrace {
+
+inline bool is_state(Role role) { return role == Role::Hidden || role == Role::Other; }
+Avals argument_types(const ETraceGraph&);  // by argument number
+Avals result_types(const ETraceGraph&);
+Avals state_types(const ETraceGraph&);  // hidden and other states, in the order of the program's inputs
+std::vector<StatePath> state_paths(const ETraceGraph&);
+Dtype working_dtype(const ETraceGraph&);  // of the first hidden state: in it losses are weighted
+
+}  // namespace etrace

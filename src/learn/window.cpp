@@ -1,0 +1,113 @@
+#include "learn/window.h"
+
+#include "etrace/control.h"
+#include "etrace/ops/numpy.h"
+
+namespace etrace {
+
+Array states_first(const HiddenGroup& group, const Array& value, int state_axes) {
+  // [K, (L,) *varshape, M…]
+  const std::int64_t steps = value.shape()[0] * (group.descent ? value.shape()[1] : 1);
+  const Shape varshape = group.varshape();
+  Dims dims{steps, varshape.size()};
+  for (std::size_t i = value.rank() - static_cast<std::size_t>(state_axes); i < value.rank(); ++i)
+    dims.push_back(value.shape()[i]);
+  return moveaxis(reshape(value, dims), 1, state_axes + 1);
+}
+
+Array at_last_substep(const HiddenGroup& group, const Array& signal) {
+  if (!group.descent) return signal;
+  const std::int64_t inner = group.descent->scan.length;
+  std::vector<PadAxis> axes(4);
+  axes[1].low = inner - 1;
+  const Array padded = pad(expand_dims(signal, {1}), convert(Array(0.0), signal.dtype()), axes);
+  Dims dims = signal.shape().to_dims();
+  dims[0] *= inner;
+  return reshape(padded, dims);
+}
+
+namespace {
+
+// Σ_c a[…, i, c, X]·b[…, c, j, X] over small matrices in front of the
+// positions.
+Array times(const Array& a, const Array& b) {
+  if (a.shape()[0] == 1) return a * b;
+  return reduce_sum(expand_dims(a, {2}) * expand_dims(b, {0}), {1});  // [i, c, 1, X]·[1, c, j, X]
+}
+// Σ_i d[i, c, X]·v[i, X]
+Array transposed_times(const Array& d, const Array& v) { return reduce_sum(d * expand_dims(v, {1}), {0}); }
+
+// The unit matrix at every position of `like` [K, M, M, X…].
+Array identity(const Array& like) {
+  const Shape shape = like.shape().without(0);
+  return broadcast_in_dim(eye(shape[0], like.dtype()), shape, {0, 1});
+}
+
+}  // namespace
+
+CarriedWindow carry_window(const Array& jacobians, const Array& signals) {
+  const std::int64_t steps = jacobians.shape()[0];
+  const auto first = [](const Array& a) { return squeeze(slice_axis(a, 0, 0, 1), {0}); };
+  if (steps == 1) {
+    CarriedWindow w{first(jacobians), {}, {}, signals};
+    if (signals.defined()) w.entry = transposed_times(w.transition, first(signals));
+    return w;
+  }
+  Arrays init{identity(jacobians)}, xs{jacobians};
+  if (signals.defined()) {
+    init.push_back(zeros_of({signals.dtype(), signals.shape().without(0)}));
+    xs.push_back(signals);
+  }
+  const ScanResult r = scan(
+      [&](ArraySpan carry, ArraySpan now) -> ScanResult {
+        ScanResult s{{times(carry[0], now[0])}, {carry[0]}};
+        if (signals.defined()) {
+          const Array adjoint = now[1] + carry[1];
+          s.carry.push_back(transposed_times(now[0], adjoint));
+          s.ys.push_back(adjoint);
+        }
+        return s;
+      },
+      init, xs, {.reverse = true});
+  CarriedWindow w{r.carry[0], r.ys[0], {}, {}};
+  if (signals.defined()) {
+    w.entry = r.carry[1];
+    w.adjoint = r.ys[1];
+  }
+  return w;
+}
+
+Array injection(const CarriedWindow& w, const Array& df) {
+  if (!w.suffix.defined()) return df;
+  return reduce_sum(w.suffix * expand_dims(df, {1}), {2});  // [K, a, c, X]·[K, 1, c, X]
+}
+
+Array weighted(const CarriedWindow& w, const Array& df) { return reduce_sum(w.adjoint * df, {1}); }
+
+Arrays parameter_operands(const ETraceGraph& g, const HiddenParamOpRelation& r, ArraySpan params) {
+  const ClosedJaxpr& program = g.module_info.closed_jaxpr;
+  const auto constant = [&](const Var& v) -> Array {
+    for (std::size_t i = 0; i < program.consts.size(); ++i)
+      if (program.jaxpr.constvars[i] == v) return program.consts[i];
+    return {};
+  };
+  Arrays out(r.operands.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (const Var* v = as_var(r.operands[i]))
+      out[i] = constant(*v);
+    else
+      out[i] = full({}, std::get<Literal>(r.operands[i]).value, std::get<Literal>(r.operands[i]).dtype);
+  }
+  const std::vector<ParamLeaf> leaves = param_leaves(g.module_info);
+  for (const TrainableSource& t : r.trainables) {
+    Arrays at, consts;
+    for (const auto& [path, leaf] : t.leaves)
+      for (std::size_t i = 0; i < leaves.size(); ++i)
+        if (leaves[i].path == path && leaves[i].leaf == leaf) at.push_back(params[i]);
+    for (const Var& v : t.processing.constvars) consts.push_back(constant(v));
+    out[t.operand] = t.processing.eqns.empty() ? at.at(0) : eval_jaxpr(t.processing, consts, at)[0];
+  }
+  return out;
+}
+
+}  // namespace etrace

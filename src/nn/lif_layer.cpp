@@ -1,0 +1,44 @@
+#include "etrace/nn/lif_layer.h"
+
+#include "etrace/nn/cell.h"
+#include "etrace/ops/numpy.h"
+#include "etrace/random.h"
+#include "nn/decay.h"
+
+namespace etrace::nn {
+
+namespace {
+// Input rows above recurrent rows.
+Initializer stacked_rows(std::int64_t in_size, const LIFLayerOptions& o) {
+  return [=](const Array& key, const Shape& shape, Dtype dtype) {
+    const Shape input = shape.with(0, in_size), recurrent = shape.with(0, shape[0] - in_size);
+    const Array above = o.input_scale * o.input_init(random::fold_in(key, 0), input, dtype);
+    const Array below = o.recurrent_scale * o.recurrent_init(random::fold_in(key, 1), recurrent, dtype);
+    return concatenate(Arrays{above, below}, 0);
+  };
+}
+
+LinearOptions synapse_options(std::int64_t in_size, const LIFLayerOptions& o) {
+  return {.weight_init = stacked_rows(in_size, o),
+          .bias_init = o.bias_init,
+          .dtype = o.neuron.dtype,
+          .seed = o.seed};
+}
+}  // namespace
+
+LIFLayer::LIFLayer(std::int64_t in_size, std::int64_t out_size, const LIFLayerOptions& o)
+    : LIF(out_size, o.neuron),
+      g(o.synapse == Synapse::Expon ? &hidden("g", {out_size}, o.neuron.dtype) : nullptr),
+      syn(child<Linear>("syn", in_size + out_size, out_size, synapse_options(in_size, o))),
+      synapse_decay_(g == nullptr ? 0.0 : decay("LIFLayer", o.neuron.dt, o.tau_syn)) {}
+
+Array LIFLayer::update(const Array& x) {
+  const Array fired = spikes();
+  const Array joined = join_input(x, fired);
+  if (g == nullptr) return advance(fired, syn(joined));
+  const Array kept = synapse_decay_ * g->value();
+  g->set(kept + syn(joined));
+  return advance(fired, current_gain() * g->value());
+}
+
+}  // namespace etrace::nn

@@ -1,0 +1,237 @@
+// Rules of trace_window; the native code is in trace_window_kernel.cpp.
+#include "ops/trace_window.h"
+
+#include <algorithm>
+
+#include "etrace/ops/elementwise.h"
+#include "etrace/ops/index.h"
+#include "etrace/ops/reduce.h"
+#include "etrace/ops/shape.h"
+#include "ops/structure_common.h"
+
+namespace etrace {
+
+using namespace structure;
+
+// Patterns --------------------------------------------------------------------------------------------------
+namespace {
+
+std::vector<std::int64_t> places(const Shape& slots, const Dims& strides, const Dims& table) {
+  if (!table.empty()) return table;
+  const Dims slot_strides = strides_of(slots);
+  std::vector<std::int64_t> out(to_index(slots.size()), 0);
+  for (std::size_t s = 0; s < out.size(); ++s)
+    for (std::size_t a = 0; a < strides.size(); ++a)
+      out[s] += to_dim(s) / slot_strides[a] % slots[a] * strides[a];
+  return out;
+}
+
+bool is_position(const TracePattern& p, std::size_t axis) {
+  return std::find(p.position_axes.begin(), p.position_axes.end(), static_cast<int>(axis)) !=
+         p.position_axes.end();
+}
+
+}  // namespace
+
+Dims TracePattern::parameter_dims() const {
+  Dims out;
+  for (std::size_t a = 0; a < slots.rank(); ++a)
+    if (!is_position(*this, a)) out.push_back(slots[a]);
+  return out;
+}
+
+std::vector<std::int64_t> TracePattern::anchors() const {
+  return places(slots, anchor_strides, anchor_table);
+}
+std::vector<std::int64_t> TracePattern::sources() const {
+  return places(slots, source_strides, source_table);
+}
+
+namespace trace {
+
+Layout::Layout(const Params& params) {
+  if (params.boolean_or("has_source", false)) source = count++;
+  if (params.boolean_or("has_gain", false)) gain = count++;
+  if (params.boolean_or("has_entry", false)) entry = count++;
+  if (params.boolean_or("has_weighted", false)) weighted = count++;
+}
+
+TracePattern pattern_of(const Params& params) {
+  TracePattern p;
+  p.slots = Shape(params.dims("slots"));
+  for (const std::int64_t a : params.dims_or("position_axes", {}))
+    p.position_axes.push_back(static_cast<int>(a));
+  p.anchor_strides = params.dims_or("anchor_strides", {});
+  p.anchor_table = params.dims_or("anchor_table", {});
+  p.source_strides = params.dims_or("source_strides", {});
+  p.source_table = params.dims_or("source_table", {});
+  return p;
+}
+
+}  // namespace trace
+
+namespace {
+
+constexpr const char* kOp = "trace_window";
+
+void expect_shape(const char* what, const Aval& found, const Shape& expected) {
+  if (found.shape != expected)
+    refuse(kOp,
+           std::string(what) + " has shape " + to_string(found.shape) + ", expected " + to_string(expected));
+}
+
+Avals abstract(const Params& params, std::span<const Aval> in) {
+  const trace::Layout at(params);
+  expect_operands(kOp, in, at.count);
+  const TracePattern p = trace::pattern_of(params);
+  const Shape &e = in[at.trace].shape, &q = in[at.injection].shape;
+  if (e.rank() != p.slots.rank() + 2 || q.rank() != 4)
+    refuse(kOp, "the trace has type " + to_string(in[at.trace]) + " and the injection " +
+                    to_string(in[at.injection]) +
+                    "; expected [batch, states, slots…] and [steps, states, "
+                    "batch, positions] with slots " +
+                    to_string(p.slots));
+  const std::int64_t batch = e[0], states = e[1], steps = q[0], positions = q[3];
+  Dims slots = p.slots.to_dims();
+  slots.insert(slots.begin(), {batch, states});
+  expect_shape("the trace", in[at.trace], Shape(slots));
+  expect_shape("the injection", in[at.injection], {steps, states, batch, positions});
+  expect_shape("the transition", in[at.transition], {states, states, batch, positions});
+  if (at.source) {
+    const Shape& x = in[*at.source].shape;
+    if (x.rank() != 3 || x[0] != steps || x[1] != batch)
+      refuse(kOp, "the source has shape " + to_string(x) + ", expected [" + std::to_string(steps) + "," +
+                      std::to_string(batch) + ",elements]");
+  }
+  const Shape parameter(p.parameter_dims());
+  if (at.gain) expect_shape("the gain", in[*at.gain], parameter);
+  if (at.entry) expect_shape("the entry signal", in[*at.entry], {states, batch, positions});
+  if (at.weighted) expect_shape("the weighted signal", in[*at.weighted], {steps, batch, positions});
+  const Dtype dtype = in[at.injection].dtype;
+  for (std::size_t i = 1; i < in.size(); ++i)
+    if (in[i].dtype != dtype || !is_floating(dtype))
+      refuse_type(kOp, "operand " + std::to_string(i) + " has type " + to_string(in[i]) +
+                           "; all but the trace must be float32, or all float64");
+  expect_number(kOp, dtype);
+  if (!is_floating(in[at.trace].dtype)) refuse_type(kOp, "the trace has type " + to_string(in[at.trace]));
+  Avals out{in[at.trace]};
+  if (at.entry) out.push_back({dtype, parameter});
+  return out;
+}
+
+Arrays lower(const Params& params, ArraySpan x) {
+  const trace::Layout at(params);
+  const TracePattern p = trace::pattern_of(params);
+  const std::int64_t batch = x[0].shape()[0], states = x[0].shape()[1], n = p.slots.size();
+  const Dtype dtype = x[at.injection].dtype();
+  const Array anchor = Tensor::of(p.anchors(), {n});
+  const auto at_anchor = [&](const Array& v) { return take(v, anchor, -1); };
+  const Array old = reshape(convert(x[at.trace], dtype), {1, batch, states, n});
+  // [a, b, c, s]
+  const Array move = transpose(at_anchor(x[at.transition]), {0, 2, 1, 3});
+  Array next = transpose(reduce_sum(move * old, {2}), {1, 0, 2});  // [b, a, s]
+
+  Array data, gain;  // x [K, 1, b, s], gain [s]
+  if (at.source) data = expand_dims(take(x[*at.source], Array(Tensor::of(p.sources(), {n})), -1), {1});
+  if (at.gain) {
+    Dims axes;
+    for (std::size_t a = 0; a < p.slots.rank(); ++a)
+      if (!is_position(p, a)) axes.push_back(to_dim(a));
+    gain = reshape(broadcast_in_dim(x[*at.gain], p.slots, axes), {n});
+  }
+  const auto injected = [&](Array v) {  // Σ_k gain·x·v, v [K, m, b, p] -> [m, b, s]
+    v = at_anchor(v);
+    if (data.defined()) v = v * data;
+    v = reduce_sum(v, {0});
+    return gain.defined() ? v * gain : v;
+  };
+  next = next + transpose(injected(x[at.injection]), {1, 0, 2});
+  Arrays out{reshape(convert(next, x[at.trace].dtype()), x[at.trace].shape().to_dims())};
+  if (!at.entry) return out;
+  const Array signal = transpose(at_anchor(x[*at.entry]), {1, 0, 2});  // [b, c, s]
+  Array gradient = reduce_sum(signal * reshape(old, {batch, states, n}), {0, 1});
+  if (at.weighted) gradient = gradient + reduce_sum(injected(expand_dims(x[*at.weighted], {1})), {0, 1});
+  Dims positions;
+  for (const int a : p.position_axes) positions.push_back(a);
+  out.push_back(reduce_sum(reshape(gradient, p.slots.to_dims()), positions));
+  return out;
+}
+
+Params params_of(const TracePattern& p, const TraceWindow& w) {
+  Dims positions(p.position_axes.begin(), p.position_axes.end());
+  return {{"slots", p.slots},
+          {"position_axes", positions},
+          {"anchor_strides", p.anchor_strides},
+          {"anchor_table", p.anchor_table},
+          {"source_strides", p.source_strides},
+          {"source_table", p.source_table},
+          {"has_source", w.source.defined()},
+          {"has_gain", w.gain.defined()},
+          {"has_entry", w.entry.defined()},
+          {"has_weighted", w.weighted.defined()}};
+}
+
+Arrays operands_of(const TraceWindow& w) {
+  Arrays x{w.trace, w.transition, w.injection};
+  for (const Array* a : {&w.source, &w.gain, &w.entry, &w.weighted})
+    if (a->defined()) x.push_back(*a);
+  return x;
+}
+
+// Dense, sparse, convolution-like, bias-like slots; with and without source, gain and gradient.
+Samples samples(std::uint64_t seed) {
+  Source r(seed);
+  Samples out;
+  const auto add = [&](const TracePattern& p, std::int64_t positions, std::int64_t elements, bool gain,
+                       int gradient, Dtype dtype = Dtype::F64) {
+    const std::int64_t b = r.integer(1, 3), m = r.integer(1, 3), k = r.integer(1, 6);
+    Dims e = p.slots.to_dims();
+    e.insert(e.begin(), {b, m});
+    TraceWindow w;
+    w.trace = r.floats(Shape(e), dtype);
+    w.transition = r.floats({m, m, b, positions}, dtype);
+    w.injection = r.floats({k, m, b, positions}, dtype);
+    if (elements > 0) w.source = r.floats({k, b, elements}, dtype);
+    if (gain) w.gain = r.floats(Shape(p.parameter_dims()), dtype);
+    if (gradient > 0) w.entry = r.floats({m, b, positions}, dtype);
+    if (gradient > 1) w.weighted = r.floats({k, b, positions}, dtype);
+    out.push_back({operands_of(w), params_of(p, w)});
+  };
+  const std::int64_t i = r.integer(1, 4), o = r.integer(1, 5), g = r.integer(1, 3);
+  const TracePattern dense{{i, o}, {}, {0, 1}, {}, {1, 0}, {}};
+  add(dense, o, i, false, 2);
+  add(dense, o, i, true, 2);
+  add(dense, o, i, false, 1);
+  add(dense, o, i, false, 0);
+  add(dense, o, i, false, 2, Dtype::F32);
+  add({{o, i}, {}, {1, 0}, {}, {0, 1}, {}}, o, i, true, 2);                    // the weight transposed
+  add({{g, i, o}, {}, {o, 0, 1}, {}, {i, 1, 0}, {}}, g * o, g * i, false, 2);  // grouped
+  add({{g, i, o}, {0}, {o, 0, 1}, {}, {i, 1, 0}, {}}, g * o, g * i, true, 2);  // shared over positions
+  add({{o}, {}, {1}, {}, {}, {}}, o, 0, true, 2);                              // bias
+  Dims rows, cols;
+  for (std::int64_t n = r.integer(1, 6); n > 0; --n) {
+    rows.push_back(r.integer(0, i - 1));
+    cols.push_back(r.integer(0, o - 1));
+  }
+  add({{to_dim(rows.size())}, {}, {}, cols, {}, rows}, o, i, true, 2);  // sparse
+  add({{0, o}, {}, {0, 1}, {}, {1, 0}, {}}, o, 1, false, 2);
+  return out;
+}
+
+}  // namespace
+
+const Primitive trace_window_p{{
+    .name = kOp,
+    .doc = "e ← P·e + gain·Σ_k x_k·q_k at every slot's anchor, and the gradient u·e + gain·Σ_k x_k·w_k",
+    .abstract = abstract,
+    .kernel = trace::make_kernel,
+    .lower = lower,
+    .samples = samples,
+}};
+
+TraceWindowResult trace_window(const TracePattern& p, const TraceWindow& w) {
+  const Arrays out = bind_primitive(trace_window_p, operands_of(w), params_of(p, w));
+  return {out[0], out.size() > 1 ? out[1] : Array()};
+}
+
+}  // namespace etrace

@@ -1,0 +1,492 @@
+// Native code of trace_window. The trace is read once and written once.
+//
+// Slots are walked as rows of columns (the last axis, axes joined where the strides allow it). What belongs
+// to the anchors of a row is contiguous or is gathered first, so that all arithmetic runs over unit strides.
+// With more than a few steps, and rows × columns that split into source and anchor, the sums over k are
+// matrix products: one per sample for the trace, one over all samples for the gradient. Threads take
+// stretches of rows; every sum has one order, so results do not depend on their number.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "etrace/error.h"
+#include "ops/trace_window.h"
+#include "runtime/etp_gemm.h"
+#include "runtime/etp_math.h"
+#include "runtime/thread_pool.h"
+
+namespace etrace::trace {
+
+namespace {
+
+using Index = std::int64_t;
+
+constexpr Index kColumns = 512;       // of a chunk: its rows of scratch stay in the first cache
+constexpr Index kBlock = 48;          // rows of one matrix product
+constexpr Index kProductSteps = 4;    // from so many steps on, products pay
+constexpr Index kPartWork = 1 << 16;  // trace elements that outweigh the hand-over to another thread
+
+// Storage ---------------------------------------------------------------------------------------------------
+struct Half {
+  std::uint16_t bits;
+};
+struct Brain {
+  std::uint16_t bits;
+};
+template <class T>
+T load(T v) {
+  return v;
+}
+float load(Half v) { return etp_f16_to_f32(v.bits); }
+float load(Brain v) { return etp_bf16_to_f32(v.bits); }
+template <class S, class T>
+S store(T v) {
+  if constexpr (std::is_same_v<S, Half>)
+    return {etp_f32_to_f16(static_cast<float>(v))};
+  else if constexpr (std::is_same_v<S, Brain>)
+    return {etp_f32_to_bf16(static_cast<float>(v))};
+  else
+    return static_cast<S>(v);
+}
+
+void gemm(Index m, Index n, Index k, const float* a, Index ar, Index ac, const float* b, Index br, Index bc,
+          float* c, void* scratch) {
+  etp_gemm_f32(m, n, k, a, ar, ac, b, br, bc, c, n, 0, scratch);
+}
+void gemm(Index m, Index n, Index k, const double* a, Index ar, Index ac, const double* b, Index br, Index bc,
+          double* c, void* scratch) {
+  etp_gemm_f64(m, n, k, a, ar, ac, b, br, bc, c, n, 0, scratch);
+}
+
+// Where slots point -----------------------------------------------------------------------------------------
+struct Axis {
+  Index size, source, anchor, parameter;  // strides
+  bool joins(const Axis& inner) const {
+    return source == inner.source * inner.size && anchor == inner.anchor * inner.size &&
+           parameter == inner.parameter * inner.size;
+  }
+};
+
+struct Geometry {
+  Index batch, states, steps, positions, elements, slots, parameters;
+  std::vector<Axis> outer;  // all but rows and columns
+  Axis row{1, 0, 0, 0}, column{1, 0, 0, 0};
+  std::vector<Index> source, anchor, parameter;  // by slot, if one of the maps is a table
+  bool gathered() const { return !anchor.empty(); }
+  bool shared = false;  // several slots add to one element of the gradient
+};
+
+Geometry geometry_of(const KernelRequest& r) {
+  const Layout at(r.params);
+  const TracePattern p = pattern_of(r.params);
+  Geometry g{};
+  g.batch = r.x(at.trace).shape[0], g.states = r.x(at.trace).shape[1];
+  g.steps = r.x(at.injection).shape[0], g.positions = r.x(at.injection).shape[3];
+  g.elements = at.source ? r.x(*at.source).shape[2] : 0;
+  g.slots = p.slots.size();
+  g.shared = !p.position_axes.empty();
+  std::vector<Axis> axes(p.slots.rank());
+  g.parameters = 1;
+  for (std::size_t a = axes.size(); a-- > 0;) {
+    axes[a] = {p.slots[a], 0, 0, 0};
+    if (!p.anchor_strides.empty()) axes[a].anchor = p.anchor_strides[a];
+    if (!p.source_strides.empty() && at.source) axes[a].source = p.source_strides[a];
+    if (std::count(p.position_axes.begin(), p.position_axes.end(), static_cast<int>(a)) > 0) continue;
+    axes[a].parameter = g.parameters;
+    g.parameters *= p.slots[a];
+  }
+  if (!p.anchor_table.empty() || (at.source && !p.source_table.empty())) {
+    g.anchor = p.anchors();
+    g.source = at.source ? p.sources() : std::vector<Index>(g.anchor.size(), 0);
+    const Dims strides = strides_of(p.slots);
+    for (Index s = 0; s < g.slots; ++s) {
+      Index place = 0;
+      for (std::size_t a = 0; a < axes.size(); ++a)
+        place += s / strides[a] % axes[a].size * axes[a].parameter;
+      g.parameter.push_back(place);
+    }
+    g.column = {g.slots, 1, 1, 1};
+    return g;
+  }
+  std::vector<Axis> joined;
+  for (const Axis& axis : axes) {
+    if (axis.size == 1) continue;
+    if (!joined.empty() && joined.back().joins(axis))
+      joined.back() = {joined.back().size * axis.size, axis.source, axis.anchor, axis.parameter};
+    else
+      joined.push_back(axis);
+  }
+  if (!joined.empty()) {
+    g.column = joined.back();
+    joined.pop_back();
+  }
+  if (!joined.empty()) {
+    g.row = joined.back();
+    joined.pop_back();
+  }
+  g.outer = std::move(joined);
+  return g;
+}
+
+// One pass --------------------------------------------------------------------------------------------------
+template <class T, class S>
+struct Buffers {
+  const S* trace;
+  const T *transition, *injection, *source, *gain, *entry, *weighted;
+  S* next;
+  T* gradient;
+};
+
+template <class T, class S>
+class Pass {
+ public:
+  Pass(const Geometry& g, const Buffers<T, S>& b, T* scratch, void* product_scratch)
+      : g_(g), b_(b), product_scratch_(product_scratch) {
+    const Index m = g.states;
+    auto take = [&](Index count) {
+      T* at = scratch;
+      scratch += count;
+      return at;
+    };
+    moves_ = take(m * m * kColumns), adds_ = take(m * kColumns), old_ = take(m * kColumns);
+    signals_ = take(m * kColumns), grads_ = take(kColumns), line_ = take(kColumns), data_ = take(kColumns);
+    if (products(g)) {
+      block_ = take(m * kBlock * g.column.size);
+      block_gradient_ = take(kBlock * g.column.size);
+    }
+  }
+
+  // Whether the sums over k are matrix products.
+  static bool products(const Geometry& g) {
+    return !g.gathered() && g.steps >= kProductSteps && g.elements > 0 && g.column.size <= 4096 &&
+           ((g.column.source == 0 && g.row.anchor == 0) || (g.column.anchor == 0 && g.row.source == 0));
+  }
+  static Index scratch_elements(const Geometry& g) {
+    const Index m = g.states, block = products(g) ? (m + 1) * kBlock * g.column.size : 0;
+    return (m * m + 3 * m + 3) * kColumns + block;
+  }
+
+  // A stretch of rows of the matrix that starts at the given slot, source element, anchor and parameter.
+  void rows(Index first, Index last, Index slot, Axis at) {
+    for (Index r0 = first; r0 < last; r0 += kBlock) {
+      const Index count = std::min(kBlock, last - r0);
+      const bool blocks = products(g_);
+      if (blocks && b_.weighted != nullptr)
+        product(count, r0, at, g_.steps * g_.batch, g_.elements, g_.positions, b_.source, b_.weighted,
+                block_gradient_);
+      for (Index b = 0; b < g_.batch; ++b) {
+        if (blocks)
+          for (Index a = 0; a < g_.states; ++a)
+            product(count, r0, at, g_.steps, g_.batch * g_.elements, g_.states * g_.batch * g_.positions,
+                    b_.source + b * g_.elements, b_.injection + (a * g_.batch + b) * g_.positions,
+                    block_ + a * kBlock * g_.column.size);
+        for (Index r = r0; r < r0 + count; ++r) row(r - r0, slot + r * g_.column.size, moved(at, r), b);
+      }
+    }
+  }
+
+ private:
+  Axis moved(const Axis& at, Index r) const {
+    return {0, at.source + r * g_.row.source, at.anchor + r * g_.row.anchor,
+            at.parameter + r * g_.row.parameter};
+  }
+
+  // out[r,c] = Σ_k x_k[source of (r, c)]·v_k[anchor of (r, c)]
+  void product(Index count, Index r0, const Axis& at, Index depth, Index x_step, Index v_step, const T* x,
+               const T* v, T* out) {
+    const Axis start = moved(at, r0);
+    x += start.source, v += start.anchor;
+    if (g_.column.source == 0)
+      gemm(count, g_.column.size, depth, x, g_.row.source, x_step, v, v_step, g_.column.anchor, out,
+           product_scratch_);
+    else
+      gemm(count, g_.column.size, depth, v, g_.row.anchor, v_step, x, x_step, g_.column.source, out,
+           product_scratch_);
+  }
+
+  void row(Index in_block, Index slot, const Axis& at, Index b) {
+    for (Index c0 = 0; c0 < g_.column.size; c0 += kColumns) {
+      const Index n = std::min(kColumns, g_.column.size - c0);
+      chunk(in_block, slot + c0, c0, n, at, b);
+    }
+  }
+
+  // Values at the anchors (or sources) of a chunk: in place if they are side by side.
+  const T* line(const T* base, const std::vector<Index>& table, Index start, Index stride, Index c0, Index n,
+                T* space) const {
+    if (g_.gathered()) {
+      for (Index j = 0; j < n; ++j) space[j] = base[table[static_cast<std::size_t>(c0 + j)]];
+      return space;
+    }
+    const T* first = base + start + c0 * stride;
+    if (stride == 1) return first;
+    for (Index j = 0; j < n; ++j) space[j] = first[j * stride];
+    return space;
+  }
+  const T* anchored(const T* base, const Axis& at, Index c0, Index n, T* space) const {
+    return line(base, g_.anchor, at.anchor, g_.column.anchor, c0, n, space);
+  }
+
+  // sum[j] = Σ_k x_k·v_k over the steps, v_k at v + k·v_step.
+  void inject(const T* v, Index v_step, Index b, const Axis& at, Index c0, Index n, T* sum) {
+    if (g_.steps == 0) std::fill_n(sum, n, T(0));
+    for (Index k = 0; k < g_.steps; ++k) {
+      const T* __restrict q = anchored(v + k * v_step, at, c0, n, line_);
+      if (g_.elements == 0) {
+        for (Index j = 0; j < n; ++j) sum[j] = k == 0 ? q[j] : sum[j] + q[j];
+        continue;
+      }
+      const T* x = b_.source + (k * g_.batch + b) * g_.elements;
+      if (!g_.gathered() && g_.column.source == 0) {
+        const T factor = x[at.source];
+        if (k == 0)
+          for (Index j = 0; j < n; ++j) sum[j] = factor * q[j];
+        else
+          for (Index j = 0; j < n; ++j) sum[j] += factor * q[j];
+        continue;
+      }
+      const T* __restrict d = line(x, g_.source, at.source, g_.column.source, c0, n, data_);
+      if (k == 0)
+        for (Index j = 0; j < n; ++j) sum[j] = d[j] * q[j];
+      else
+        for (Index j = 0; j < n; ++j) sum[j] += d[j] * q[j];
+    }
+  }
+
+  const T* gain(const Axis& at, Index c0, Index n) {
+    return line(b_.gain, g_.parameter, at.parameter, g_.column.parameter, c0, n, line_);
+  }
+  void scale(T* __restrict v, const Axis& at, Index c0, Index n) {
+    if (b_.gain == nullptr) return;
+    const T* __restrict factor = gain(at, c0, n);
+    for (Index j = 0; j < n; ++j) v[j] *= factor[j];
+  }
+
+  void add_gradient(const T* __restrict g, const Axis& at, Index c0, Index n) {
+    if (g_.gathered()) {
+      for (Index j = 0; j < n; ++j) b_.gradient[g_.parameter[static_cast<std::size_t>(c0 + j)]] += g[j];
+      return;
+    }
+    T* out = b_.gradient + at.parameter + c0 * g_.column.parameter;
+    if (g_.column.parameter == 1)
+      for (Index j = 0; j < n; ++j) out[j] += g[j];
+    else
+      for (Index j = 0; j < n; ++j) out[j * g_.column.parameter] += g[j];
+  }
+
+  void chunk(Index in_block, Index slot, Index c0, Index n, const Axis& at, Index b) {
+    const Index m = g_.states, bp = b * g_.positions, all = g_.batch * g_.positions;
+    const bool blocks = products(g_);
+    // What is added.
+    const T* adds[2];
+    for (Index a = 0; a < m; ++a) {
+      T* sum = adds_ + a * kColumns;
+      if (blocks) {
+        const T* from = block_ + (a * kBlock + in_block) * g_.column.size + c0;
+        if (b_.gain == nullptr && m <= 2) {
+          adds[a] = from;
+          continue;
+        }
+        std::copy_n(from, n, sum);
+      } else {
+        inject(b_.injection + a * all + bp, m * all, b, at, c0, n, sum);
+      }
+      scale(sum, at, c0, n);
+      if (m <= 2) adds[a] = sum;
+    }
+    if (b_.gradient != nullptr) {
+      T* __restrict g = grads_;
+      std::fill_n(g, n, T(0));
+      if (b_.weighted != nullptr && !blocks) {
+        inject(b_.weighted + bp, all, b, at, c0, n, g);
+        scale(g, at, c0, n);
+      }
+      if (b_.weighted != nullptr && blocks && b == 0) {  // the product holds all samples
+        std::copy_n(block_gradient_ + in_block * g_.column.size + c0, n, g);
+        scale(g, at, c0, n);
+      }
+    }
+    const T* moves[4];
+    for (Index i = 0; i < m * m; ++i) {
+      const T* p = anchored(b_.transition + i * all + bp, at, c0, n, moves_ + i * kColumns);
+      if (m <= 2)
+        moves[i] = p;
+      else if (p != moves_ + i * kColumns)
+        std::copy_n(p, n, moves_ + i * kColumns);
+    }
+    const T* signals[2];
+    for (Index c = 0; b_.gradient != nullptr && c < m; ++c) {
+      const T* u = anchored(b_.entry + c * all + bp, at, c0, n, signals_ + c * kColumns);
+      if (m <= 2)
+        signals[c] = u;
+      else if (u != signals_ + c * kColumns)
+        std::copy_n(u, n, signals_ + c * kColumns);
+    }
+    const Index start = b * m * g_.slots + slot;
+    if (m == 1)
+      one_state(n, start, moves, adds, signals);
+    else if (m == 2)
+      two_states(n, start, moves, adds, signals);
+    else
+      any_states(n, start);
+    if (b_.gradient != nullptr) add_gradient(grads_, at, c0, n);
+  }
+
+  void one_state(Index n, Index start, const T* const* moves, const T* const* adds, const T* const* signals) {
+    const S* e = b_.trace + start;
+    S* out = b_.next + start;
+    const T* __restrict d = moves[0];
+    const T* __restrict f = adds[0];
+    if (b_.gradient == nullptr) {
+#pragma GCC ivdep
+      for (Index j = 0; j < n; ++j) out[j] = store<S>(d[j] * static_cast<T>(load(e[j])) + f[j]);
+      return;
+    }
+    const T* __restrict u = signals[0];
+    T* __restrict g = grads_;
+#pragma GCC ivdep
+    for (Index j = 0; j < n; ++j) {
+      const T old = static_cast<T>(load(e[j]));
+      g[j] += u[j] * old;
+      out[j] = store<S>(d[j] * old + f[j]);
+    }
+  }
+
+  void two_states(Index n, Index start, const T* const* moves, const T* const* adds,
+                  const T* const* signals) {
+    const S *e0 = b_.trace + start, *e1 = e0 + g_.slots;
+    S *out0 = b_.next + start, *out1 = out0 + g_.slots;
+    const T* __restrict d00 = moves[0], * __restrict d01 = moves[1];
+    const T* __restrict d10 = moves[2], * __restrict d11 = moves[3];
+    const T* __restrict f0 = adds[0], * __restrict f1 = adds[1];
+    const bool gradient = b_.gradient != nullptr;
+    const T* __restrict u0 = gradient ? signals[0] : nullptr, * __restrict u1 =
+                                                                  gradient ? signals[1] : nullptr;
+    T* __restrict g = grads_;
+#pragma GCC ivdep
+    for (Index j = 0; j < n; ++j) {
+      const T a = static_cast<T>(load(e0[j])), b = static_cast<T>(load(e1[j]));
+      if (gradient) g[j] += u0[j] * a + u1[j] * b;
+      out0[j] = store<S>(d00[j] * a + d01[j] * b + f0[j]);
+      out1[j] = store<S>(d10[j] * a + d11[j] * b + f1[j]);
+    }
+  }
+
+  void any_states(Index n, Index start) {
+    const Index m = g_.states;
+    for (Index c = 0; c < m; ++c) {
+      const S* e = b_.trace + start + c * g_.slots;
+      T* __restrict old = old_ + c * kColumns;
+      for (Index j = 0; j < n; ++j) old[j] = static_cast<T>(load(e[j]));
+      if (b_.gradient == nullptr) continue;
+      const T* __restrict u = signals_ + c * kColumns;
+      T* __restrict g = grads_;
+      for (Index j = 0; j < n; ++j) g[j] += u[j] * old[j];
+    }
+    for (Index a = 0; a < m; ++a) {
+      T* __restrict sum = adds_ + a * kColumns;
+      for (Index c = 0; c < m; ++c) {
+        const T* __restrict d = moves_ + (a * m + c) * kColumns;
+        const T* __restrict old = old_ + c * kColumns;
+        for (Index j = 0; j < n; ++j) sum[j] += d[j] * old[j];
+      }
+      S* out = b_.next + start + a * g_.slots;
+      for (Index j = 0; j < n; ++j) out[j] = store<S>(sum[j]);
+    }
+  }
+
+  const Geometry& g_;
+  const Buffers<T, S>& b_;
+  void* product_scratch_;
+  T *moves_, *adds_, *old_, *signals_, *grads_, *line_, *data_, *block_ = nullptr, *block_gradient_ = nullptr;
+};
+
+// The kernel ------------------------------------------------------------------------------------------------
+template <class T>
+std::size_t product_scratch(const Geometry& g) {
+  const int flags = ETP_GEMM_TA | ETP_GEMM_TB;
+  const Index depth = g.steps * g.batch;
+  const std::size_t bytes = sizeof(T) == 4 ? etp_gemm_scratch_f32(kBlock, g.column.size, depth, flags)
+                                           : etp_gemm_scratch_f64(kBlock, g.column.size, depth, flags);
+  return (bytes + 63) / 64 * 64;
+}
+
+template <class T, class S>
+Kernel kernel_for(const KernelRequest& request) {
+  const auto g = std::make_shared<const Geometry>(geometry_of(request));
+  const Layout at(request.params);
+  const std::size_t own =
+      (static_cast<std::size_t>(Pass<T, S>::scratch_elements(*g)) * sizeof(T) + 63) / 64 * 64;
+  const std::size_t per_part = own + product_scratch<T>(*g);
+  // Rows are dealt out in whole blocks, over all outer axes.
+  Index outer = 1;
+  for (const Axis& a : g->outer) outer *= a.size;
+  const Index rows = outer * g->row.size, work = g->slots * g->batch * g->states;
+  Index parts = 1;
+  if (!g->shared && !g->gathered() && work >= 2 * kPartWork)
+    parts = std::clamp<Index>(std::min<Index>(work / kPartWork, rows), 1, default_pool().size());
+
+  Kernel kernel;
+  kernel.scratch_bytes = per_part * static_cast<std::size_t>(parts);
+  // The trace may be overwritten, but nothing else of that size.
+  kernel.in_place = true;
+  for (std::size_t i = 1; i < request.in.size(); ++i)
+    if (request.in[i].bytes() == request.in[0].bytes()) kernel.in_place = false;
+  kernel.run = [g, at, own, per_part, parts, rows](const KernelArgs& args) {
+    auto operand = [&](std::optional<std::size_t> i) {
+      return i ? static_cast<const T*>(args.in[*i]) : nullptr;
+    };
+    const Buffers<T, S> buffers{static_cast<const S*>(args.in[at.trace]),
+                                operand(at.transition),
+                                operand(at.injection),
+                                operand(at.source),
+                                operand(at.gain),
+                                operand(at.entry),
+                                operand(at.weighted),
+                                static_cast<S*>(args.out[0]),
+                                at.entry ? static_cast<T*>(args.out[1]) : nullptr};
+    if (buffers.gradient != nullptr) std::fill_n(buffers.gradient, g->parameters, T(0));
+    if (g->slots == 0) return;
+    auto run = [&](int part) {
+      std::byte* scratch = static_cast<std::byte*>(args.scratch) + static_cast<std::size_t>(part) * per_part;
+      Pass<T, S> pass(*g, buffers, reinterpret_cast<T*>(scratch), scratch + own);
+      const Index first = rows * part / parts, last = rows * (part + 1) / parts;
+      for (Index r = first; r < last;) {
+        const Index matrix = r / g->row.size, begin = r % g->row.size;
+        const Index end = std::min(g->row.size, begin + last - r);
+        Axis start{0, 0, 0, 0};
+        Index left = matrix;
+        for (std::size_t a = g->outer.size(); a-- > 0;) {
+          const Index i = left % g->outer[a].size;
+          left /= g->outer[a].size;
+          start.source += i * g->outer[a].source;
+          start.anchor += i * g->outer[a].anchor;
+          start.parameter += i * g->outer[a].parameter;
+        }
+        pass.rows(begin, end, matrix * g->row.size * g->column.size, start);
+        r += end - begin;
+      }
+    };
+    if (parts == 1)
+      run(0);
+    else
+      default_pool().parallel(static_cast<int>(parts), run);
+  };
+  return kernel;
+}
+
+}  // namespace
+
+Kernel make_kernel(const KernelRequest& r) {
+  const Dtype stored = r.x(0).dtype, computed = r.x(1).dtype;
+  if (computed == Dtype::F32) {
+    if (stored == Dtype::F32) return kernel_for<float, float>(r);
+    if (stored == Dtype::F64) return kernel_for<float, double>(r);
+    return stored == Dtype::F16 ? kernel_for<float, Half>(r) : kernel_for<float, Brain>(r);
+  }
+  if (stored == Dtype::F64) return kernel_for<double, double>(r);
+  if (stored == Dtype::F32) return kernel_for<double, float>(r);
+  return stored == Dtype::F16 ? kernel_for<double, Half>(r) : kernel_for<double, Brain>(r);
+}
+
+}  // namespace etrace::trace

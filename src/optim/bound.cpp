@@ -1,0 +1,143 @@
+// An optimiser on a model: reads parameters, applies the pure update, writes them back.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "etrace/error.h"
+#include "etrace/optim.h"
+
+namespace etrace::optim {
+
+namespace {
+
+constexpr const char* kStage = "optim";
+
+Arrays values_of(std::span<const std::shared_ptr<State>> states) {
+  Arrays out;
+  for (const auto& state : states) {
+    const Arrays leaves = state->leaves();
+    out.insert(out.end(), leaves.begin(), leaves.end());
+  }
+  return out;
+}
+
+void require_concrete(ArraySpan values) {
+  if (std::any_of(values.begin(), values.end(), [](const Array& a) { return a.is_tracer(); }))
+    throw TypeError(kStage,
+                    "update() met a traced value: it changes a model and cannot be recorded; use init() and "
+                    "apply(), which are pure");
+}
+
+bool same_leaf(const ParamLeafId& a, const ParamLeafId& b) { return a.path == b.path && a.leaf == b.leaf; }
+
+}  // namespace
+
+void Optimizer::bind(Module& model) {
+  std::vector<ParamLeafId> leaves = param_leaf_ids(model);
+  std::vector<std::shared_ptr<State>> params;
+  for (const StateEntry& e : states(model, StateKind::Param)) params.push_back(e.state->shared_from_this());
+  const Arrays values = values_of(params);
+  require_concrete(values);
+  Plans plans = plan(leaves);
+  state_ = init_planned(plans, values);
+  leaves_ = std::move(leaves);
+  plans_ = std::move(plans);
+  params_ = std::move(params);
+}
+
+void Optimizer::require_bound(std::string_view what) const {
+  if (!bound())
+    throw ValueError(kStage,
+                     fmt::format("{} of {}, which is bound to no model; call bind(model) or construct "
+                                 "it with one",
+                                 what, name()));
+}
+
+// Gradients mostly come in the order of the leaves: the hint saves a search.
+std::size_t Optimizer::leaf_position(const ParamLeafId& id, std::size_t hint) const {
+  if (hint < leaves_.size() && same_leaf(leaves_[hint], id)) return hint;
+  const auto it = std::find_if(leaves_.begin(), leaves_.end(),
+                               [&](const ParamLeafId& leaf) { return same_leaf(leaf, id); });
+  if (it != leaves_.end()) return static_cast<std::size_t>(it - leaves_.begin());
+  std::string known;
+  for (const LeafPlan& p : plans_) known += (known.empty() ? "" : ", ") + p.name;
+  throw ValueError(kStage, fmt::format("a gradient for {}, which the model does not have; it has: {}",
+                                       to_string(id), known));
+}
+
+void Optimizer::update(const ParamValues& grads) {
+  require_bound("update()");
+  if (grads.leaves.size() != grads.values.size())
+    throw ValueError(kStage, fmt::format("{} gradients for {} leaves; expected one each", grads.values.size(),
+                                         grads.leaves.size()));
+  Arrays ordered(leaves_.size());
+  std::vector<bool> skipped(leaves_.size(), true);
+  for (std::size_t i = 0; i < grads.leaves.size(); ++i) {
+    const std::size_t at = leaf_position(grads.leaves[i], i);
+    if (!skipped[at])
+      throw ValueError(kStage, fmt::format("two gradients for {}; add them first", plans_[at].name));
+    ordered[at] = grads.values[i];
+    skipped[at] = false;
+  }
+
+  const Arrays before = values_of(params_);
+  require_concrete(before);
+  require_concrete(ordered);
+  Updated after = apply_planned(plans_, before, ordered, state_, skipped);
+  std::size_t first = 0;
+  for (const auto& param : params_) {
+    const std::size_t n = param->avals().size();
+    param->set_leaves(ArraySpan(after.params).subspan(first, n));
+    first += n;
+  }
+  state_ = std::move(after.state);
+}
+
+std::int64_t Optimizer::step() const {
+  require_bound("step()");
+  return state_[0].item<std::int64_t>();
+}
+
+double Optimizer::learning_rate() const { return rate_.at(step()); }
+
+std::vector<std::pair<std::string, Tensor>> Optimizer::state() const {
+  require_bound("state()");
+  const std::vector<std::string> names = state_names(leaves_);
+  std::vector<std::pair<std::string, Tensor>> out;
+  for (std::size_t i = 0; i < names.size(); ++i) out.emplace_back(names[i], state_[i].tensor());
+  return out;
+}
+
+void Optimizer::set_state(std::span<const std::pair<std::string, Tensor>> entries) {
+  require_bound("set_state()");
+  const std::vector<std::string> names = state_names(leaves_);
+  Arrays found(names.size());
+  std::string differences;
+  const auto differs = [&](const std::string& text) {
+    differences += (differences.empty() ? "" : "; ") + text;
+  };
+  for (const auto& entry : entries) {
+    const auto it = std::find(names.begin(), names.end(), entry.first);
+    const auto at = static_cast<std::size_t>(it - names.begin());
+    if (it == names.end())
+      differs(entry.first + " is unknown");
+    else if (found[at].defined())
+      differs(entry.first + " is given twice");
+    else if (!entry.second.defined() || entry.second.aval() != state_[at].aval())
+      differs(fmt::format("{} is {}, expected {}", entry.first,
+                          entry.second.defined() ? to_string(entry.second.aval()) : "undefined",
+                          to_string(state_[at].aval())));
+    if (at < names.size() && entry.second.defined()) found[at] = entry.second;
+  }
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (!found[i].defined()) differs(names[i] + " is missing");
+  if (differences.empty() && found[0].item<std::int64_t>() < 0) differs("step is negative");
+  if (!differences.empty())
+    throw ValueError(kStage,
+                     fmt::format("the state does not fit this {}: {}; restore it into the optimiser and "
+                                 "model it was saved from",
+                                 name(), differences));
+  state_ = std::move(found);
+}
+
+}  // namespace etrace::optim

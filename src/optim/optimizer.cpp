@@ -1,0 +1,234 @@
+// The frame that all rules share, as a pure function of parameters, gradients and state. The order of one
+// update is at the head of etrace/optim.h. What an optimiser does on a model is in bound.cpp.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "etrace/error.h"
+#include "etrace/ops/numpy.h"
+#include "etrace/optim.h"
+#include "optim/check.h"
+#include "optim/constraint.h"
+
+namespace etrace::optim {
+
+namespace {
+
+constexpr const char* kStage = "optim";
+
+// The type a leaf is updated in; 16 bits would lose small steps.
+Dtype work_type(Dtype dtype) { return promote(dtype, Dtype::F32); }
+
+// "rnn" covers rnn/W.weight but not rnn2/W.
+bool covers(std::string_view name, std::string_view leaf) {
+  if (name.empty() || !leaf.starts_with(name)) return false;
+  return leaf.size() == name.size() || leaf[name.size()] == '/' || leaf[name.size()] == '.';
+}
+
+std::vector<ParamLeafId> numbered_leaves(std::size_t n) {
+  std::vector<ParamLeafId> out;
+  for (std::size_t i = 0; i < n; ++i) out.push_back({{static_cast<std::int64_t>(i)}, 0, ""});
+  return out;
+}
+
+void require_count(std::string_view what, std::size_t found, std::size_t expected) {
+  if (found != expected) throw ValueError(kStage, fmt::format("{} {}; expected {}", found, what, expected));
+}
+
+void require_type(std::string_view what, const std::string& name, const Array& value, const Aval& type) {
+  const std::string text =
+      fmt::format("{} {} is {}; expected {}", what, name, to_string(value.aval()), to_string(type));
+  if (value.shape() != type.shape) throw ValueError(kStage, text);
+  if (value.dtype() != type.dtype && !value.is_weak()) throw TypeError(kStage, text);
+}
+
+void require_trainable(const std::string& name, const Array& param) {
+  if (!is_floating(param.dtype()))
+    throw TypeError(kStage,
+                    fmt::format("parameter {} is {}; only floating parameters can be trained, list it "
+                                "in `frozen`",
+                                name, to_string(param.aval())));
+}
+
+// g·min(1, limit/(|g| + 1e-6)), |g| the Euclidean norm of all defined gradients together.
+void clip_by_norm(Arrays& grads, double limit, Dtype dtype) {
+  Array squares;
+  for (const Array& g : grads) {
+    if (!g.defined()) continue;
+    const Array own = convert(sum(square(g)), dtype);
+    squares = squares.defined() ? squares + own : own;
+  }
+  if (!squares.defined()) return;
+  const Array factor = minimum(limit / (sqrt(squares) + 1e-6), 1.0);
+  for (Array& g : grads)
+    if (g.defined()) g = g * convert(factor, g.dtype());
+}
+
+// The widest type that a leaf is updated in; scalars common to all leaves have it.
+Dtype widest(ArraySpan grads) {
+  Dtype dtype = Dtype::F32;
+  for (const Array& g : grads)
+    if (g.defined()) dtype = promote(dtype, g.dtype());
+  return dtype;
+}
+
+Array next_count(const Array& count) {
+  return minimum(count, std::numeric_limits<std::int32_t>::max() - 1) + 1;
+}
+
+}  // namespace
+
+Optimizer::Optimizer(Schedule rate, CommonOptions common, Decay form, double default_decay)
+    : rate_(std::move(rate)),
+      common_(std::move(common)),
+      decay_form_(form),
+      decay_(common_.weight_decay.value_or(default_decay)) {
+  require_not_negative(kStage, "weight_decay", decay_);
+  if (common_.clip_norm) require_positive(kStage, "clip_norm", *common_.clip_norm);
+  if (common_.clip_value) require_positive(kStage, "clip_value", *common_.clip_value);
+}
+
+Optimizer::~Optimizer() = default;
+
+// What happens to which leaf --------------------------------------------------------------------------------
+Optimizer::Plans Optimizer::plan(std::span<const ParamLeafId> leaves) const {
+  Plans plans(leaves.size());
+  for (std::size_t i = 0; i < leaves.size(); ++i) plans[i].name = to_string(leaves[i]);
+
+  const auto for_covered = [&](const std::string& name, std::string_view use, const auto& act) {
+    bool found = false;
+    for (LeafPlan& p : plans)
+      if (covers(name, p.name)) {
+        act(p);
+        found = true;
+      }
+    if (found) return;
+    std::string known;
+    for (const LeafPlan& p : plans) known += (known.empty() ? "" : ", ") + p.name;
+    throw ValueError(kStage, fmt::format("{} '{}' names no parameter; there are: {}", use, name, known));
+  };
+  for (const std::string& name : common_.frozen)
+    for_covered(name, "frozen", [](LeafPlan& p) { p.frozen = true; });
+  for (const Constraint& c : common_.constraints)
+    for_covered(c.leaf, "a constraint on", [&](LeafPlan& p) { p.constraints.push_back(&c); });
+
+  for (LeafPlan& p : plans) {
+    if (p.frozen) continue;
+    p.slots = slots();
+    if (std::any_of(p.constraints.begin(), p.constraints.end(),
+                    [](const Constraint* c) { return keeps_initial_sign(*c); }))
+      p.slots.push_back({"sign"});
+  }
+  return plans;
+}
+
+Optimizer::Plans Optimizer::plan_for(std::size_t params, std::span<const ParamLeafId> leaves) const {
+  if (leaves.empty() && !bound()) return plan(numbered_leaves(params));
+  Plans plans = leaves.empty() ? plans_ : plan(leaves);
+  require_count("parameters", params, plans.size());
+  return plans;
+}
+
+std::vector<std::string> Optimizer::state_names(std::span<const ParamLeafId> leaves) const {
+  std::vector<std::string> names{"step"};
+  for (const LeafPlan& p : plan(leaves))
+    for (const Slot& s : p.slots) names.push_back(fmt::format("{}/{}", p.name, s.name));
+  return names;
+}
+
+// Start -----------------------------------------------------------------------------------------------------
+Arrays Optimizer::init(ArraySpan params, std::span<const ParamLeafId> leaves) const {
+  return init_planned(plan_for(params.size(), leaves), params);
+}
+
+Arrays Optimizer::init_planned(const Plans& plans, ArraySpan params) const {
+  const std::size_t own = slots().size();
+  Arrays state{full({}, std::int64_t{0}, Dtype::I32)};
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    if (plans[i].frozen) continue;
+    require_trainable(plans[i].name, params[i]);
+    for (const Constraint* c : plans[i].constraints) check_constraint(*c, plans[i].name, params[i].shape());
+    const Dtype dtype = work_type(params[i].dtype());
+    for (std::size_t k = 0; k < plans[i].slots.size(); ++k)
+      state.push_back(k < own ? full(params[i].shape(), plans[i].slots[k].initial, dtype)
+                              : sign(convert(params[i], dtype)));
+  }
+  return state;
+}
+
+// One update ------------------------------------------------------------------------------------------------
+Updated Optimizer::apply(ArraySpan params, ArraySpan grads, ArraySpan state,
+                         std::span<const ParamLeafId> leaves) const {
+  const Plans plans = plan_for(params.size(), leaves);
+  require_count("gradients", grads.size(), params.size());
+  return apply_planned(plans, params, grads, state, std::vector<bool>(params.size(), false));
+}
+
+Updated Optimizer::apply_planned(const Plans& plans, ArraySpan params, ArraySpan grads, ArraySpan state,
+                                 const std::vector<bool>& skipped) const {
+  std::size_t slots_in_all = 0;
+  for (const LeafPlan& p : plans) slots_in_all += p.slots.size();
+  require_count("arrays of state (the step, then slots leaf by leaf)", state.size(), 1 + slots_in_all);
+  require_type("state", "step", state[0], {Dtype::I32, {}});
+
+  Arrays moving = gradients(plans, params, grads, skipped);
+  const Dtype dtype = widest(moving);
+  if (common_.clip_norm) clip_by_norm(moving, *common_.clip_norm, dtype);
+  const Array rate = rate_(convert(state[0], dtype));
+
+  Updated out{{params.begin(), params.end()}, {state.begin(), state.end()}};
+  out.state[0] = next_count(state[0]);
+  const Array count = convert(out.state[0], dtype);
+  std::span<Array> slots(out.state);
+  std::size_t first = 1;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const std::size_t n = plans[i].slots.size();
+    if (moving[i].defined())
+      out.params[i] = moved(plans[i], params[i], moving[i], rate, count, slots.subspan(first, n));
+    first += n;
+  }
+  return out;
+}
+
+// Masked and clipped by value, in the type that the leaf is updated in; undefined where nothing shall move.
+Arrays Optimizer::gradients(const Plans& plans, ArraySpan params, ArraySpan grads,
+                            const std::vector<bool>& skipped) const {
+  Arrays out(params.size());
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    if (plans[i].frozen || skipped[i]) continue;
+    const Aval& type = params[i].aval();
+    require_trainable(plans[i].name, params[i]);
+    if (grads[i].defined()) require_type("the gradient of", plans[i].name, grads[i], type);
+    Array g = convert(instantiate(grads[i], type), work_type(type.dtype));
+    for (const Constraint* c : plans[i].constraints) {
+      check_constraint(*c, plans[i].name, type.shape);
+      g = mask_gradient(*c, g);
+    }
+    if (common_.clip_value) g = clip(g, -*common_.clip_value, *common_.clip_value);
+    out[i] = g;
+  }
+  return out;
+}
+
+Array Optimizer::moved(const LeafPlan& leaf, const Array& param, const Array& grad, const Array& rate,
+                       const Array& count, std::span<Array> slots) const {
+  const Dtype dtype = grad.dtype();
+  for (std::size_t k = 0; k < slots.size(); ++k)
+    require_type("state", fmt::format("{}/{}", leaf.name, leaf.slots[k].name), slots[k],
+                 {dtype, param.shape()});
+  const Array before = convert(param, dtype);
+  const auto decayed = [&](Decay form, const Array& x) {
+    return form == decay_form_ && decay_ > 0.0 ? x + decay_ * before : x;
+  };
+
+  const Direction d = direction(decayed(Decay::InGradient, grad), slots, convert(count, dtype));
+  Array after = before - convert(rate, dtype) * decayed(Decay::Decoupled, d.value);
+  // The slots of the rule come first; what is left is the sign at the start, which stays.
+  const Array initial_sign = d.slots.size() < slots.size() ? slots.back() : Array();
+  for (const Constraint* c : leaf.constraints) after = project(*c, after, initial_sign);
+  std::copy(d.slots.begin(), d.slots.end(), slots.begin());
+  return convert(after, param.dtype());
+}
+
+}  // namespace etrace::optim

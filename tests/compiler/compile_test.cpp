@@ -1,0 +1,110 @@
+// Scenario K, second part, and the entry point itself: report, determinism, strictness, options, vmap.
+#include "compiler/scenario.h"
+
+namespace etrace {
+namespace {
+
+using namespace testing;
+
+const Inputs kTwoWeights{param("wa", {3, 4}), param("wb", {3, 4})};
+
+Array two_way(In& in) {
+  const Arrays drive = cond(
+      sum(in["x"]) > 0.0, [&](ArraySpan a) { return Arrays{matmul(a[0], a[1])}; },
+      [&](ArraySpan a) { return Arrays{matmul(a[0], a[2])}; }, Arrays{in["x"], in["wa"], in["wb"]});
+  in.set("h", 0.9 * in["h"] + tanh(drive[0]));
+  return in["h"];
+}
+
+TEST(Report, S124_PlainInputWeight) {
+  const CompilationReport r(compile_cell(
+      [](In& in) {
+        in.set("h", tanh(dot(in["x"], in["win"]) + matmul(in["h"], in["w"])));
+        return in["h"];
+      },
+      {param("win", {3, 4}), param("w", {4, 4})}));
+  EXPECT_EQ(r.hidden_groups.size(), 1U);
+  ASSERT_EQ(r.excluded_weights.size(), 1U);
+  EXPECT_EQ(to_string(r.excluded_weights[0].path), "win");
+  EXPECT_FALSE(r.excluded_weights[0].reason.has_value());
+}
+
+TEST(Report, S124_VanillaCellAndReadout) {
+  const CompilationReport r(compile_etrace_graph(reference_model("cell_ValinaRNNCell_tanh")));
+  EXPECT_EQ(r.hidden_groups.size(), 1U);
+  EXPECT_EQ(r.etrace_weights.size(), 2U) << "one relation, weight and bias";
+  ASSERT_EQ(r.excluded_weights.size(), 1U);
+  EXPECT_EQ(r.excluded_weights[0].reason, Kind::RELATION_EXCLUDED_NON_TEMPORAL);
+  EXPECT_EQ(r.warnings, 1U);
+  EXPECT_EQ(r.errors, 0U);
+  EXPECT_GT(r.to_string(2).size(), r.to_string(1).size());
+}
+
+TEST(Compile, S125_TwiceTheSame) {
+  const std::vector<testing::StepInput> weights{param("wa", {3, 4}), param("wb", {3, 4})};
+  const ETraceGraph a = compile_cell(two_way, weights), b = compile_cell(two_way, weights);
+  EXPECT_EQ(relations(a), relations(b));
+  EXPECT_EQ(to_string(a.module_info.jaxpr()), to_string(b.module_info.jaxpr()));
+  ASSERT_EQ(a.diagnostics.size(), b.diagnostics.size());
+  for (std::size_t i = 0; i < a.diagnostics.size(); ++i)
+    EXPECT_EQ(to_string(a.diagnostics[i]), to_string(b.diagnostics[i]));
+}
+
+TEST(Compile, S126_MappedOverSamplesIsTheBatchedOperator) {
+  const Inputs inputs{arg("x", {2, 3}), hidden("h", {2, 4}), param("w", {7, 4})};
+  const auto model = [&](const std::function<Array(const Array& xh, const Array& w)>& product) {
+    return step_model(inputs, [&](In& in) {
+      in.set("h", tanh(0.5 * in["h"] + product(cat(in["x"], in["h"]), in["w"])));
+      return in["h"];
+    });
+  };
+  const Model native = model([](const Array& xh, const Array& w) { return matmul(xh, w); });
+  const Model mapped = model([](const Array& xh, const Array& w) {
+    return vmap([](ArraySpan a) { return Arrays{matmul(a[0], a[1])}; }, {0, -1})(Arrays{xh, w})[0];
+  });
+  const auto loss = [](const Model& m) {
+    return ScalarFunction([&m](ArraySpan a) { return sum(square(eval_jaxpr(m.program, a)[0])); });
+  };
+  for (const Model* m : {&native, &mapped}) {
+    const ETraceGraph g = compile_etrace_graph(*m);
+    EXPECT_EQ(relations(g), "w->h");
+    EXPECT_EQ(g.hidden_param_op_relations[0].primitive, &etp_mm_p);
+    EXPECT_TRUE(g.hidden_param_op_relations[0].tail_reasons[0].empty());
+  }
+  const Arrays x = inputs_of(native);
+  expect_same(grad(loss(mapped), {1, 2})(x), grad(loss(native), {1, 2})(x));
+}
+
+TEST(Compile, OptionsAreKept) {
+  CompileOptions options = snap(2);
+  options.control_flow.scan_unroll_limit = 3;
+  const ETraceGraph g = compile_cell(two_way, kTwoWeights, options);
+  EXPECT_EQ(g.options.sparse_n, 2);
+  EXPECT_TRUE(g.options.include_recurrent_mixing);
+  EXPECT_EQ(g.options.control_flow.scan_unroll_limit, 3);
+}
+
+TEST(Compile, StrictModeTurnsWarningsIntoErrors) {
+  const auto step = [](In& in) {
+    in.set("h", 0.9 * in["h"] + matmul(in["x"], in["w"]));
+    return matmul(in["h"], in["o"]);
+  };
+  CompileOptions strict;
+  strict.strict = true;
+  EXPECT_NO_THROW(compile_cell(step, {param("w", {3, 4}), param("o", {4, 2})}));
+  EXPECT_THROW(compile_cell(step, {param("w", {3, 4}), param("o", {4, 2})}, strict), CompilationError);
+}
+
+TEST(Compile, WrittenParameterIsRefused) {
+  EXPECT_THROW(compile_cell(
+                   [](In& in) {
+                     in.set("w", in["w"] * 2.0);
+                     in.set("h", 0.9 * in["h"] + matmul(in["x"], in["w"]));
+                     return in["h"];
+                   },
+                   {param("w", {3, 4})}),
+               NotSupportedError);
+}
+
+}  // namespace
+}  // namespace etrace
