@@ -1,6 +1,5 @@
-// From a graph to learning: what a step yields for the traces, how traces move,
-// and how they become gradients. Everything here works on Arrays and so can be
-// recorded into one program.
+// From a graph to learning: what a step yields for the traces, how traces move, and how they become
+// gradients. Everything here works on Arrays and so can be recorded into one program.
 //
 //   e ← D·e + ∂h/∂y · ∂y/∂θ        trace of one relation into one group
 //   grad θ = Σ_groups ⟨∂L/∂h, e⟩     contraction with the learning signal
@@ -23,8 +22,8 @@
 
 namespace etrace {
 
-// Inputs of a call: unwrapped and SingleStepData are used unchanged at every
-// step, axis 0 of MultiStepData is time.
+// Inputs of a call: unwrapped and SingleStepData are used unchanged at every step, axis 0 of MultiStepData is
+// time.
 struct SingleStepData {
   Array value;
 };
@@ -32,13 +31,11 @@ struct MultiStepData {
   Array value;
 };
 using StepInput = std::variant<Array, SingleStepData, MultiStepData>;
-// The common length of all multi-step inputs; none if there are none.
-// ValueError names unequal lengths.
+// The common length of all multi-step inputs; none if there are none. ValueError names unequal lengths.
 std::optional<std::int64_t> multi_step_length(std::span<const StepInput>);
 const Array& value_of(const StepInput&);
 
-// Parameter leaves in the order that gradients come in: that of the program's
-// inputs.
+// Parameter leaves in the order that gradients come in: that of the program's inputs.
 struct ParamLeaf {
   StatePath path;
   std::int64_t leaf;
@@ -48,8 +45,7 @@ struct ParamLeaf {
 std::vector<ParamLeaf> param_leaves(const ModuleInfo&);
 std::vector<ParamLeafId> param_leaf_ids(const ModuleInfo&);
 
-// The executor
-// ----------------------------------------------------------------------------------------------
+// The executor ----------------------------------------------------------------------------------------------
 // What one step gives to the traces (all detached from differentiation).
 struct StepData {
   Arrays params;                 // per parameter leaf, in order of param_leaves()
@@ -61,16 +57,20 @@ struct StepData {
                                  // of length L all three have a leading axis L
 };
 
-// Values around one step, or around several (then with a leading time axis on
-// outputs and data).
+// Values around one step, or around several (then with a leading time axis on outputs and data).
 struct StepValues {
   Arrays outputs;  // results of the step
   Arrays states;   // new values of hidden and other states, in input order
   StepData data;
 };
 
-// The transpose of a linearised step or window; may be applied any number of
-// times.
+// K steps side by side: each starts from its own entry state, so nothing of a step depends on another. Every
+// array has a leading axis K; the parameters are shared.
+struct StepBatch {
+  std::int64_t steps = 1;
+  Arrays args, states, params;
+};
+// The transpose of a linearised step or window; may be applied any number of times.
 class BackwardMap {
  public:
   struct Cotangents {
@@ -79,8 +79,7 @@ class BackwardMap {
     Arrays perturbations;  // one step: one per hidden state, ∂L/∂h; several
                            // steps: none
   };
-  // Undefined cotangents count as zero. ValueError for a wrong number,
-  // TypeError for a wrong type.
+  // Undefined cotangents count as zero. ValueError for a wrong number, TypeError for a wrong type.
   Cotangents operator()(ArraySpan outputs, ArraySpan states) const;
 
  private:
@@ -99,31 +98,35 @@ class ETraceGraphExecutor {
   explicit ETraceGraphExecutor(const ETraceGraph& graph) : graph_(&graph) {}
   const ETraceGraph& graph() const { return *graph_; }
 
-  // One step: outputs, new states, x, df and D. `inputs` are those of the
-  // module's program.
+  // One step: outputs, new states, x, df and D. `inputs` are those of the module's program.
   StepValues solve_h2w_h2h_jacobian(ArraySpan inputs) const;
-  // Arguments, states and parameters apart; several steps if there is
-  // multi-step data.
+  // Arguments, states and parameters apart; several steps if there is multi-step data.
   StepValues solve_h2w_h2h_jacobian(std::span<const StepInput> args, ArraySpan states,
                                     ArraySpan params) const;
 
-  // The program's inputs from their parts; states and parameters in the
-  // program's order.
+  // What K steps give to the traces, leading axis K; `keep` picks what the rule wants of each.
+  using Keep = std::function<Arrays(const StepData&)>;
+  struct StackedData {
+    Arrays kept;
+    std::vector<Arrays> df;
+    Arrays jacobians;
+  };
+  StackedData step_data(const StepBatch&, const Keep& keep) const;
+
+  // The program's inputs from their parts; states and parameters in the program's order.
   Arrays program_inputs(ArraySpan args, ArraySpan states, ArraySpan params) const;
 
  private:
   const ETraceGraph* graph_;
 };
 
-// The loss of one step and what it says to the hidden states and the
-// parameters.
-struct StepGradient {
-  Array loss;
-  Arrays group_signal;   // per group: dL/dh, [*varshape, S]
-  Arrays instantaneous;  // per parameter leaf: the gradient that no trace
-                         // carries; undefined: none
+// The losses of K steps and what they say to the hidden states and the parameters.
+struct StepGradients {
+  Arrays group_signal;   // per group: dL/dh, [K, *varshape, S]
+  Arrays instantaneous;  // per parameter leaf, summed over the steps: the gradient that no trace carries
 };
-using StepLoss = std::function<Array(ArraySpan outputs)>;
+// (extra inputs of one step, its outputs) -> loss
+using StepLoss = std::function<Array(ArraySpan extra, ArraySpan outputs)>;
 
 // Adds reverse mode: the loss of one step back to its hidden states.
 class ETraceVjpGraphExecutor : public ETraceGraphExecutor {
@@ -134,19 +137,17 @@ class ETraceVjpGraphExecutor : public ETraceGraphExecutor {
     StepValues values;
     BackwardMap backward;
   };
-  // One step (the perturbed program) or several (the whole window, parameters
-  // included).
+  // One step (the perturbed program) or several (the whole window, parameters included).
   Linearized solve_h2w_h2h_l2h_jacobian(std::span<const StepInput> args, ArraySpan states,
                                         ArraySpan params) const;
 
-  // One step with its loss. By default a way between two states of one group
-  // within the step counts once, and parameters outside of every relation get
-  // the gradient of the step; compat leaves both out.
-  StepGradient step_gradient(ArraySpan inputs, const StepLoss& loss) const;
+  // Gradients of the sum of the steps' losses; extra [K, …]. By default a way between two states of one group
+  // within the step counts once, and parameters outside of every relation get the gradient of the step;
+  // compat leaves both out.
+  StepGradients step_gradients(const StepBatch&, ArraySpan extra, const StepLoss& loss) const;
 };
 
-// Rules
-// -----------------------------------------------------------------------------------------------------
+// Rules -----------------------------------------------------------------------------------------------------
 enum class VjpMethod : std::uint8_t {
   SingleStep,  // the loss of each step meets the trace after it
   MultiStep,   // reverse mode inside a window, and the signal at its entry meets
@@ -165,14 +166,12 @@ struct WindowData {
   Array active;      // [K] bool: steps that count; undefined: all
   Array age, calls;  // i32: active steps, and calls, before this window
 };
-// The learning signal, per group: none, at the entry of the window, or one per
-// step (leading axis K).
+// The learning signal, per group: none, at the entry of the window, or one per step (leading axis K).
 struct Signals {
   Arrays entry, each_step;
 };
 
-// A learning rule: traces, how they move, how they become gradients. One file
-// per rule; rules are immutable.
+// A learning rule: traces, how they move, how they become gradients. One file per rule; rules are immutable.
 class LearningRule {
  public:
   virtual ~LearningRule() = default;
@@ -182,8 +181,7 @@ class LearningRule {
   virtual void configure(CompileOptions&) const {}  // the recurrence scope
   VjpMethod vjp_method() const { return vjp_method_; }
 
-  // One array per trace slot, in the layout that the rule computes with; zero
-  // at the start of a sequence.
+  // One array per trace slot, in the layout that the rule computes with; zero at the start of a sequence.
   struct Slot {
     std::string name;  // "relation0/group0/weight"
     Aval aval;
@@ -202,8 +200,7 @@ class LearningRule {
     Arrays gradients;  // per parameter leaf; undefined where there is none
   };
   virtual Advanced advance(const ETraceGraph&, const WindowData&, ArraySpan traces, const Signals&) const = 0;
-  // Gradient for a signal that comes from elsewhere, with the traces as they
-  // are.
+  // Gradient for a signal that comes from elsewhere, with the traces as they are.
   virtual Arrays contract(const ETraceGraph&, const WindowData&, ArraySpan traces,
                           ArraySpan signal) const = 0;
 
@@ -220,8 +217,7 @@ struct ParamDimOptions {
   VjpMethod vjp_method = VjpMethod::SingleStep;
   std::optional<Dtype> trace_dtype = {};  // f16 or bf16 halve the traffic; sums stay in the model's type
 };
-// One trace per parameter element and output position; Jacobians without
-// recurrent products.
+// One trace per parameter element and output position; Jacobians without recurrent products.
 class D_RTRL : public LearningRule {
  public:
   explicit D_RTRL(const ParamDimOptions& options = {}) : D_RTRL(options, false) {}
@@ -245,8 +241,7 @@ class D_RTRL : public LearningRule {
   bool coupled_;
 };
 using ParamDimVjpAlgorithm = D_RTRL;
-// The same in scope `coupled`: the Jacobian's own blocks, recurrent products
-// included.
+// The same in scope `coupled`: the Jacobian's own blocks, recurrent products included.
 class OSTLRecurrent : public D_RTRL {
  public:
   explicit OSTLRecurrent(const ParamDimOptions& options = {}) : D_RTRL(options, true) {}
@@ -272,8 +267,7 @@ struct IODimOptions {
   std::optional<DecayOrRank> input_decay_or_rank{};  // … this is given
   VjpMethod vjp_method = VjpMethod::SingleStep;
 };
-// The trace as a product of an input side and an output side, both low-pass
-// filtered.
+// The trace as a product of an input side and an output side, both low-pass filtered.
 class pp_prop : public LearningRule {
  public:
   explicit pp_prop(const IODimOptions&);
@@ -296,8 +290,8 @@ class pp_prop : public LearningRule {
 using ES_D_RTRL = pp_prop;
 using IODimVjpAlgorithm = pp_prop;
 
-// By name, for command lines and files: "d_rtrl", "ostl_recurrent", "pp_prop"
-// (also "es_d_rtrl"), any case. ValueError lists the names.
+// By name, for command lines and files: "d_rtrl", "ostl_recurrent", "pp_prop" (also "es_d_rtrl"), any case.
+// ValueError lists the names.
 struct RuleOptions {
   VjpMethod vjp_method = VjpMethod::SingleStep;
   std::optional<DecayOrRank> decay_or_rank = {}, input_decay_or_rank = {};

@@ -116,7 +116,15 @@ class PlanBuilder {
                       const Array& weights, const Array& active) const;
   Learned learn_window(ArraySpan params, const Carry&, const StepProgram&, ArraySpan slices,
                        const Array& weights, const Array& active) const;
+  struct Forward {
+    StepBatch batch;         // every step with its entry state
+    Arrays states, outputs;  // at the end; of every step
+  };
+  Forward forward(ArraySpan params, const Carry&, const Arrays& args, std::int64_t steps,
+                  const Array& active) const;
+  Arrays stacked_args(std::span<const StepInput>, std::int64_t steps) const;
   WindowData window_data(ArraySpan params, const Carry&, std::int64_t steps, const Array& active) const;
+  WindowData window_data(const Forward&, const Carry&, const Array& active) const;
   Arrays traces(const Carry& c) const { return {c.memory.begin(), c.memory.end() - 2}; }
   Arrays next_memory(const Carry& old, Arrays traces, std::int64_t steps, const Array& active) const;
 

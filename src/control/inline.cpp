@@ -66,8 +66,30 @@ ClosedJaxpr inline_calls(const ClosedJaxpr& closed) {
   return result;
 }
 
+namespace {
+
+// Bodies of loops and branches, each on its own.
+Eqn with_simple_bodies(const Eqn& eqn) {
+  if (eqn.prim != &scan_p && eqn.prim != &while_p && eqn.prim != &cond_p) return eqn;
+  Eqn out = eqn;
+  for (const auto& [key, value] : eqn.params.items()) {
+    if (const JaxprPtr* body = value.jaxpr()) out.params = out.params.with(key, share(simplify(**body)));
+    if (const Attr::List* items = value.list_items()) {
+      Attr::List bodies;
+      for (const Attr& item : *items)
+        bodies.push_back(item.jaxpr() != nullptr ? Attr(share(simplify(**item.jaxpr()))) : item);
+      out.params = out.params.with(key, Attr::list(bodies));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 ClosedJaxpr simplify(const ClosedJaxpr& closed) {
-  return eliminate_dead_code(eliminate_common_subexpressions(fold_constants(inline_calls(closed))));
+  ClosedJaxpr result = fold_constants(inline_calls(closed));
+  for (Eqn& eqn : result.jaxpr.eqns) eqn = with_simple_bodies(eqn);
+  return eliminate_dead_code(eliminate_common_subexpressions(result));
 }
 
 }  // namespace etrace

@@ -1,5 +1,4 @@
-// One step of the model with everything that the traces need, and its loss back
-// to the hidden states.
+// One step of the model with everything that the traces need, and its loss back to the hidden states.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,8 +13,7 @@
 
 namespace etrace {
 
-// Inputs
-// ----------------------------------------------------------------------------------------------------
+// Inputs ----------------------------------------------------------------------------------------------------
 const Array& value_of(const StepInput& input) {
   if (const auto* one = std::get_if<SingleStepData>(&input)) return one->value;
   if (const auto* many = std::get_if<MultiStepData>(&input)) return many->value;
@@ -56,8 +54,7 @@ std::vector<ParamLeafId> param_leaf_ids(const ModuleInfo& info) {
 
 namespace {
 
-// Runs the equations one by one; `at_exit` may change the value of a hidden
-// state where it is produced.
+// Runs the equations one by one; `at_exit` may change the value of a hidden state where it is produced.
 Env run_program(const ClosedJaxpr& program, ArraySpan inputs,
                 const std::function<Array(const Var&, const Array&)>& at_exit = {}) {
   Env env;
@@ -92,8 +89,7 @@ Arrays operand_values(const ETraceGraph& g, const HiddenParamOpRelation& r, cons
   return out;
 }
 
-// ∂h/∂y by one push of ones through the tail, concatenated over the group's
-// states.
+// ∂h/∂y by one push of ones through the tail, concatenated over the group's states.
 Array tail_derivative(const Jaxpr& tail, const HiddenGroup& group, ArraySpan consts, const Array& y) {
   const ValuesAndTangents out = jvp_eval(tail, consts, Arrays{y}, Arrays{full_like(y, 1.0)});
   Arrays members;
@@ -110,8 +106,7 @@ Arrays stacked_values(const ScanInfo& scan, const Env& env, const std::vector<Va
 
 }  // namespace
 
-// Forward
-// ---------------------------------------------------------------------------------------------------
+// Forward ---------------------------------------------------------------------------------------------------
 Arrays ETraceGraphExecutor::program_inputs(ArraySpan args, ArraySpan states, ArraySpan params) const {
   const std::vector<InputRecord>& records = graph_->module_info.model.inputs;
   Arrays in(records.size());
@@ -249,8 +244,40 @@ StepValues ETraceGraphExecutor::solve_h2w_h2h_jacobian(std::span<const StepInput
   return out;
 }
 
-// Backward
-// --------------------------------------------------------------------------------------------------
+ETraceGraphExecutor::StackedData ETraceGraphExecutor::step_data(const StepBatch& batch,
+                                                                const Keep& keep) const {
+  const std::size_t num_args = batch.args.size();
+  std::vector<std::size_t> df_counts;
+  std::size_t num_kept = 0;
+  const Function one = [&](ArraySpan m) {
+    const StepData data =
+        solve_h2w_h2h_jacobian(program_inputs(m.first(num_args), m.subspan(num_args), batch.params)).data;
+    Arrays out = keep(data);
+    num_kept = out.size();
+    df_counts.clear();
+    for (const Arrays& list : data.df) {
+      df_counts.push_back(list.size());
+      out.insert(out.end(), list.begin(), list.end());
+    }
+    out.insert(out.end(), data.jacobians.begin(), data.jacobians.end());
+    return out;
+  };
+  Arrays mapped = batch.args;
+  mapped.insert(mapped.end(), batch.states.begin(), batch.states.end());
+  const Arrays all = side_by_side(batch.steps, one, mapped);
+  StackedData out;
+  auto next = all.begin();
+  out.kept.assign(next, next + static_cast<std::ptrdiff_t>(num_kept));
+  next += static_cast<std::ptrdiff_t>(num_kept);
+  for (const std::size_t count : df_counts) {
+    out.df.emplace_back(next, next + static_cast<std::ptrdiff_t>(count));
+    next += static_cast<std::ptrdiff_t>(count);
+  }
+  out.jacobians.assign(next, all.end());
+  return out;
+}
+
+// Backward --------------------------------------------------------------------------------------------------
 BackwardMap::Cotangents BackwardMap::operator()(ArraySpan outputs, ArraySpan states) const {
   if (outputs.size() != outputs_.size() || states.size() != states_.size())
     throw ValueError("learn", fmt::format("{} and {} cotangents for {} outputs and {} states", outputs.size(),
@@ -285,8 +312,8 @@ BackwardMap::Cotangents BackwardMap::operator()(ArraySpan outputs, ArraySpan sta
 
 namespace {
 
-// The step with its hidden states perturbed where they are produced. The states
-// in `cut` do not pass derivatives on from what they were computed from.
+// The step with its hidden states perturbed where they are produced. The states in `cut` do not pass
+// derivatives on from what they were computed from.
 Arrays perturbed_step(const ETraceGraph& graph, ArraySpan inputs, ArraySpan perturbations,
                       const std::vector<bool>& cut) {
   const ModuleInfo& info = graph.module_info;
@@ -391,39 +418,53 @@ ETraceVjpGraphExecutor::Linearized ETraceVjpGraphExecutor::solve_h2w_h2h_l2h_jac
   return result;
 }
 
-StepGradient ETraceVjpGraphExecutor::step_gradient(ArraySpan inputs, const StepLoss& loss) const {
+StepGradients ETraceVjpGraphExecutor::step_gradients(const StepBatch& batch, ArraySpan extra,
+                                                     const StepLoss& loss) const {
   const ETraceGraph& g = graph();
   const HiddenPerturbation& p = *g.hidden_perturb;
   const std::vector<ParamLeaf> leaves = param_leaves(g.module_info);
-  Arrays at = p.init_perturb_data();
-  const std::size_t num_p = at.size(), num_w = leaves.size();
-  for (const ParamLeaf& l : leaves) at.push_back(inputs[l.input]);
+  const std::size_t num_p = p.perturb_vars.size(), num_a = batch.args.size(), num_s = batch.states.size();
+  // −0 added to a state leaves it as it is to the last bit, so that the perturbed step folds into the step.
+  Arrays at;
+  for (const Array& zero : p.init_perturb_data())
+    at.push_back(full(zero.shape().with_front(batch.steps), -0.0, zero.dtype()));
+  at.insert(at.end(), batch.params.begin(), batch.params.end());
+  Arrays held = batch.args;
+  held.insert(held.end(), batch.states.begin(), batch.states.end());
+  held.insert(held.end(), extra.begin(), extra.end());
 
-  // Value, then gradients with respect to perturbations and parameters, with
-  // some states cut.
-  StepGradient result;
+  // Gradients with respect to perturbations, then parameters, with some states cut.
   const auto gradients = [&](const std::vector<bool>& cut) {
     std::vector<int> all(at.size());
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
-    const ScalarFunction f = [&](ArraySpan a) {
-      Arrays in(inputs.begin(), inputs.end());
-      for (std::size_t i = 0; i < num_w; ++i) in[leaves[i].input] = a[num_p + i];
-      return loss(with_role(g.module_info, perturbed_step(g, in, a.first(num_p), cut), true));
+    const ScalarFunction total = [&](ArraySpan a) {
+      const ArraySpan params = a.subspan(num_p);
+      Arrays mapped(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(num_p));
+      mapped.insert(mapped.end(), held.begin(), held.end());
+      const Function one = [&](ArraySpan m) {
+        const Arrays in = program_inputs(m.subspan(num_p, num_a), m.subspan(num_p + num_a, num_s), params);
+        const Arrays out = with_role(g.module_info, perturbed_step(g, in, m.first(num_p), cut), true);
+        return Arrays{loss(m.subspan(num_p + num_a + num_s), out)};
+      };
+      return sum(side_by_side(batch.steps, one, mapped)[0]);
     };
-    return value_and_grad(f, all)(at);
+    Arrays found = value_and_grad(total, all)(at);
+    found.erase(found.begin());
+    return found;
   };
   const auto signals = [&](const Arrays& found) {
-    return p.perturb_data_to_hidden_group_data(ArraySpan(found).subspan(1, num_p), g.hidden_groups);
+    const Function one = [&](ArraySpan m) { return p.perturb_data_to_hidden_group_data(m, g.hidden_groups); };
+    return side_by_side(batch.steps, one, ArraySpan(found).first(num_p));
   };
 
+  StepGradients result;
   const Arrays total = gradients(std::vector<bool>(num_p, false));
-  result.loss = total[0];
   result.group_signal = signals(total);
-  result.instantaneous.resize(num_w);
+  result.instantaneous.resize(leaves.size());
   if (g.options.compat == Compat::Braintrace) return result;
 
-  // A state computed in the same step from another of its group: that way is in
-  // the trace already, so it is cut here.
+  // A state computed in the same step from another of its group: that way is in the trace already, so it is
+  // cut here.
   for (std::size_t k = 0; k < g.hidden_groups.size(); ++k) {
     const HiddenGroup& group = g.hidden_groups[k];
     if (group.hidden_paths.size() < 2) continue;
@@ -434,11 +475,11 @@ StepGradient ETraceVjpGraphExecutor::step_gradient(ArraySpan inputs, const StepL
     result.group_signal[k] = signals(gradients(cut))[k];
   }
 
-  // Parameters without a trace get the gradient of this step; traced ones what
-  // does not pass through a hidden state.
+  // Parameters without a trace get the gradient of the step; traced ones what does not pass through a hidden
+  // state.
   const Arrays direct = gradients(std::vector<bool>(num_p, true));
-  for (std::size_t i = 0; i < num_w; ++i)
-    result.instantaneous[i] = (is_traced(g, leaves[i]) ? direct : total)[1 + num_p + i];
+  for (std::size_t i = 0; i < leaves.size(); ++i)
+    result.instantaneous[i] = (is_traced(g, leaves[i]) ? direct : total)[num_p + i];
   return result;
 }
 

@@ -1,11 +1,10 @@
 // Derived rules. An operand slot with anchor p obeys, per sample,
 //   e[slot,a] ← Σ_c D[p,a,c]·e[slot,c] + df[p,a]·∂y[p]/∂θ[slot]
 //   grad θ = Σ_{samples, positions, a} signal[p,a]·e[slot,a].
-// ∂y[p]/∂θ is what the operator's source says, a product of data and gain;
-// without one it comes from reverse mode through the forward function with a
-// cotangent of ones, because each slot feeds its anchor alone. Where one
-// parameter feeds many positions (position axes), the cotangent is taken at one
-// position at a time.
+// ∂y[p]/∂θ is what the operator's source says, a product of data and gain; without one it comes from reverse
+// mode through the forward function with a cotangent of ones, because each slot feeds its anchor alone. A
+// function of the operand that is not element by element would break that, so θ is then its result. Where one
+// parameter feeds many positions (position axes), the cotangent is taken at one position at a time.
 #include "learn/operator_rules.h"
 
 #include <fmt/format.h>
@@ -27,13 +26,20 @@ Avals types_of(const HiddenParamOpRelation& r) {
   return out;
 }
 
-// Strides of a flat index over `axes` of the slots: what a walk along each slot
-// axis adds.
+// Strides of a flat index over `axes` of the slots: what a walk along each slot axis adds.
 Dims strides_over(const std::vector<int>& axes, const Shape& shape, std::size_t slot_rank) {
   const Dims own = strides_of(shape);
   Dims out(slot_rank, 0);
   for (std::size_t i = 0; i < axes.size(); ++i) out[static_cast<std::size_t>(axes[i])] += own[i];
   return out;
+}
+
+// The parameter that holds the function of an operand; empty if there is none.
+std::string function_key(const Params& params, const std::string& key) {
+  const std::string short_key = key.starts_with("lora_") ? key.substr(5) : key;
+  for (const std::string& name : {key + "_fn", short_key + "_fn", std::string("kernel_fn")})
+    if ((name != "kernel_fn" || key == "weight") && params.jaxpr_or_null(name) != nullptr) return name;
+  return {};
 }
 
 bool contains(const std::vector<int>& v, std::size_t i) {
@@ -44,7 +50,11 @@ bool contains(const std::vector<int>& v, std::size_t i) {
 
 TraceSlots::TraceSlots(const HiddenParamOpRelation& r, const TrainableSource& t, const HiddenGroup& group,
                        Compat compat)
-    : relation_(&r), operand_(t.operand), key_(t.key), width_(group.trace_state_width()) {
+    : relation_(&r),
+      operand_(t.operand),
+      key_(t.key),
+      params_(r.eqn_params),
+      width_(group.trace_state_width()) {
   const EtpRules& rules = *etp_rules(*r.primitive);
   Avals types = types_of(r);
   anchors_ = rules.anchors(r.eqn_params, t.key, types, r.y_var.aval);
@@ -64,8 +74,15 @@ TraceSlots::TraceSlots(const HiddenParamOpRelation& r, const TrainableSource& t,
   // What the source looks like, learned from zeros.
   Arrays zero;
   for (const Aval& a : types) zero.push_back(zeros_of(a));
-  const std::optional<TraceSource> source =
-      rules.source != nullptr ? rules.source(r.eqn_params, t.key, zero) : std::nullopt;
+  const auto source_of = [&] {
+    return rules.source != nullptr ? rules.source(params_, t.key, zero) : std::nullopt;
+  };
+  std::optional<TraceSource> source = source_of();
+  if (const std::string fn = function_key(params_, t.key); !source && !fn.empty()) {
+    function_ = params_.jaxpr_or_null(fn);
+    params_ = params_.with(fn, nullptr);
+    source = source_of();
+  }
   pattern_.slots = anchors_.slots;
   pattern_.position_axes = anchors_.position_axes;
   pattern_.anchor_table = anchors_.table;
@@ -84,9 +101,8 @@ TraceSlots::TraceSlots(const HiddenParamOpRelation& r, const TrainableSource& t,
     fold_positions();
 }
 
-// The reference keeps no slot per shared position of an einsum: it sums them, a
-// product of sums in place of a sum of products. Here that is a window in which
-// the positions of one step stand as steps.
+// The reference keeps no slot per shared position of an einsum: it sums them, a product of sums in place of a
+// sum of products. Here that is a window in which the positions of one step stand as steps.
 void TraceSlots::fold_positions() {
   const int dropped = static_cast<int>(anchors_.position_axes.size());  // they lead among the slots
   Dims kept_slots, kept_y;
@@ -109,8 +125,7 @@ void TraceSlots::fold_positions() {
   pattern_.source_strides = strides_of(pattern_.slots);
 }
 
-// Layout
-// ----------------------------------------------------------------------------------------------------
+// Layout ----------------------------------------------------------------------------------------------------
 Aval TraceSlots::trace_aval(std::optional<Dtype> stored) const {
   Dims dims{batch_, width_};
   for (const std::int64_t n : pattern_.slots) dims.push_back(n);
@@ -163,10 +178,8 @@ Array TraceSlots::lined_up(const Array& v) const {
   return reshape(transpose(split, order), dims);
 }
 
-// Sources
-// ---------------------------------------------------------------------------------------------------
-// Cotangent of the operand (or of the effective weight) for one sample and a
-// cotangent of that sample's y.
+// Sources ---------------------------------------------------------------------------------------------------
+// Cotangent of the operand (or of the effective weight) for one sample and a cotangent of that sample's y.
 Array TraceSlots::sample_vjp(ArraySpan operands, const Array& ct) const {
   const EtpRules& rules = *etp_rules(*relation_->primitive);
   Arrays in(operands.begin(), operands.end());
@@ -174,16 +187,15 @@ Array TraceSlots::sample_vjp(ArraySpan operands, const Array& ct) const {
     Array& x = in[*rules.x_operand];
     x = expand_dims(x, {0});
   }
-  const Params& params = relation_->eqn_params;
-  const Array at = effective_ ? rules.effective->weight(params, in) : in[operand_];
+  const Array at = effective_ ? rules.effective->weight(params_, in) : in[operand_];
   const Function forward = [&](ArraySpan theta) {
     Arrays with = in;
     Array y;
     if (effective_) {
-      y = rules.effective->forward(params, with, theta[0]);
+      y = rules.effective->forward(params_, with, theta[0]);
     } else {
       with[operand_] = theta[0];
-      y = relation_->primitive->spec.lower(params, with)[0];
+      y = relation_->primitive->spec.lower(params_, with)[0];
     }
     return Arrays{batched_op_ ? squeeze(y, {0}) : y};
   };
@@ -195,8 +207,7 @@ Array TraceSlots::sample_derivative(ArraySpan operands) const {
   const Dtype dtype = relation_->y_var.aval.dtype;
   if (anchors_.position_axes.empty())
     return reshape(sample_vjp(operands, full(sample_y_, 1.0, dtype)), anchors_.slots.to_dims());
-  // One position at a time: a mask over y for every combination of position
-  // axes.
+  // One position at a time: a mask over y for every combination of position axes.
   Dims sizes, axes{0};
   for (const int a : anchors_.position_axes) {
     sizes.push_back(anchors_.slots[static_cast<std::size_t>(a)]);
@@ -240,7 +251,7 @@ Array TraceSlots::source(ArraySpan operands) const {
   if (derived_)
     values = derivative(operands);
   else
-    values = rules.source(relation_->eqn_params, key_, operands)->values;
+    values = rules.source(params_, key_, operands)->values;
   if (!values.defined()) return values;
   const bool per_sample = batched_op_ && rules.x_operand;
   const std::int64_t elements = per_sample ? values.shape().without(0).size() : values.size();
@@ -263,15 +274,19 @@ TraceWindow TraceSlots::window(ArraySpan operands, const Array& sources) const {
   Arrays in(operands.begin(), operands.end());
   for (std::size_t i = 0; i < in.size(); ++i)
     if (!in[i].defined()) in[i] = zeros_of(aval_of(relation_->operands[i]));
-  const Array gain = rules.source(relation_->eqn_params, key_, in)->gain;
+  const Array gain = rules.source(params_, key_, in)->gain;
   if (gain.defined()) w.gain = reshape(gain, pattern_.parameter_dims());
   return w;
 }
 
-// Gradients
-// -------------------------------------------------------------------------------------------------
+// Gradients -------------------------------------------------------------------------------------------------
 Array TraceSlots::to_operand(ArraySpan operands, const Array& slot_gradient) const {
-  if (!effective_) return reshape(slot_gradient, aval_of(relation_->operands[operand_]).shape.to_dims());
+  if (!effective_) {
+    const Array gradient = reshape(slot_gradient, aval_of(relation_->operands[operand_]).shape.to_dims());
+    if (function_ == nullptr) return gradient;
+    const Function f = [&](ArraySpan theta) { return eval_jaxpr(*function_, theta); };
+    return vjp(f)(Arrays{operands[operand_], gradient})[1];
+  }
   // From the effective weight back to the operand.
   const EtpRules& rules = *etp_rules(*relation_->primitive);
   Arrays in(operands.begin(), operands.end());

@@ -1,5 +1,4 @@
-// What the traces need of an operator, derived from its forward function, its
-// anchor map and its source.
+// What the traces need of an operator, derived from its forward function, its anchor map and its source.
 #pragma once
 
 #include "etrace/etp.h"
@@ -8,9 +7,8 @@
 
 namespace etrace {
 
-// One trainable operand of one relation, seen from one hidden group. Inside, a
-// group's values stand as [K, M, B, P]: steps, states of a position, samples,
-// positions of one sample of y.
+// One trainable operand of one relation, seen from one hidden group. Inside, a group's values stand as [K, M,
+// B, P]: steps, states of a position, samples, positions of one sample of y.
 class TraceSlots {
  public:
   TraceSlots(const HiddenParamOpRelation&, const TrainableSource&, const HiddenGroup&, Compat);
@@ -20,25 +18,23 @@ class TraceSlots {
   Array unpack(const Array& trace) const;
   Array pack(const Array& shown) const;
 
-  // What the derivative of y takes from the data of one step, [J, B, elements];
-  // undefined: nothing. J counts the positions that the reference sums too
-  // early (compat only), else 1.
+  // What the derivative of y takes from the data of one step, [J, B, elements]; undefined: nothing. J counts
+  // the positions that the reference sums too early (compat only), else 1.
   Array source(ArraySpan operands) const;
   // [K, J, …] of every step; K·J steps of the window.
   TraceWindow window(ArraySpan operands, const Array& sources) const;
   const TracePattern& pattern() const { return pattern_; }
 
-  // A group's values [K, M…, B·P] as the window wants them: split by sample,
-  // and the positions of compat summed (for what multiplies) or lined up as
-  // steps (for what is injected).
+  // A group's values [K, M…, B·P] as the window wants them: split by sample, and the positions of compat
+  // summed (for what multiplies) or lined up as steps (for what is injected).
   Array summed(const Array& per_position) const;
   Array lined_up(const Array& per_position) const;
   bool has_source() const { return !pattern_.source_strides.empty() || !pattern_.source_table.empty(); }
 
   // From the gradient of the slots to that of the operand.
   Array to_operand(ArraySpan operands, const Array& slot_gradient) const;
-  // Gradient of the operand when y has cotangents ct [K, *y] and the data input
-  // is x [K, …] (factorised rule).
+  // Gradient of the operand when y has cotangents ct [K, *y] and the data input is x [K, …] (factorised
+  // rule).
   Array pull(ArraySpan operands, const Array& x, const Array& ct) const;
 
  private:
@@ -51,6 +47,11 @@ class TraceSlots {
   const HiddenParamOpRelation* relation_;
   std::size_t operand_;
   std::string key_;
+  // The operand's function, if it is not element by element: it spreads a parameter over positions, so the
+  // slots are those of its result, and gradients are pulled back through it. `params_` are those of the
+  // equation without it.
+  JaxprPtr function_;
+  Params params_;
   AnchorMap anchors_;
   Shape sample_y_;
   std::int64_t batch_ = 1;

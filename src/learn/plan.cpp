@@ -34,57 +34,12 @@ Avals with_steps(std::span<const Aval> types, std::int64_t steps) {
   return out;
 }
 
-// f once per step: by a loop, or, for one step, written out. Everything that f gives besides the carry comes
-// back with a leading axis.
-ScanResult over_steps(std::int64_t steps, const ScanBody& f, const Arrays& init, const Arrays& xs) {
-  if (steps != 1) return scan(f, init, xs, {.length = steps});
-  Arrays now;
-  for (const Array& x : xs) now.push_back(squeeze(slice_axis(x, 0, 0, 1), {0}));
-  ScanResult r = f(init, now);
-  for (Array& y : r.ys) y = expand_dims(y, {0});
-  return r;
-}
-
 // Steps that do not count leave what is carried as it was.
 Arrays unless_frozen(const Array& active, Arrays next, ArraySpan old) {
   if (!active.defined()) return next;
   for (std::size_t i = 0; i < next.size(); ++i) next[i] = where(active, next[i], old[i]);
   return next;
 }
-
-bool is_zero(const Array& a) {
-  if (!a.defined()) return true;
-  const std::optional<Scalar> value = a.splat();
-  return value && to_double(*value) == 0.0;
-}
-
-// What the traces need of a step, as one list that a loop can carry out, and back.
-struct Collected {
-  std::vector<std::size_t> df_counts;
-  std::size_t kept = 0;
-
-  Arrays flat(const Arrays& kept_values, const StepData& data) {
-    Arrays out = kept_values;
-    kept = out.size();
-    df_counts.clear();
-    for (const Arrays& list : data.df) {
-      df_counts.push_back(list.size());
-      out.insert(out.end(), list.begin(), list.end());
-    }
-    out.insert(out.end(), data.jacobians.begin(), data.jacobians.end());
-    return out;
-  }
-  void restore(ArraySpan stacked, WindowData& w) const {
-    const ArraySpan k = take_front(stacked, kept);
-    w.kept.assign(k.begin(), k.end());
-    w.df.clear();
-    for (const std::size_t count : df_counts) {
-      const ArraySpan df = take_front(stacked, count);
-      w.df.emplace_back(df.begin(), df.end());
-    }
-    w.jacobians.assign(stacked.begin(), stacked.end());
-  }
-};
 
 }  // namespace
 
@@ -113,6 +68,49 @@ Arrays PlanBuilder::initial_memory() const {
   return out;
 }
 
+// Arguments of every step, [K, …] also where they do not change.
+Arrays PlanBuilder::stacked_args(std::span<const StepInput> args, std::int64_t steps) const {
+  Arrays out;
+  for (const StepInput& a : args) {
+    const Array& x = value_of(a);
+    const bool many = std::holds_alternative<MultiStepData>(a);
+    out.push_back(many ? x : broadcast_to(expand_dims(x, {0}), x.shape().with_front(steps)));
+  }
+  return out;
+}
+
+// The model alone, step after step: all that must be done in sequence.
+PlanBuilder::Forward PlanBuilder::forward(ArraySpan params, const Carry& c, const Arrays& args,
+                                          std::int64_t steps, const Array& active) const {
+  const ModuleInfo& info = graph_.module_info;
+  Arrays xs = args;
+  if (active.defined()) xs.push_back(active);
+  const std::size_t num_args = args.size();
+  ScanResult r = over_steps(
+      steps,
+      [&](ArraySpan states, ArraySpan now) -> ScanResult {
+        const Arrays out =
+            eval_jaxpr(info.closed_jaxpr, executor_.program_inputs(now.first(num_args), states, params));
+        ScanResult s;
+        s.ys.assign(states.begin(), states.end());
+        for (std::size_t i = 0; i < info.model.outputs.size(); ++i) {
+          if (is_state(info.model.outputs[i].role)) s.carry.push_back(out[i]);
+          if (info.model.outputs[i].role == Role::Out) s.ys.push_back(out[i]);
+        }
+        s.carry = unless_frozen(active.defined() ? now.back() : Array(), s.carry, states);
+        return s;
+      },
+      c.states, xs);
+  Forward f;
+  f.states = std::move(r.carry);
+  f.batch.steps = steps;
+  f.batch.args = args;
+  f.batch.params.assign(params.begin(), params.end());
+  f.batch.states.assign(r.ys.begin(), r.ys.begin() + static_cast<std::ptrdiff_t>(c.states.size()));
+  f.outputs.assign(r.ys.begin() + static_cast<std::ptrdiff_t>(c.states.size()), r.ys.end());
+  return f;
+}
+
 WindowData PlanBuilder::window_data(ArraySpan params, const Carry& c, std::int64_t steps,
                                     const Array& active) const {
   WindowData w;
@@ -123,6 +121,17 @@ WindowData PlanBuilder::window_data(ArraySpan params, const Carry& c, std::int64
   w.active = active;
   w.age = c.memory[c.memory.size() - 2];
   w.calls = c.memory.back();
+  return w;
+}
+
+// With what the steps give to the traces.
+WindowData PlanBuilder::window_data(const Forward& f, const Carry& c, const Array& active) const {
+  WindowData w = window_data(f.batch.params, c, f.batch.steps, active);
+  ETraceGraphExecutor::StackedData data =
+      executor_.step_data(f.batch, [&](const StepData& d) { return rule_.keep(graph_, d); });
+  w.kept = std::move(data.kept);
+  w.df = std::move(data.df);
+  w.jacobians = std::move(data.jacobians);
   return w;
 }
 
@@ -140,33 +149,12 @@ PlanBuilder::Driven PlanBuilder::drive(ArraySpan params, const Carry& c, std::sp
                                        const Array& active) const {
   const std::optional<std::int64_t> length = multi_step_length(args);
   const std::int64_t steps = length.value_or(1);
-  Arrays xs;
-  for (const StepInput& a : args)
-    if (std::holds_alternative<MultiStepData>(a)) xs.push_back(value_of(a));
-  if (active.defined()) xs.push_back(active);
-  std::size_t num_outputs = 0;
-  Collected collected;
-  const ScanResult r = over_steps(
-      steps,
-      [&](ArraySpan states, ArraySpan now) -> ScanResult {
-        Arrays step_args;
-        std::size_t next = 0;
-        for (const StepInput& a : args)
-          step_args.push_back(std::holds_alternative<MultiStepData>(a) ? now[next++] : value_of(a));
-        const StepValues v =
-            executor_.solve_h2w_h2h_jacobian(executor_.program_inputs(step_args, states, params));
-        num_outputs = v.outputs.size();
-        return {unless_frozen(active.defined() ? now.back() : Array(), v.states, states),
-                joined({v.outputs, collected.flat(rule_.keep(graph_, v.data), v.data)})};
-      },
-      c.states, xs);
-  WindowData w = window_data(params, c, steps, active);
-  collected.restore(ArraySpan(r.ys).subspan(num_outputs), w);
+  const Forward f = forward(params, c, stacked_args(args, steps), steps, active);
   Driven out;
-  out.carry.states = r.carry;
-  out.carry.memory = next_memory(c, rule_.advance(graph_, w, traces(c), {}).traces, steps, active);
-  for (std::size_t i = 0; i < num_outputs; ++i)
-    out.outputs.push_back(length ? r.ys[i] : squeeze(r.ys[i], {0}));
+  out.carry.states = f.states;
+  out.carry.memory =
+      next_memory(c, rule_.advance(graph_, window_data(f, c, active), traces(c), {}).traces, steps, active);
+  for (const Array& y : f.outputs) out.outputs.push_back(length ? y : squeeze(y, {0}));
   return out;
 }
 
@@ -176,75 +164,39 @@ PlanBuilder::Learned PlanBuilder::learn(ArraySpan params, const Carry& c, const 
                         : learn_steps(params, c, program, slices, weights, active);
 }
 
-// Every step's loss meets the trace after that step.
+// Every step's loss meets the trace after that step. Steps differ in their entry state only, so all but the
+// model itself is done for all of them at once.
 PlanBuilder::Learned PlanBuilder::learn_steps(ArraySpan params, const Carry& c, const StepProgram& program,
                                               ArraySpan slices, const Array& weights,
                                               const Array& active) const {
   const std::int64_t steps = weights.shape()[0];
-  const std::size_t num_states = c.states.size(), num_groups = graph_.hidden_groups.size();
-  Collected collected;
-  std::size_t num_aux = 0;
-  // One step; `direct` names the parameters whose instantaneous gradient is summed in the carry.
-  std::vector<std::size_t> direct;
-  const auto one_step = [&](ArraySpan states, ArraySpan x, const Array& weight, Arrays& instantaneous) {
-    const Arrays in = executor_.program_inputs(program.arguments(x), states, params);
-    const StepValues v = executor_.solve_h2w_h2h_jacobian(in);
-    const StepGradient g = executor_.step_gradient(in, [&](ArraySpan out) {
-      const Array loss = program.loss(x, out).loss;
-      return loss * convert(weight, loss.dtype());
-    });
-    const LossAndAux here = program.loss(x, v.outputs);
-    num_aux = here.aux.size();
-    instantaneous = g.instantaneous;
-    return std::pair(v.states, joined({Arrays{here.loss}, here.aux, g.group_signal,
-                                       collected.flat(rule_.keep(graph_, v.data), v.data)}));
-  };
-  {
-    Avals types = avals_of(c.states);
-    for (const Array& s : slices) types.push_back({s.dtype(), s.shape().without(0)});
-    types.push_back({weights.dtype(), {}});
-    record(types, [&](ArraySpan in) {
-      Arrays instantaneous;
-      one_step(in.first(num_states), in.subspan(num_states, slices.size()), in.back(), instantaneous);
-      for (std::size_t i = 0; i < instantaneous.size(); ++i)
-        if (!is_zero(instantaneous[i])) direct.push_back(i);
-      return Arrays{};
-    });
-  }
-  Arrays init = c.states;
-  for (const std::size_t i : direct) init.push_back(zeros_of(params[i].aval()));
-  Arrays xs(slices.begin(), slices.end());
-  xs.push_back(weights);
-  if (active.defined()) xs.push_back(active);
-  const ScanResult r = over_steps(
+  const Arrays args = side_by_side(
+      steps, [&](ArraySpan x) { return program.arguments(x); }, slices);
+  const Forward f = forward(params, c, args, steps, active);
+  const Arrays weighted = joined({slices, Arrays{weights}});
+  const StepGradients g =
+      executor_.step_gradients(f.batch, weighted, [&](ArraySpan extra, ArraySpan outputs) {
+        const Array loss = program.loss(extra.first(slices.size()), outputs).loss;
+        return loss * convert(extra.back(), loss.dtype());
+      });
+  const Arrays losses = side_by_side(
       steps,
-      [&](ArraySpan carry, ArraySpan now) -> ScanResult {
-        Arrays instantaneous;
-        auto [states, ys] =
-            one_step(carry.first(num_states), now.first(slices.size()), now[slices.size()], instantaneous);
-        Arrays next = unless_frozen(active.defined() ? now.back() : Array(), states, carry.first(num_states));
-        for (std::size_t i = 0; i < direct.size(); ++i)
-          next.push_back(carry[num_states + i] + instantaneous[direct[i]]);
-        return {next, ys};
+      [&](ArraySpan m) {
+        const LossAndAux l = program.loss(m.first(slices.size()), m.subspan(slices.size()));
+        return joined({Arrays{l.loss}, l.aux});
       },
-      init, xs);
+      joined({slices, f.outputs}));
+  LearningRule::Advanced advanced =
+      rule_.advance(graph_, window_data(f, c, active), traces(c), {{}, g.group_signal});
 
   Learned out;
-  ArraySpan ys = r.ys;
-  out.losses = take_front(ys, 1)[0];
-  const ArraySpan aux = take_front(ys, num_aux), signals = take_front(ys, num_groups);
-  out.aux.assign(aux.begin(), aux.end());
-  WindowData w = window_data(params, c, steps, active);
-  collected.restore(ys, w);
-  LearningRule::Advanced advanced =
-      rule_.advance(graph_, w, traces(c), {{}, Arrays(signals.begin(), signals.end())});
-  out.carry.states.assign(r.carry.begin(), r.carry.begin() + static_cast<std::ptrdiff_t>(num_states));
+  out.losses = losses[0];
+  out.aux.assign(losses.begin() + 1, losses.end());
+  out.carry.states = f.states;
   out.carry.memory = next_memory(c, std::move(advanced.traces), steps, active);
   out.gradients = std::move(advanced.gradients);
-  for (std::size_t i = 0; i < direct.size(); ++i)
-    out.gradients[direct[i]] = add_cotangents(out.gradients[direct[i]], r.carry[num_states + i]);
   for (std::size_t i = 0; i < params.size(); ++i)
-    out.gradients[i] = instantiate(out.gradients[i], params[i].aval());
+    out.gradients[i] = instantiate(add_cotangents(out.gradients[i], g.instantaneous[i]), params[i].aval());
   return out;
 }
 
@@ -310,33 +262,13 @@ PlanBuilder::Learned PlanBuilder::learn_window(ArraySpan params, const Carry& c,
     signals.entry.push_back(g.concat_hidden(members));
   }
 
-  // What the traces need of every step.
-  Collected collected;
-  Arrays xs;
-  for (std::size_t i = 0; i < args.size(); ++i)
-    if (program.multi_step[i]) xs.push_back(args[i]);
-  if (active.defined()) xs.push_back(active);
-  const ScanResult r = over_steps(
-      steps,
-      [&](ArraySpan states, ArraySpan now) -> ScanResult {
-        Arrays step_args;
-        std::size_t next = 0;
-        for (std::size_t i = 0; i < args.size(); ++i)
-          step_args.push_back(program.multi_step[i] ? now[next++] : args[i]);
-        const StepValues v =
-            executor_.solve_h2w_h2h_jacobian(executor_.program_inputs(step_args, states, params));
-        return {unless_frozen(active.defined() ? now.back() : Array(), v.states, states),
-                collected.flat(rule_.keep(graph_, v.data), v.data)};
-      },
-      c.states, xs);
-  WindowData w = window_data(params, c, steps, active);
-  collected.restore(r.ys, w);
-  LearningRule::Advanced advanced = rule_.advance(graph_, w, traces(c), signals);
+  const Forward f = forward(params, c, stacked_args(inputs, steps), steps, active);
+  LearningRule::Advanced advanced = rule_.advance(graph_, window_data(f, c, active), traces(c), signals);
 
   Learned out;
   out.losses = here.loss;
   for (const Array& a : here.aux) out.aux.push_back(expand_dims(a, {0}));
-  out.carry.states = r.carry;
+  out.carry.states = f.states;
   out.carry.memory = next_memory(c, std::move(advanced.traces), steps, active);
   out.gradients = std::move(advanced.gradients);
   for (std::size_t i = 0; i < params.size(); ++i)

@@ -8,9 +8,8 @@ namespace etrace {
 class GradientRouter {
  public:
   GradientRouter(const ETraceGraph&, ArraySpan params);  // both must outlive it
-  // The gradient of one trainable operand: pulled back through what was done to
-  // the parameter before the operator. Under compat it is added to the leaf as
-  // it is.
+  // The gradient of one trainable operand: pulled back through what was done to the parameter before the
+  // operator. Under compat it is added to the leaf as it is.
   void add(const TrainableSource&, const Array& gradient);
   const Arrays& result() const { return gradients_; }  // per leaf; undefined where nothing was added
 

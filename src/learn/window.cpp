@@ -2,6 +2,7 @@
 
 #include "etrace/control.h"
 #include "etrace/ops/numpy.h"
+#include "etrace/transform.h"
 
 namespace etrace {
 
@@ -28,8 +29,7 @@ Array at_last_substep(const HiddenGroup& group, const Array& signal) {
 
 namespace {
 
-// Σ_c a[…, i, c, X]·b[…, c, j, X] over small matrices in front of the
-// positions.
+// Σ_c a[…, i, c, X]·b[…, c, j, X] over small matrices in front of the positions.
 Array times(const Array& a, const Array& b) {
   if (a.shape()[0] == 1) return a * b;
   return reduce_sum(expand_dims(a, {2}) * expand_dims(b, {0}), {1});  // [i, c, 1, X]·[1, c, j, X]
@@ -83,6 +83,24 @@ Array injection(const CarriedWindow& w, const Array& df) {
 }
 
 Array weighted(const CarriedWindow& w, const Array& df) { return reduce_sum(w.adjoint * df, {1}); }
+
+Arrays side_by_side(std::int64_t steps, const Function& f, ArraySpan mapped) {
+  if (steps != 1) return vmap(f)(mapped);
+  Arrays now;
+  for (const Array& x : mapped) now.push_back(squeeze(x, {0}));
+  Arrays out = f(now);
+  for (Array& y : out) y = expand_dims(y, {0});
+  return out;
+}
+
+ScanResult over_steps(std::int64_t steps, const ScanBody& f, const Arrays& init, const Arrays& xs) {
+  if (steps != 1) return scan(f, init, xs, {.length = steps});
+  Arrays now;
+  for (const Array& x : xs) now.push_back(squeeze(slice_axis(x, 0, 0, 1), {0}));
+  ScanResult r = f(init, now);
+  for (Array& y : r.ys) y = expand_dims(y, {0});
+  return r;
+}
 
 Arrays parameter_operands(const ETraceGraph& g, const HiddenParamOpRelation& r, ArraySpan params) {
   const ClosedJaxpr& program = g.module_info.closed_jaxpr;

@@ -178,7 +178,8 @@ Kernel make_dot(const KernelRequest& q) {
   return kernel;
 }
 
-// The cotangent of one operand, given the other. ct has the axes batch, free of a, free of b.
+// The cotangent of one operand, given the other. ct has the axes batch, free of a, free of b. The operands of
+// the product stand in the order in which its result most often has the axes of the wanted operand already.
 Array cotangent(const Array& ct, const Array& other, const Aval& wanted, const DotDims& d, bool is_lhs) {
   const Dims& contract = is_lhs ? d.lhs_contract : d.rhs_contract;
   const Dims& batch = is_lhs ? d.lhs_batch : d.rhs_batch;
@@ -186,16 +187,18 @@ Array cotangent(const Array& ct, const Array& other, const Aval& wanted, const D
   const Dims& other_batch = is_lhs ? d.rhs_batch : d.lhs_batch;
   const Dims free = free_axes(wanted.shape.rank(), contract, batch);
   const Dims other_free = free_axes(other.rank(), other_contract, other_batch);
-  const std::int64_t first = to_dim(batch.size() + (is_lhs ? free.size() : 0));
-  const Dims ct_other = axis_range(first, to_dim(other_free.size()));
-  // Its result has the axes batch, free of the wanted operand, contracted ones in the other operand's order.
-  const Array product =
-      dot_general(ct, other, {ct_other, other_free, axis_range(0, to_dim(batch.size())), other_batch});
+  const Dims ct_batch = axis_range(0, to_dim(batch.size()));
+  const Dims ct_other =
+      axis_range(to_dim(batch.size() + (is_lhs ? free.size() : 0)), to_dim(other_free.size()));
+  // Axes of the wanted operand that the contracted axes of the other, in its order, stand for.
   std::vector<std::pair<std::int64_t, std::int64_t>> order;
   for (std::size_t i = 0; i < contract.size(); ++i) order.emplace_back(other_contract[i], contract[i]);
   std::sort(order.begin(), order.end());
-  Dims axes = joined(batch, free);
-  for (const auto& pair : order) axes.push_back(pair.second);
+  Dims contracted;
+  for (const auto& pair : order) contracted.push_back(pair.second);
+  const Array product = is_lhs ? dot_general(ct, other, {ct_other, other_free, ct_batch, other_batch})
+                               : dot_general(other, ct, {other_free, ct_other, other_batch, ct_batch});
+  const Dims axes = joined(batch, is_lhs ? joined(free, contracted) : joined(contracted, free));
   return convert(transpose(product, inverse_permutation(axes)), wanted.dtype);
 }
 

@@ -166,8 +166,20 @@ class Pass {
     return (m * m + 3 * m + 3) * kColumns + block;
   }
 
+  // One step, a row of side-by-side anchors with one source: everything in one loop, nothing in between.
+  static bool direct(const Geometry& g, const Buffers<T, S>& b) {
+    return !g.gathered() && g.steps == 1 && g.states <= 2 && g.column.anchor == 1 && !g.shared &&
+           b.gain == nullptr && (g.elements == 0 || g.column.source == 0) &&
+           (b.gradient == nullptr || b.weighted != nullptr);
+  }
+
   // A stretch of rows of the matrix that starts at the given slot, source element, anchor and parameter.
   void rows(Index first, Index last, Index slot, Axis at) {
+    if (direct(g_, b_)) {
+      for (Index r = first; r < last; ++r)
+        for (Index b = 0; b < g_.batch; ++b) direct_row(slot + r * g_.column.size, moved(at, r), b);
+      return;
+    }
     for (Index r0 = first; r0 < last; r0 += kBlock) {
       const Index count = std::min(kBlock, last - r0);
       const bool blocks = products(g_);
@@ -332,6 +344,64 @@ class Pass {
     if (b_.gradient != nullptr) add_gradient(grads_, at, c0, n);
   }
 
+  void direct_row(Index slot, const Axis& at, Index b) {
+    const Index n = g_.column.size, all = g_.batch * g_.positions, p = b * g_.positions + at.anchor;
+    const T x = g_.elements == 0 ? T(1) : b_.source[b * g_.elements + at.source];
+    const T* __restrict f0 = b_.injection + p;
+    const T* __restrict d = b_.transition + p;
+    const T* __restrict u = b_.gradient != nullptr ? b_.entry + p : nullptr;
+    const T* __restrict w = b_.gradient != nullptr ? b_.weighted + p : nullptr;
+    T* __restrict g = b_.gradient != nullptr ? b_.gradient + at.parameter : nullptr;
+    const Index start = b * g_.states * g_.slots + slot;
+    const S* e0 = b_.trace + start;
+    S* out0 = b_.next + start;
+    if (g_.states == 1 && g == nullptr) {
+#pragma GCC ivdep
+      for (Index j = 0; j < n; ++j) out0[j] = store<S>(d[j] * static_cast<T>(load(e0[j])) + x * f0[j]);
+      return;
+    }
+    if (g_.states == 1) {
+      if (b == 0) {
+#pragma GCC ivdep
+        for (Index j = 0; j < n; ++j) {
+          const T old = static_cast<T>(load(e0[j]));
+          g[j] = u[j] * old + x * w[j];
+          out0[j] = store<S>(d[j] * old + x * f0[j]);
+        }
+      } else {
+#pragma GCC ivdep
+        for (Index j = 0; j < n; ++j) {
+          const T old = static_cast<T>(load(e0[j]));
+          g[j] += u[j] * old + x * w[j];
+          out0[j] = store<S>(d[j] * old + x * f0[j]);
+        }
+      }
+      return;
+    }
+    const S* e1 = e0 + g_.slots;
+    S* out1 = out0 + g_.slots;
+    const T* __restrict d01 = d + all, * __restrict d10 = d + 2 * all, * __restrict d11 = d + 3 * all;
+    const T* __restrict f1 = f0 + all;
+    if (g == nullptr) {
+#pragma GCC ivdep
+      for (Index j = 0; j < n; ++j) {
+        const T a = static_cast<T>(load(e0[j])), c = static_cast<T>(load(e1[j]));
+        out0[j] = store<S>(d[j] * a + d01[j] * c + x * f0[j]);
+        out1[j] = store<S>(d10[j] * a + d11[j] * c + x * f1[j]);
+      }
+      return;
+    }
+    const T* __restrict u1 = u + all;
+    const T before = b == 0 ? T(0) : T(1);  // the gradient is zero when the first sample comes
+#pragma GCC ivdep
+    for (Index j = 0; j < n; ++j) {
+      const T a = static_cast<T>(load(e0[j])), c = static_cast<T>(load(e1[j]));
+      g[j] = before * g[j] + (u[j] * a + u1[j] * c + x * w[j]);
+      out0[j] = store<S>(d[j] * a + d01[j] * c + x * f0[j]);
+      out1[j] = store<S>(d10[j] * a + d11[j] * c + x * f1[j]);
+    }
+  }
+
   void one_state(Index n, Index start, const T* const* moves, const T* const* adds, const T* const* signals) {
     const S* e = b_.trace + start;
     S* out = b_.next + start;
@@ -445,8 +515,10 @@ Kernel kernel_for(const KernelRequest& request) {
                                 operand(at.weighted),
                                 static_cast<S*>(args.out[0]),
                                 at.entry ? static_cast<T*>(args.out[1]) : nullptr};
-    if (buffers.gradient != nullptr) std::fill_n(buffers.gradient, g->parameters, T(0));
-    if (g->slots == 0) return;
+    if (buffers.gradient != nullptr &&
+        !(Pass<T, S>::direct(*g, buffers) && g->states == 1 && g->slots > 0 && g->batch > 0))
+      std::fill_n(buffers.gradient, g->parameters, T(0));
+    if (g->slots == 0 || g->batch == 0) return;
     auto run = [&](int part) {
       std::byte* scratch = static_cast<std::byte*>(args.scratch) + static_cast<std::size_t>(part) * per_part;
       Pass<T, S> pass(*g, buffers, reinterpret_cast<T*>(scratch), scratch + own);

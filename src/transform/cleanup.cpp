@@ -1,9 +1,12 @@
 // Dead-code elimination, common-subexpression elimination, constant folding.
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "etrace/error.h"
+#include "etrace/ops/elementwise.h"
+#include "etrace/ops/shape.h"
 #include "etrace/transform.h"
 
 namespace etrace {
@@ -125,35 +128,79 @@ ClosedJaxpr eliminate_common_subexpressions(const ClosedJaxpr& closed) {
   return result;
 }
 
+namespace {
+
+// The one value of all elements, if it is known and there is one.
+std::optional<double> uniform_value(const Array& a) {
+  if (const std::optional<Scalar> value = a.splat()) return to_double(*value);
+  if (a.is_tracer() || a.size() == 0 || a.size() > 65536) return std::nullopt;
+  const std::vector<double> values = a.tensor().to_doubles();
+  for (const double v : values)
+    if (!(v == values[0] && std::signbit(v) == std::signbit(values[0]))) return std::nullopt;
+  return values[0];
+}
+
+// The operand that the result equals to the last bit: x + (−0), x − 0, x·1, x/1. Sums of cotangents drop any
+// zero.
+std::optional<std::size_t> same_as_operand(const Eqn& eqn, const std::vector<std::optional<double>>& value) {
+  const auto is = [&](std::size_t i, double wanted, bool any_sign = false) {
+    return value[i] && *value[i] == wanted && (any_sign || std::signbit(*value[i]) == std::signbit(wanted));
+  };
+  const bool integers = !is_floating(eqn.out[0].aval.dtype);
+  const auto keeps_type = [&](std::size_t i) { return aval_of(eqn.in[i]) == eqn.out[0].aval; };
+  for (std::size_t other = 0; other < eqn.in.size() && eqn.in.size() == 2; ++other) {
+    const std::size_t kept = 1 - other;
+    if (!keeps_type(kept)) continue;
+    if ((eqn.prim == &add_p && is(other, -0.0, integers)) ||
+        (eqn.prim == &add_any_p && is(other, 0.0, true)) || (eqn.prim == &mul_p && is(other, 1.0)))
+      return kept;
+    if (other == 1 && ((eqn.prim == &sub_p && is(1, 0.0)) || (eqn.prim == &div_p && is(1, 1.0)))) return kept;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 ClosedJaxpr fold_constants(const ClosedJaxpr& closed, std::int64_t max_elements) {
   ClosedJaxpr result{{closed.jaxpr.constvars, closed.jaxpr.invars, {}, closed.jaxpr.outs}, closed.consts};
   std::unordered_map<std::uint64_t, Array> known;
   for (std::size_t i = 0; i < closed.consts.size(); ++i)
     known.emplace(closed.jaxpr.constvars[i].id, closed.consts[i]);
   Substitution folded;
-  for (const Eqn& eqn : closed.jaxpr.eqns) {
+  for (Eqn eqn : closed.jaxpr.eqns) {
+    folded.apply_all(eqn.in);
     Arrays in;
+    std::vector<std::optional<double>> uniform;
     for (const Atom& a : eqn.in) {
+      Array value;
       if (const auto* l = std::get_if<Literal>(&a))
-        in.push_back(full({}, l->value, l->dtype));
+        value = full({}, l->value, l->dtype);
       else if (const auto it = known.find(std::get<Var>(a).id); it != known.end())
-        in.push_back(it->second);
+        value = it->second;
+      uniform.push_back(value.defined() ? uniform_value(value) : std::nullopt);
+      if (value.defined()) in.push_back(value);
     }
     std::int64_t size = 0;
     for (const Var& v : eqn.out) size += v.aval.shape.size();
     if (in.size() != eqn.in.size() || size > max_elements) {
-      result.jaxpr.eqns.push_back(eqn);
-      folded.apply_all(result.jaxpr.eqns.back().in);
+      if (const auto operand = eqn.out.empty() ? std::nullopt : same_as_operand(eqn, uniform)) {
+        folded.replace(eqn.out[0], eqn.in[*operand]);
+        continue;
+      }
+      // Too large to store, but still known to hold one value.
+      if (in.size() == eqn.in.size() && eqn.prim == &broadcast_in_dim_p && in[0].splat())
+        known.emplace(eqn.out[0].id, full(eqn.out[0].aval.shape, *in[0].splat(), eqn.out[0].aval.dtype));
+      result.jaxpr.eqns.push_back(std::move(eqn));
       continue;
     }
     const Arrays out = bind_primitive(*eqn.prim, in, eqn.params);
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      known.emplace(eqn.out[i].id, out[i]);
-      if (out[i].shape().is_scalar()) {
-        folded.replace(eqn.out[i], Literal{out[i].dtype(), out[i].tensor().at(0)});
+    for (std::size_t k = 0; k < out.size(); ++k) {
+      known.emplace(eqn.out[k].id, out[k]);
+      if (out[k].shape().is_scalar()) {
+        folded.replace(eqn.out[k], Literal{out[k].dtype(), out[k].tensor().at(0)});
       } else {
-        result.jaxpr.constvars.push_back(eqn.out[i]);
-        result.consts.push_back(out[i].tensor());
+        result.jaxpr.constvars.push_back(eqn.out[k]);
+        result.consts.push_back(out[k].tensor());
       }
     }
   }

@@ -1,8 +1,7 @@
 // D-RTRL: one trace per parameter element and output position.
 //   e ← D·e + ∂h/∂y·∂y/∂θ        grad θ = Σ ⟨∂L/∂h, e⟩
-// In scope `diagonal` D is the per-position block without recurrent products;
-// OSTL with H is the same rule in scope `coupled`. A window of K steps passes
-// each trace once (etrace/ops/trace_window.h).
+// In scope `diagonal` D is the per-position block without recurrent products; OSTL with H is the same rule in
+// scope `coupled`. A window of K steps passes each trace once (etrace/ops/trace_window.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,8 +17,7 @@ namespace etrace {
 
 namespace {
 
-// One trace: a trainable operand of a relation, in one group that the relation
-// reaches.
+// One trace: a trainable operand of a relation, in one group that the relation reaches.
 struct Trace {
   std::size_t relation, group_of_relation;
   const TrainableSource* trainable;
@@ -40,8 +38,7 @@ std::vector<Trace> traces_of(const ETraceGraph& g) {
   return out;
 }
 
-// SnAp: the position itself is neighbour 0, the others start at zero. [K, S, X]
-// -> [K, M, X]
+// SnAp: the position itself is neighbour 0, the others start at zero. [K, S, X] -> [K, M, X]
 Array widen(const Array& df, const HiddenGroup& group) {
   std::vector<PadAxis> axes(3);
   axes[1].high = group.trace_state_width() - group.num_state();
@@ -170,8 +167,7 @@ struct GroupWindow {
   Freezing freeze;
 };
 
-// [K, *varshape, S] -> [K, M, X]. Signals have no axis for the inner steps of a
-// descended loop.
+// [K, *varshape, S] -> [K, M, X]. Signals have no axis for the inner steps of a descended loop.
 Array signal_of(const HiddenGroup& group, const Array& value) {
   HiddenGroup outside = group;
   outside.descent.reset();
@@ -209,8 +205,7 @@ Array repeat_steps(const Array& a, std::int64_t count) {
   return merge_front(broadcast_to(expand_dims(a, {1}), Shape(dims)));
 }
 
-// One trace and its operand's gradient; the signals decide whether there is
-// one.
+// One trace and its operand's gradient; the signals decide whether there is one.
 TraceWindow window_of(const Trace& t, const GroupWindow& gw, const WindowData& w, const Array& sources) {
   const Array df =
       gw.freeze.injected(widen(states_first(*t.group, w.df[t.relation][t.group_of_relation], 1), *t.group));
@@ -257,8 +252,7 @@ LearningRule::Advanced D_RTRL::advance(const ETraceGraph& g, const WindowData& w
   return result;
 }
 
-// A window without steps: nothing is added, and the gradient is that of the old
-// trace.
+// A window without steps: nothing is added, and the gradient is that of the old trace.
 Arrays D_RTRL::contract(const ETraceGraph& g, const WindowData& w, ArraySpan old, ArraySpan signal) const {
   GradientRouter router(g, w.params);
   const std::vector<Trace> traces = traces_of(g);

@@ -1,10 +1,8 @@
-// pp_prop (ES-D-RTRL): the trace as a product of an input side and an output
-// side, both low-pass filtered.
+// pp_prop (ES-D-RTRL): the trace as a product of an input side and an output side, both low-pass filtered.
 //   εx ← αx·εx + x        εf ← αf·D·εf + (1−αf)·∂h/∂y
 //   grad θ = pull-back of y at x = εx with cotangent Σ_a signal·εf / (1 − αf^n)
-// n counts the steps that εf has seen. The pull-back is linear in εx and in the
-// cotangent, so the steps of a window share one, with the sum over them inside
-// a product.
+// n counts the steps that εf has seen. The pull-back is linear in εx and in the cotangent, so the steps of a
+// window share one, with the sum over them inside a product.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,6 +13,7 @@
 #include "etrace/ops/numpy.h"
 #include "learn/operator_rules.h"
 #include "learn/routing.h"
+#include "learn/window.h"
 
 namespace etrace {
 
@@ -42,8 +41,7 @@ Array represented(const HiddenParamOpRelation& r, const Array& x) {
   return convert(x, is_floating(x.dtype()) ? x.dtype() : r.y_var.aval.dtype);
 }
 
-// Traces in order: for every relation the input side, if there is one, and then
-// one output side per group.
+// Traces in order: for every relation the input side, if there is one, and then one output side per group.
 struct Layout {
   struct Relation {
     std::optional<std::size_t> x;     // slot, and which kept value feeds it
@@ -71,8 +69,6 @@ void refuse_loops(const ETraceGraph& g) {
                                                      "larger scan_unroll_limit",
                                                      group.index));
 }
-
-std::int64_t last(const Array& a) { return static_cast<std::int64_t>(a.rank()) - 1; }
 
 // 1 − α^n, at least 1e-8; 1 from the thousandth step on.
 Array correction(const Array& age, double decay, Dtype dtype) {
@@ -105,16 +101,36 @@ std::vector<LearningRule::Slot> pp_prop::slots(const ETraceGraph& g) const {
                      represented(relation, zeros_of(aval_of(relation.operands[*x]))).aval()});
     for (const std::size_t k : relation.hidden_groups) {
       const HiddenGroup& group = g.hidden_groups[k];
-      Dims dims = group.varshape().to_dims();
-      dims.push_back(group.num_state());
-      out.push_back({fmt::format("relation{}/group{}/df", r, k), {relation.y_var.aval.dtype, Shape(dims)}});
+      out.push_back({fmt::format("relation{}/group{}/df", r, k),
+                     {relation.y_var.aval.dtype, {group.num_state(), group.varshape().size()}}});
     }
   }
   return out;
 }
 
-Array pp_prop::unpack(const ETraceGraph&, std::size_t, const Array& value) const { return value; }
-Array pp_prop::pack(const ETraceGraph&, std::size_t, const Array& value) const { return value; }
+namespace {
+// The group of an output side; none for an input side.
+const HiddenGroup* group_of_slot(const ETraceGraph& g, std::size_t slot) {
+  const Layout layout(g);
+  for (std::size_t r = 0; r < layout.relations.size(); ++r)
+    for (std::size_t k = 0; k < layout.relations[r].groups.size(); ++k)
+      if (layout.relations[r].groups[k] == slot)
+        return &g.hidden_groups[g.hidden_param_op_relations[r].hidden_groups[k]];
+  return nullptr;
+}
+}  // namespace
+
+Array pp_prop::unpack(const ETraceGraph& g, std::size_t slot, const Array& value) const {
+  const HiddenGroup* group = group_of_slot(g, slot);
+  if (group == nullptr) return value;
+  Dims dims = group->varshape().to_dims();
+  dims.push_back(group->num_state());
+  return reshape(transpose(value), dims);
+}
+Array pp_prop::pack(const ETraceGraph& g, std::size_t slot, const Array& value) const {
+  const HiddenGroup* group = group_of_slot(g, slot);
+  return group == nullptr ? value : transpose(reshape(value, {group->varshape().size(), group->num_state()}));
+}
 
 std::vector<std::size_t> pp_prop::slots_of(const ETraceGraph& g, const StatePath& param) const {
   std::vector<std::size_t> out;
@@ -142,29 +158,29 @@ Arrays pp_prop::keep(const ETraceGraph& g, const StepData& data) const {
 
 namespace {
 
-// The traces after one step; x, df and D are that step's.
+// The traces after one step; x, df [S, X] and D [S, S, X] are that step's.
 struct Filter {
   const ETraceGraph& g;
   double decay_x, decay_f;
 
-  Arrays operator()(ArraySpan old, ArraySpan x, const std::vector<Arrays>& df, ArraySpan jacobians) const {
+  Arrays operator()(ArraySpan old, ArraySpan x, ArraySpan df, ArraySpan jacobians) const {
     const Layout layout(g);
     Arrays out(layout.count);
-    std::size_t next_x = 0;
+    std::size_t next_x = 0, next_df = 0;
     for (std::size_t r = 0; r < layout.relations.size(); ++r) {
       const Layout::Relation& slots = layout.relations[r];
       if (slots.x) out[*slots.x] = decay_x * old[*slots.x] + x[next_x++];
       for (std::size_t k = 0; k < slots.groups.size(); ++k) {
         const Array& d = jacobians[g.hidden_param_op_relations[r].hidden_groups[k]];
-        const Array before = expand_dims(old[slots.groups[k]], {last(d) - 1});
-        out[slots.groups[k]] = decay_f * sum(d * before, {last(d)}) + (1.0 - decay_f) * df[r][k];
+        const Array moved = reduce_sum(d * expand_dims(old[slots.groups[k]], {0}), {1});
+        out[slots.groups[k]] = decay_f * moved + (1.0 - decay_f) * df[next_df++];
       }
     }
     return out;
   }
 };
 
-// Gradients from traces [K, …], signals [K, …] per group and ages [K].
+// Gradients from traces [K, …], signals [K, S, X] per group and ages [K].
 Arrays contracted(const ETraceGraph& g, const WindowData& w, ArraySpan traces, ArraySpan signals,
                   const Array& ages, double decay_f) {
   GradientRouter router(g, w.params);
@@ -174,17 +190,23 @@ Arrays contracted(const ETraceGraph& g, const WindowData& w, ArraySpan traces, A
     const Array x = layout.relations[r].x ? traces[*layout.relations[r].x] : Array();
     for (std::size_t k = 0; k < relation.hidden_groups.size(); ++k) {
       const Array& f = traces[layout.relations[r].groups[k]];
-      const std::size_t group = relation.hidden_groups[k];
-      Dims per_step(f.rank(), 1);
-      per_step[0] = f.shape()[0];
-      const Array scale = reshape(correction(ages, decay_f, f.dtype()), per_step);
-      const Array ct = sum(signals[group] * f / scale, {last(f)});
+      const HiddenGroup& group = g.hidden_groups[relation.hidden_groups[k]];
+      const std::int64_t steps = f.shape()[0];
+      const Array scale = reshape(correction(ages, decay_f, f.dtype()), {steps, 1});
+      const Array ct = reduce_sum(signals[group.index] * f, {1}) / scale;  // [K, X]
       for (const TrainableSource& t : relation.trainables)
-        router.add(
-            t, TraceSlots(relation, t, g.hidden_groups[group], g.options.compat).pull(w.operands[r], x, ct));
+        router.add(t, TraceSlots(relation, t, group, g.options.compat)
+                          .pull(w.operands[r], x, reshape(ct, group.varshape().with_front(steps).to_dims())));
     }
   }
   return router.result();
+}
+
+Arrays signals_of(const ETraceGraph& g, ArraySpan signals) {  // [K, *varshape, S] -> [K, S, X]
+  Arrays out;
+  for (std::size_t k = 0; k < signals.size(); ++k)
+    out.push_back(states_first(g.hidden_groups[k], signals[k], 1));
+  return out;
 }
 
 Arrays with_step_axis(ArraySpan values) {
@@ -198,21 +220,24 @@ Arrays with_step_axis(ArraySpan values) {
 LearningRule::Advanced pp_prop::advance(const ETraceGraph& g, const WindowData& w, ArraySpan old,
                                         const Signals& signals) const {
   const Filter filter{g, decay_x_, decay_f_};
-  // Everything that differs between steps, as one list.
+  // Everything that differs between steps, as one list: x, df, D, active.
   Arrays xs = w.kept;
-  for (const Arrays& list : w.df) xs.insert(xs.end(), list.begin(), list.end());
-  xs.insert(xs.end(), w.jacobians.begin(), w.jacobians.end());
+  for (std::size_t r = 0; r < w.df.size(); ++r)
+    for (std::size_t k = 0; k < w.df[r].size(); ++k)
+      xs.push_back(
+          states_first(g.hidden_groups[g.hidden_param_op_relations[r].hidden_groups[k]], w.df[r][k], 1));
+  const std::size_t num_x = w.kept.size(), num_df = xs.size() - num_x;
+  for (std::size_t k = 0; k < w.jacobians.size(); ++k)
+    xs.push_back(states_first(g.hidden_groups[k], w.jacobians[k], 2));
   if (w.active.defined()) xs.push_back(w.active);
   Arrays init(old.begin(), old.end());
   init.push_back(w.age);
-  const ScanResult r = scan(
+  const ScanResult r = over_steps(
+      w.steps,
       [&](ArraySpan carry, ArraySpan now) -> ScanResult {
-        std::size_t next = w.kept.size();
-        std::vector<Arrays> df = w.df;
-        for (Arrays& list : df)
-          for (Array& a : list) a = now[next++];
         const ArraySpan before = carry.first(carry.size() - 1);
-        Arrays after = filter(before, now.first(w.kept.size()), df, now.subspan(next, w.jacobians.size()));
+        Arrays after = filter(before, now.first(num_x), now.subspan(num_x, num_df),
+                              now.subspan(num_x + num_df, w.jacobians.size()));
         Array age = carry.back() + Array(1);
         if (w.active.defined()) {
           for (std::size_t i = 0; i < after.size(); ++i) after[i] = where(now.back(), after[i], before[i]);
@@ -221,22 +246,22 @@ LearningRule::Advanced pp_prop::advance(const ETraceGraph& g, const WindowData& 
         after.push_back(age);
         return {after, signals.each_step.empty() ? Arrays{} : after};
       },
-      init, xs, {.length = w.steps});
+      init, xs);
   Advanced result;
   result.traces.assign(r.carry.begin(), r.carry.end() - 1);
   if (!signals.each_step.empty())
-    result.gradients =
-        contracted(g, w, ArraySpan(r.ys).first(r.ys.size() - 1), signals.each_step, r.ys.back(), decay_f_);
+    result.gradients = contracted(g, w, ArraySpan(r.ys).first(r.ys.size() - 1),
+                                  signals_of(g, signals.each_step), r.ys.back(), decay_f_);
   if (!signals.entry.empty()) result.gradients = contract(g, w, old, signals.entry);
   return result;
 }
 
-// The reference counts the calls, this one included; the correction of the old
-// trace is that of its own age.
+// The reference counts the calls, this one included; the correction of the old trace is that of its own age.
 Arrays pp_prop::contract(const ETraceGraph& g, const WindowData& w, ArraySpan traces,
                          ArraySpan signal) const {
   const Array age = g.options.compat == Compat::Braintrace ? w.calls + Array(1) : w.age;
-  return contracted(g, w, with_step_axis(traces), with_step_axis(signal), expand_dims(age, {0}), decay_f_);
+  return contracted(g, w, with_step_axis(traces), signals_of(g, with_step_axis(signal)),
+                    expand_dims(age, {0}), decay_f_);
 }
 
 }  // namespace etrace
