@@ -123,6 +123,7 @@ class ETraceGraphExecutor {
 // The losses of K steps and what they say to the hidden states and the parameters.
 struct StepGradients {
   Arrays group_signal;   // per group: dL/dh, [K, *varshape, S]
+  Arrays entry_signal;   // the same for the state before each step, past the new ones; empty: none
   Arrays instantaneous;  // per parameter leaf, summed over the steps: the gradient that no trace carries
 };
 // (extra inputs of one step, its outputs) -> loss
@@ -142,8 +143,8 @@ class ETraceVjpGraphExecutor : public ETraceGraphExecutor {
                                         ArraySpan params) const;
 
   // Gradients of the sum of the steps' losses; extra [K, …]. By default a way between two states of one group
-  // within the step counts once, and parameters outside of every relation get the gradient of the step;
-  // compat leaves both out.
+  // within the step counts once, parameters outside of every relation get the gradient of the step, and what
+  // a loss reads of the old states counts; compat leaves all three out.
   StepGradients step_gradients(const StepBatch&, ArraySpan extra, const StepLoss& loss) const;
 };
 
@@ -166,7 +167,8 @@ struct WindowData {
   Array active;      // [K] bool: steps that count; undefined: all
   Array age, calls;  // i32: active steps, and calls, before this window
 };
-// The learning signal, per group: none, at the entry of the window, or one per step (leading axis K).
+// The learning signal, per group: to the state at the entry of the window, and to that after each step
+// (leading axis K). Either list may be empty.
 struct Signals {
   Arrays entry, each_step;
 };

@@ -1,5 +1,5 @@
-// etrace: the command line. Errors of etrace are printed as one line and end with status 1; wrong usage with
-// CLI11's.
+// etrace: the command line. Errors of etrace are printed as one line and end with status 1; wrong usage ends
+// with 2.
 #include <iostream>
 
 #include "cli/verbs.h"
@@ -16,11 +16,13 @@ int main(int argc, char** argv) {
   cli::add_ops(app, status);
   cli::add_check(app, status);
   cli::add_explain(app, status);
+  cli::add_train(app, status);
+  cli::add_verify(app, status);
   cli::add_demo(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e);
+    return app.exit(e) == 0 ? 0 : 2;  // 0: help, version
   } catch (const Error& e) {
     std::cerr << "etrace: " << e.what() << "\n";
     return 1;

@@ -13,6 +13,8 @@ void add_print(CLI::App&, Status&);
 void add_ops(CLI::App&, Status&);
 void add_check(CLI::App&, Status&);
 void add_explain(CLI::App&, Status&);
+void add_train(CLI::App&, Status&);
+void add_verify(CLI::App&, Status&);
 void add_demo(CLI::App&, Status&);
 
 }  // namespace etrace::cli

@@ -13,6 +13,18 @@
 
 namespace etrace {
 
+std::string_view css_class(PathClassification c) {
+  switch (c) {
+    case PathClassification::AllDirect:
+      return "direct";
+    case PathClassification::Mixed:
+      return "mixed";
+    case PathClassification::AllThroughOtherEtp:
+      return "through";
+  }
+  return "";
+}
+
 namespace {
 
 constexpr double kChar = 7.6;  // advance of the drawing's monospace font, rounded up
@@ -33,18 +45,6 @@ std::string shortened(const std::string& text, std::size_t limit) {
   if (starts.size() <= limit || limit < 5) return text;
   const std::size_t front = (limit - 1) / 3, back = limit - 1 - front;
   return text.substr(0, starts[front]) + "…" + text.substr(starts[starts.size() - back]);
-}
-
-std::string_view css_class(PathClassification c) {
-  switch (c) {
-    case PathClassification::AllDirect:
-      return "direct";
-    case PathClassification::Mixed:
-      return "mixed";
-    case PathClassification::AllThroughOtherEtp:
-      return "through";
-  }
-  return "";
 }
 
 std::string leaves_text(const WeightInfo& w) {

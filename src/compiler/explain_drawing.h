@@ -10,6 +10,9 @@ namespace etrace {
 
 std::string escape_html(std::string_view text);  // harmless in text and in quoted attributes
 
+// How an edge of this kind is drawn: a class of the style sheet.
+std::string_view css_class(PathClassification);
+
 // Three columns, for a desktop; or one, for a phone.
 enum class Drawing : std::uint8_t { Wide, Narrow };
 std::string explain_drawing(const ExplainView&, Drawing);

@@ -45,9 +45,6 @@ std::string table(std::string_view label, const std::vector<std::string_view>& c
       label, head, rows);
 }
 
-std::string_view css_class(PathClassification c) {
-  return c == PathClassification::AllDirect ? "direct" : c == PathClassification::Mixed ? "mixed" : "through";
-}
 std::string group_links(const std::vector<std::size_t>& groups) {
   std::vector<std::string> parts;
   for (const std::size_t g : groups) parts.push_back(fmt::format("<a href=\"#group-{0}\">group {0}</a>", g));

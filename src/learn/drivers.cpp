@@ -7,6 +7,7 @@
 #include "etrace/ops/numpy.h"
 #include "learn/interface.h"
 #include "learn/learner_impl.h"
+#include "learn/lists.h"
 #include "learn/sequence.h"
 
 namespace etrace {
@@ -108,12 +109,6 @@ struct Pieces {
 Avals types_with(ArraySpan sequences, const Array& weights) {
   Avals out = avals_of(sequences);
   out.push_back(weights.aval());
-  return out;
-}
-
-Arrays joined(std::initializer_list<ArraySpan> parts) {
-  Arrays out;
-  for (const ArraySpan part : parts) out.insert(out.end(), part.begin(), part.end());
   return out;
 }
 

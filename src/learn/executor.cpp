@@ -2,12 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/learning.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
+#include "learn/interface.h"
 #include "learn/window.h"
 #include "transform/env.h"
 
@@ -418,6 +420,40 @@ ETraceVjpGraphExecutor::Linearized ETraceVjpGraphExecutor::solve_h2w_h2h_l2h_jac
   return result;
 }
 
+namespace {
+
+// Does a result of the step depend on an old state of a group other than through a new one?
+bool reads_old_states(const ETraceGraph& g) {
+  const ModuleInfo& info = g.module_info;
+  std::unordered_set<std::uint64_t> from_old, renewed;
+  for (const HiddenInfo& h : info.hidden) {
+    from_old.insert(h.invar.id);
+    renewed.insert(h.outvar.id);
+  }
+  const auto depends = [&](const Atom& a) {
+    return as_var(a) != nullptr && from_old.contains(as_var(a)->id);
+  };
+  for (const Eqn& eqn : info.jaxpr().eqns)
+    if (std::any_of(eqn.in.begin(), eqn.in.end(), depends))
+      for (const Var& v : eqn.out)
+        if (!renewed.contains(v.id)) from_old.insert(v.id);
+  for (std::size_t i = 0; i < info.model.outputs.size(); ++i)
+    if (info.model.outputs[i].role == Role::Out && depends(info.jaxpr().outs[i])) return true;
+  return false;
+}
+
+// Where the states of the groups stand among all states, group after group.
+std::vector<std::size_t> group_members(const ETraceGraph& g) {
+  const std::vector<StatePath> paths = state_paths(g);
+  std::vector<std::size_t> out;
+  for (const HiddenGroup& group : g.hidden_groups)
+    for (const StatePath& path : group.hidden_paths)
+      out.push_back(static_cast<std::size_t>(std::find(paths.begin(), paths.end(), path) - paths.begin()));
+  return out;
+}
+
+}  // namespace
+
 StepGradients ETraceVjpGraphExecutor::step_gradients(const StepBatch& batch, ArraySpan extra,
                                                      const StepLoss& loss) const {
   const ETraceGraph& g = graph();
@@ -433,14 +469,19 @@ StepGradients ETraceVjpGraphExecutor::step_gradients(const StepBatch& batch, Arr
   held.insert(held.end(), batch.states.begin(), batch.states.end());
   held.insert(held.end(), extra.begin(), extra.end());
 
-  // Gradients with respect to perturbations, then parameters, with some states cut.
-  const auto gradients = [&](const std::vector<bool>& cut) {
-    std::vector<int> all(at.size());
+  // Gradients with respect to perturbations, parameters, and the entry states that are asked for, with some
+  // states cut.
+  const auto gradients = [&](const std::vector<bool>& cut, const std::vector<std::size_t>& entry = {}) {
+    Arrays with_entry = at;
+    for (const std::size_t i : entry) with_entry.push_back(batch.states[i]);
+    std::vector<int> all(with_entry.size());
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
     const ScalarFunction total = [&](ArraySpan a) {
-      const ArraySpan params = a.subspan(num_p);
+      const ArraySpan params = a.subspan(num_p, leaves.size());
       Arrays mapped(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(num_p));
       mapped.insert(mapped.end(), held.begin(), held.end());
+      for (std::size_t i = 0; i < entry.size(); ++i)
+        mapped[num_p + num_a + entry[i]] = a[num_p + leaves.size() + i];
       const Function one = [&](ArraySpan m) {
         const Arrays in = program_inputs(m.subspan(num_p, num_a), m.subspan(num_p + num_a, num_s), params);
         const Arrays out = with_role(g.module_info, perturbed_step(g, in, m.first(num_p), cut), true);
@@ -448,7 +489,7 @@ StepGradients ETraceVjpGraphExecutor::step_gradients(const StepBatch& batch, Arr
       };
       return sum(side_by_side(batch.steps, one, mapped)[0]);
     };
-    Arrays found = value_and_grad(total, all)(at);
+    Arrays found = value_and_grad(total, all)(with_entry);
     found.erase(found.begin());
     return found;
   };
@@ -476,10 +517,22 @@ StepGradients ETraceVjpGraphExecutor::step_gradients(const StepBatch& batch, Arr
   }
 
   // Parameters without a trace get the gradient of the step; traced ones what does not pass through a hidden
-  // state.
-  const Arrays direct = gradients(std::vector<bool>(num_p, true));
+  // state. That way the old states have a gradient, too, if the loss reads them.
+  const std::vector<std::size_t> entry = reads_old_states(g) ? group_members(g) : std::vector<std::size_t>{};
+  const Arrays direct = gradients(std::vector<bool>(num_p, true), entry);
   for (std::size_t i = 0; i < leaves.size(); ++i)
     result.instantaneous[i] = (is_traced(g, leaves[i]) ? direct : total)[num_p + i];
+  if (entry.empty()) return result;
+  const Function grouped = [&](ArraySpan m) {
+    Arrays out;
+    std::size_t next = 0;
+    for (const HiddenGroup& group : g.hidden_groups) {
+      out.push_back(group.concat_hidden(m.subspan(next, group.hidden_paths.size())));
+      next += group.hidden_paths.size();
+    }
+    return out;
+  };
+  result.entry_signal = side_by_side(batch.steps, grouped, ArraySpan(direct).subspan(num_p + leaves.size()));
   return result;
 }
 

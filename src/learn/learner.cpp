@@ -149,10 +149,11 @@ Array first_lane(const Array& a, std::int64_t batch) {
 
 // The step of every lane at once: arguments and states get a leading axis, parameters stay.
 Model in_lanes(const Model& model, std::int64_t batch) {
-  Mask mapped, all_out(model.outputs.size(), true);
+  Mask mapped, out_mapped;
   for (const InputRecord& in : model.inputs) mapped.push_back(in.role != Role::Param);
+  for (const OutputRecord& out : model.outputs) out_mapped.push_back(out.role != Role::Param);
   Model out = model;
-  out.program = vmap(model.program, mapped, batch, all_out).jaxpr;
+  out.program = vmap(model.program, mapped, batch, out_mapped).jaxpr;
   for (InputRecord& in : out.inputs) {
     if (!is_state(in.role)) continue;
     const Array init = in.init;
@@ -181,8 +182,8 @@ Learner compile(Module& model, const LearningRule& rule, ArraySpan example, cons
   const CompileOptions options = compile_options(rule, o);
   ETraceGraph graph = o.vmap ? compile_etrace_graph(in_lanes(step.model, *o.batch_size), options)
                              : compile_etrace_graph(model, args, options);
-  if (o.verbose > 0) std::cout << CompilationReport(graph).to_string(o.verbose);
   auto impl = std::make_unique<Learner::Impl>(std::move(graph), rule, o);
+  if (o.verbose > 0) std::cout << CompilationReport(impl->graph).to_string(o.verbose);
   impl->module = &model;
   // Leaves of touched states, in the order of the program's inputs.
   std::size_t param = 0, state = 0;

@@ -48,6 +48,14 @@ bool contains(const std::vector<int>& v, std::size_t i) {
 
 }  // namespace
 
+void refuse_inner_loops(const ETraceGraph& g, const std::string& rule, const char* why) {
+  for (const HiddenGroup& group : g.hidden_groups)
+    if (group.descent)
+      throw NotSupportedError(rule, fmt::format("group {} lives inside a loop that is traced inside: {}. Use "
+                                                "D_RTRL, or unroll the loop with a larger scan_unroll_limit",
+                                                group.index, why));
+}
+
 TraceSlots::TraceSlots(const HiddenParamOpRelation& r, const TrainableSource& t, const HiddenGroup& group,
                        Compat compat)
     : relation_(&r),

@@ -7,6 +7,9 @@
 
 namespace etrace {
 
+// NotSupportedError if a group lives inside a loop that is traced inside.
+void refuse_inner_loops(const ETraceGraph&, const std::string& rule, const char* why);
+
 // One trainable operand of one relation, seen from one hidden group. Inside, a group's values stand as [K, M,
 // B, P]: steps, states of a position, samples, positions of one sample of y.
 class TraceSlots {

@@ -10,23 +10,12 @@
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
 #include "learn/interface.h"
+#include "learn/lists.h"
 #include "learn/window.h"
 
 namespace etrace {
 
 namespace {
-
-Arrays joined(std::initializer_list<ArraySpan> parts) {
-  Arrays out;
-  for (const ArraySpan part : parts) out.insert(out.end(), part.begin(), part.end());
-  return out;
-}
-
-ArraySpan take_front(ArraySpan& from, std::size_t count) {
-  const ArraySpan front = from.first(count);
-  from = from.subspan(count);
-  return front;
-}
 
 Avals with_steps(std::span<const Aval> types, std::int64_t steps) {
   Avals out;
@@ -164,6 +153,24 @@ PlanBuilder::Learned PlanBuilder::learn(ArraySpan params, const Carry& c, const 
                         : learn_steps(params, c, program, slices, weights, active);
 }
 
+namespace {
+
+// A signal to the state before a step is one to the state after the step before it; the first is at the
+// entry of the window.
+void add_signals_before(Signals& signals, const Arrays& before) {
+  for (std::size_t g = 0; g < before.size(); ++g) {
+    const std::int64_t steps = before[g].shape()[0];
+    signals.entry.push_back(squeeze(slice_axis(before[g], 0, 0, 1), {0}));
+    if (steps == 1) continue;
+    std::vector<PadAxis> axes(before[g].rank());
+    axes[0] = {.low = -1, .high = 1};
+    signals.each_step[g] =
+        signals.each_step[g] + pad(before[g], convert(Array(0.0), before[g].dtype()), axes);
+  }
+}
+
+}  // namespace
+
 // Every step's loss meets the trace after that step. Steps differ in their entry state only, so all but the
 // model itself is done for all of them at once.
 PlanBuilder::Learned PlanBuilder::learn_steps(ArraySpan params, const Carry& c, const StepProgram& program,
@@ -186,8 +193,9 @@ PlanBuilder::Learned PlanBuilder::learn_steps(ArraySpan params, const Carry& c, 
         return joined({Arrays{l.loss}, l.aux});
       },
       joined({slices, f.outputs}));
-  LearningRule::Advanced advanced =
-      rule_.advance(graph_, window_data(f, c, active), traces(c), {{}, g.group_signal});
+  Signals signals{{}, g.group_signal};
+  add_signals_before(signals, g.entry_signal);
+  LearningRule::Advanced advanced = rule_.advance(graph_, window_data(f, c, active), traces(c), signals);
 
   Learned out;
   out.losses = losses[0];

@@ -4,25 +4,14 @@
 
 #include "etrace/control.h"
 #include "etrace/ops/numpy.h"
+#include "learn/lists.h"
 
 namespace etrace {
 
 namespace {
 
-Arrays joined(std::initializer_list<ArraySpan> parts) {
-  Arrays out;
-  for (const ArraySpan part : parts) out.insert(out.end(), part.begin(), part.end());
-  return out;
-}
-
-Arrays take_front(ArraySpan& from, std::size_t count) {
-  Arrays front(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(count));
-  from = from.subspan(count);
-  return front;
-}
-
 // Steps [begin, end) of every sequence.
-Arrays steps_of(ArraySpan sequences, std::int64_t begin, std::int64_t end) {
+Arrays time_part(ArraySpan sequences, std::int64_t begin, std::int64_t end) {
   Arrays out;
   for (const Array& a : sequences) out.push_back(slice_axis(a, 0, begin, end));
   return out;
@@ -65,7 +54,7 @@ Arrays over_blocks(const Block& f, Arrays carry, ArraySpan sequences, std::int64
                    Collected& collected) {
   const std::int64_t length = sequences[0].shape()[0], count = length / size, rest = length % size;
   if (count == 1) {
-    const ScanResult r = f(carry, steps_of(sequences, 0, size));
+    const ScanResult r = f(carry, time_part(sequences, 0, size));
     carry = r.carry;
     collected.append(r.ys);
   }
@@ -78,7 +67,7 @@ Arrays over_blocks(const Block& f, Arrays carry, ArraySpan sequences, std::int64
     collected.append(r.ys);
   }
   if (rest > 0) {
-    const ScanResult r = f(carry, steps_of(sequences, count * size, length));
+    const ScanResult r = f(carry, time_part(sequences, count * size, length));
     carry = r.carry;
     collected.append(r.ys);
   }
@@ -110,8 +99,8 @@ PlanBuilder::Learned SequenceDriver::gradients(ArraySpan params, const Carry& c,
   const Arrays last = over_blocks(block, init, joined({sequences, Arrays{weights}}), size, collected);
   PlanBuilder::Learned out;
   ArraySpan left = last;
-  out.carry.states = take_front(left, ns);
-  out.carry.memory = take_front(left, nm);
+  out.carry.states = to_list(take_front(left, ns));
+  out.carry.memory = to_list(take_front(left, nm));
   out.gradients.assign(left.begin(), left.end());
   out.losses = collected.losses();
   out.aux = collected.aux();
@@ -123,7 +112,7 @@ Arrays evolve_sequence(const PlanBuilder& builder, ArraySpan params, const Carry
   const std::size_t ns = c.states.size();
   const Block block = [&](ArraySpan carry, ArraySpan now) -> ScanResult {
     ArraySpan left = carry;
-    const Arrays states = take_front(left, ns);
+    const Arrays states = to_list(take_front(left, ns));
     std::vector<StepInput> args;
     for (std::size_t i = 0; i < sequences.size(); ++i) args.emplace_back(MultiStepData{now[i]});
     const PlanBuilder::Driven d = builder.drive(params, {states, Arrays(left.begin(), left.end())}, args,
@@ -154,7 +143,8 @@ SequenceDriver::Trained SequenceDriver::train(ArraySpan params, ArraySpan optimi
   const std::vector<ParamLeafId> leaves = param_leaf_ids(builder_.graph().module_info);
   const Block block = [&](ArraySpan carry, ArraySpan now) -> ScanResult {
     ArraySpan left = carry;
-    const Arrays p = take_front(left, np), o = take_front(left, no), states = take_front(left, ns);
+    const Arrays p = to_list(take_front(left, np)), o = to_list(take_front(left, no)),
+                 states = to_list(take_front(left, ns));
     const Carry before{states, Arrays(left.begin(), left.end())};
     const PlanBuilder::Learned l = gradients(p, before, now.first(now.size() - 1), now.back(), freeze);
     const Arrays g = reduced(l.gradients, now.back(), reduction, builder_.graph().options.compat);
@@ -167,9 +157,9 @@ SequenceDriver::Trained SequenceDriver::train(ArraySpan params, ArraySpan optimi
                                   joined({sequences, Arrays{weights}}), every, collected);
   ArraySpan left = last;
   Trained out;
-  out.params = take_front(left, np);
-  out.optimizer = take_front(left, no);
-  out.carry.states = take_front(left, ns);
+  out.params = to_list(take_front(left, np));
+  out.optimizer = to_list(take_front(left, no));
+  out.carry.states = to_list(take_front(left, ns));
   out.carry.memory.assign(left.begin(), left.end());
   out.losses = collected.losses();
   out.aux = collected.aux();

@@ -83,26 +83,63 @@ struct Or {
 
 constexpr std::int64_t kLanes = 16, kBlock = 4096, kColumns = 128;
 
-// One contiguous block, in lanes that the compiler keeps in vector registers.
-template <class Op, class T>
-auto reduce_block(const T* __restrict x, std::int64_t n) {
-  using A = typename Op::template Acc<T>;
-  std::array<A, kLanes> lane;
-  lane.fill(Op::template neutral<T>);
-  std::int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (std::int64_t l = 0; l < kLanes; ++l)
-      lane[to_index(l)] = Op::join(lane[to_index(l)], static_cast<A>(x[i + l]));
-  for (std::int64_t l = 0; i < n; ++i, ++l)
-    lane[to_index(l)] = Op::join(lane[to_index(l)], static_cast<A>(x[i]));
-  for (std::size_t w = kLanes / 2; w > 0; w /= 2)
-    for (std::size_t l = 0; l < w; ++l) lane[l] = Op::join(lane[l], lane[l + w]);
-  return lane[0];
-}
+// The arithmetic of one operation on one element type. The walk over axes is the same for all of them and is
+// compiled once; these are its inner loops.
+struct Loops {
+  std::size_t size;                                                // of an element
+  void (*start)(void* acc, std::int64_t n);                        // n neutral elements
+  void (*join)(void* acc, const void* row, std::int64_t n);        // acc[i] ∘= row[i]
+  void (*join_line)(void* acc, const void* line, std::int64_t n);  // acc[0] ∘= line[0] ∘ … ∘ line[n-1]
+  void (*finish)(const void* acc, void* y, std::int64_t n);
+};
 
 template <class Op, class T>
-Kernel reduce_kernel(const Shape& from, const Shape& to, const Dims& axes) {
+struct LoopsOf {
   using A = typename Op::template Acc<T>;
+
+  static void start(void* acc, std::int64_t n) {
+    std::fill_n(static_cast<A*>(acc), n, Op::template neutral<T>);
+  }
+
+  static void join(void* acc, const void* row, std::int64_t n) {
+    A* __restrict a = static_cast<A*>(acc);
+    const T* __restrict x = static_cast<const T*>(row);
+    for (std::int64_t i = 0; i < n; ++i) a[i] = Op::join(a[i], static_cast<A>(x[i]));
+  }
+
+  // One contiguous block, in lanes that the compiler keeps in vector registers.
+  static A block(const T* __restrict x, std::int64_t n) {
+    std::array<A, kLanes> lane;
+    lane.fill(Op::template neutral<T>);
+    std::int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes)
+      for (std::int64_t l = 0; l < kLanes; ++l)
+        lane[to_index(l)] = Op::join(lane[to_index(l)], static_cast<A>(x[i + l]));
+    for (std::int64_t l = 0; i < n; ++i, ++l)
+      lane[to_index(l)] = Op::join(lane[to_index(l)], static_cast<A>(x[i]));
+    for (std::size_t w = kLanes / 2; w > 0; w /= 2)
+      for (std::size_t l = 0; l < w; ++l) lane[l] = Op::join(lane[l], lane[l + w]);
+    return lane[0];
+  }
+
+  static void join_line(void* acc, const void* line, std::int64_t n) {
+    A total = *static_cast<A*>(acc);
+    const T* x = static_cast<const T*>(line);
+    for (std::int64_t i = 0; i < n; i += kBlock)
+      total = Op::join(total, static_cast<A>(block(x + i, std::min(kBlock, n - i))));
+    *static_cast<A*>(acc) = total;
+  }
+
+  static void finish(const void* acc, void* y, std::int64_t n) {
+    const A* a = static_cast<const A*>(acc);
+    T* out = static_cast<T*>(y);
+    for (std::int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(a[i]);
+  }
+
+  static constexpr Loops loops{sizeof(T), start, join, join_line, finish};
+};
+
+Kernel reduce_kernel(const Loops& loops, const Shape& from, const Shape& to, const Dims& axes) {
   const Dims kept_axes = other_axes(from.rank(), axes), strides = strides_of(from);
   Dims reduced_axes = axes;
   std::sort(reduced_axes.begin(), reduced_axes.end());
@@ -110,42 +147,39 @@ Kernel reduce_kernel(const Shape& from, const Shape& to, const Dims& axes) {
   Box<1> reduced(pick(from.dims(), reduced_axes), {pick(strides, reduced_axes)});
   std::size_t last = from.rank();  // the innermost axis that matters
   while (last > 0 && from[last - 1] == 1) --last;
+  const auto size = static_cast<std::int64_t>(loops.size);
 
   if (last > 0 && contains(kept_axes, to_dim(last - 1))) {  // columns side by side, rows joined one by one
     const auto columns = kept.pop_back();
     const auto rows = reduced.pop_back();
     return {[=](const KernelArgs& k) {
-      const T* x = static_cast<const T*>(k.in[0]);
-      T* y = static_cast<T*>(k.out[0]);
+      const auto* x = static_cast<const std::byte*>(k.in[0]);
+      auto* y = static_cast<std::byte*>(k.out[0]);
+      alignas(64) std::array<std::byte, to_index(kColumns) * sizeof(double)> acc;
       kept.for_each([&](const std::array<std::int64_t, 2>& at) {
         for (std::int64_t c0 = 0; c0 < columns.extent; c0 += kColumns) {
           const std::int64_t width = std::min(kColumns, columns.extent - c0);
-          std::array<A, to_index(kColumns)> acc;
-          acc.fill(Op::template neutral<T>);
+          loops.start(acc.data(), width);
           reduced.for_each([&](const std::array<std::int64_t, 1>& outer) {
-            for (std::int64_t r = 0; r < rows.extent; ++r) {
-              const T* __restrict p = x + at[0] + outer[0] + r * rows.stride[0] + c0;
-              A* __restrict a = acc.data();
-              for (std::int64_t c = 0; c < width; ++c) a[c] = Op::join(a[c], static_cast<A>(p[c]));
-            }
+            for (std::int64_t r = 0; r < rows.extent; ++r)
+              loops.join(acc.data(), x + (at[0] + outer[0] + r * rows.stride[0] + c0) * size, width);
           });
-          for (std::int64_t c = 0; c < width; ++c) y[at[1] + c0 + c] = static_cast<T>(acc[to_index(c)]);
+          loops.finish(acc.data(), y + (at[1] + c0) * size, width);
         }
       });
     }};
   }
   const auto line = reduced.pop_back();  // contiguous lines, one result each
   return {[=](const KernelArgs& k) {
-    const T* x = static_cast<const T*>(k.in[0]);
-    T* y = static_cast<T*>(k.out[0]);
+    const auto* x = static_cast<const std::byte*>(k.in[0]);
+    auto* y = static_cast<std::byte*>(k.out[0]);
+    alignas(double) std::array<std::byte, sizeof(double)> total;
     kept.for_each([&](const std::array<std::int64_t, 2>& at) {
-      A total = Op::template neutral<T>;
+      loops.start(total.data(), 1);
       reduced.for_each([&](const std::array<std::int64_t, 1>& outer) {
-        const T* p = x + at[0] + outer[0];
-        for (std::int64_t i = 0; i < line.extent; i += kBlock)
-          total = Op::join(total, static_cast<A>(reduce_block<Op>(p + i, std::min(kBlock, line.extent - i))));
+        loops.join_line(total.data(), x + (at[0] + outer[0]) * size, line.extent);
       });
-      y[at[1]] = static_cast<T>(total);
+      loops.finish(total.data(), y + at[1] * size, 1);
     });
   }};
 }
@@ -170,7 +204,7 @@ Kernel kernel(const KernelRequest& q) {
     if constexpr ((std::is_same_v<Op, And> || std::is_same_v<Op, Or>)&&std::is_floating_point_v<T>)
       ETRACE_CHECK(!"the typing rule admits bits only");
     else
-      return reduce_kernel<Op, T>(q.x(0).shape, q.y().shape, q.params.dims("axes"));
+      return reduce_kernel(LoopsOf<Op, T>::loops, q.x(0).shape, q.y().shape, q.params.dims("axes"));
     return {};
   });
 }

@@ -129,18 +129,28 @@ Geometry geometry_of(const KernelRequest& r) {
 }
 
 // One pass --------------------------------------------------------------------------------------------------
-template <class T, class S>
-struct Buffers {
-  const S* trace;
-  const T *transition, *injection, *source, *gain, *entry, *weighted;
-  S* next;
-  T* gradient;
+// A trace in another type than that of the sums goes through scratch, chunk by chunk.
+template <class T>
+struct Storage {
+  std::size_t bytes = sizeof(T);
+  void (*load)(const void* from, Index n, T* to) = nullptr;  // null: stored as it is computed
+  void (*store)(const T* from, Index n, void* to) = nullptr;
 };
 
-template <class T, class S>
+template <class T>
+struct Buffers {
+  const std::byte* trace;
+  const T *transition, *injection, *source, *gain, *entry, *weighted;
+  std::byte* next;
+  T* gradient;
+  Storage<T> storage;
+  bool as_computed() const { return storage.load == nullptr; }
+};
+
+template <class T>
 class Pass {
  public:
-  Pass(const Geometry& g, const Buffers<T, S>& b, T* scratch, void* product_scratch)
+  Pass(const Geometry& g, const Buffers<T>& b, T* scratch, void* product_scratch)
       : g_(g), b_(b), product_scratch_(product_scratch) {
     const Index m = g.states;
     auto take = [&](Index count) {
@@ -149,6 +159,7 @@ class Pass {
       return at;
     };
     moves_ = take(m * m * kColumns), adds_ = take(m * kColumns), old_ = take(m * kColumns);
+    fresh_ = take(m * kColumns);
     signals_ = take(m * kColumns), grads_ = take(kColumns), line_ = take(kColumns), data_ = take(kColumns);
     if (products(g)) {
       block_ = take(m * kBlock * g.column.size);
@@ -163,13 +174,13 @@ class Pass {
   }
   static Index scratch_elements(const Geometry& g) {
     const Index m = g.states, block = products(g) ? (m + 1) * kBlock * g.column.size : 0;
-    return (m * m + 3 * m + 3) * kColumns + block;
+    return (m * m + 4 * m + 3) * kColumns + block;
   }
 
   // One step, a row of side-by-side anchors with one source: everything in one loop, nothing in between.
-  static bool direct(const Geometry& g, const Buffers<T, S>& b) {
-    return !g.gathered() && g.steps == 1 && g.states <= 2 && g.column.anchor == 1 && !g.shared &&
-           b.gain == nullptr && (g.elements == 0 || g.column.source == 0) &&
+  static bool direct(const Geometry& g, const Buffers<T>& b) {
+    return b.as_computed() && !g.gathered() && g.steps == 1 && g.states <= 2 && g.column.anchor == 1 &&
+           !g.shared && b.gain == nullptr && (g.elements == 0 || g.column.source == 0) &&
            (b.gradient == nullptr || b.weighted != nullptr);
   }
 
@@ -341,6 +352,7 @@ class Pass {
       two_states(n, start, moves, adds, signals);
     else
       any_states(n, start);
+    finish(start, n);
     if (b_.gradient != nullptr) add_gradient(grads_, at, c0, n);
   }
 
@@ -353,41 +365,41 @@ class Pass {
     const T* __restrict w = b_.gradient != nullptr ? b_.weighted + p : nullptr;
     T* __restrict g = b_.gradient != nullptr ? b_.gradient + at.parameter : nullptr;
     const Index start = b * g_.states * g_.slots + slot;
-    const S* e0 = b_.trace + start;
-    S* out0 = b_.next + start;
+    const T* e0 = reinterpret_cast<const T*>(b_.trace) + start;
+    T* out0 = reinterpret_cast<T*>(b_.next) + start;
     if (g_.states == 1 && g == nullptr) {
 #pragma GCC ivdep
-      for (Index j = 0; j < n; ++j) out0[j] = store<S>(d[j] * static_cast<T>(load(e0[j])) + x * f0[j]);
+      for (Index j = 0; j < n; ++j) out0[j] = d[j] * e0[j] + x * f0[j];
       return;
     }
     if (g_.states == 1) {
       if (b == 0) {
 #pragma GCC ivdep
         for (Index j = 0; j < n; ++j) {
-          const T old = static_cast<T>(load(e0[j]));
+          const T old = e0[j];
           g[j] = u[j] * old + x * w[j];
-          out0[j] = store<S>(d[j] * old + x * f0[j]);
+          out0[j] = d[j] * old + x * f0[j];
         }
       } else {
 #pragma GCC ivdep
         for (Index j = 0; j < n; ++j) {
-          const T old = static_cast<T>(load(e0[j]));
+          const T old = e0[j];
           g[j] += u[j] * old + x * w[j];
-          out0[j] = store<S>(d[j] * old + x * f0[j]);
+          out0[j] = d[j] * old + x * f0[j];
         }
       }
       return;
     }
-    const S* e1 = e0 + g_.slots;
-    S* out1 = out0 + g_.slots;
+    const T* e1 = e0 + g_.slots;
+    T* out1 = out0 + g_.slots;
     const T* __restrict d01 = d + all, * __restrict d10 = d + 2 * all, * __restrict d11 = d + 3 * all;
     const T* __restrict f1 = f0 + all;
     if (g == nullptr) {
 #pragma GCC ivdep
       for (Index j = 0; j < n; ++j) {
-        const T a = static_cast<T>(load(e0[j])), c = static_cast<T>(load(e1[j]));
-        out0[j] = store<S>(d[j] * a + d01[j] * c + x * f0[j]);
-        out1[j] = store<S>(d10[j] * a + d11[j] * c + x * f1[j]);
+        const T a = e0[j], c = e1[j];
+        out0[j] = d[j] * a + d01[j] * c + x * f0[j];
+        out1[j] = d10[j] * a + d11[j] * c + x * f1[j];
       }
       return;
     }
@@ -395,59 +407,77 @@ class Pass {
     const T before = b == 0 ? T(0) : T(1);  // the gradient is zero when the first sample comes
 #pragma GCC ivdep
     for (Index j = 0; j < n; ++j) {
-      const T a = static_cast<T>(load(e0[j])), c = static_cast<T>(load(e1[j]));
+      const T a = e0[j], c = e1[j];
       g[j] = before * g[j] + (u[j] * a + u1[j] * c + x * w[j]);
-      out0[j] = store<S>(d[j] * a + d01[j] * c + x * f0[j]);
-      out1[j] = store<S>(d10[j] * a + d11[j] * c + x * f1[j]);
+      out0[j] = d[j] * a + d01[j] * c + x * f0[j];
+      out1[j] = d10[j] * a + d11[j] * c + x * f1[j];
     }
   }
 
+  // A row of the old trace, and where the new one goes; `finish` brings it there.
+  const T* old_row(Index start, Index n, Index state) {
+    const Index at = start + state * g_.slots;
+    if (b_.as_computed()) return reinterpret_cast<const T*>(b_.trace) + at;
+    T* row = old_ + state * kColumns;
+    b_.storage.load(b_.trace + static_cast<std::size_t>(at) * b_.storage.bytes, n, row);
+    return row;
+  }
+  T* new_row(Index start, Index state) {
+    return b_.as_computed() ? reinterpret_cast<T*>(b_.next) + start + state * g_.slots
+                            : fresh_ + state * kColumns;
+  }
+  void finish(Index start, Index n) {
+    if (b_.as_computed()) return;
+    for (Index a = 0; a < g_.states; ++a)
+      b_.storage.store(fresh_ + a * kColumns, n,
+                       b_.next + static_cast<std::size_t>(start + a * g_.slots) * b_.storage.bytes);
+  }
+
   void one_state(Index n, Index start, const T* const* moves, const T* const* adds, const T* const* signals) {
-    const S* e = b_.trace + start;
-    S* out = b_.next + start;
+    const T* e = old_row(start, n, 0);
+    T* out = new_row(start, 0);
     const T* __restrict d = moves[0];
     const T* __restrict f = adds[0];
     if (b_.gradient == nullptr) {
 #pragma GCC ivdep
-      for (Index j = 0; j < n; ++j) out[j] = store<S>(d[j] * static_cast<T>(load(e[j])) + f[j]);
+      for (Index j = 0; j < n; ++j) out[j] = d[j] * e[j] + f[j];
       return;
     }
     const T* __restrict u = signals[0];
     T* __restrict g = grads_;
 #pragma GCC ivdep
     for (Index j = 0; j < n; ++j) {
-      const T old = static_cast<T>(load(e[j]));
+      const T old = e[j];
       g[j] += u[j] * old;
-      out[j] = store<S>(d[j] * old + f[j]);
+      out[j] = d[j] * old + f[j];
     }
   }
 
   void two_states(Index n, Index start, const T* const* moves, const T* const* adds,
                   const T* const* signals) {
-    const S *e0 = b_.trace + start, *e1 = e0 + g_.slots;
-    S *out0 = b_.next + start, *out1 = out0 + g_.slots;
+    const T *e0 = old_row(start, n, 0), *e1 = old_row(start, n, 1);
+    T *out0 = new_row(start, 0), *out1 = new_row(start, 1);
     const T* __restrict d00 = moves[0], * __restrict d01 = moves[1];
     const T* __restrict d10 = moves[2], * __restrict d11 = moves[3];
     const T* __restrict f0 = adds[0], * __restrict f1 = adds[1];
-    const bool gradient = b_.gradient != nullptr;
-    const T* __restrict u0 = gradient ? signals[0] : nullptr, * __restrict u1 =
-                                                                  gradient ? signals[1] : nullptr;
-    T* __restrict g = grads_;
+    if (b_.gradient != nullptr) {
+      const T* __restrict u0 = signals[0], * __restrict u1 = signals[1];
+      T* __restrict g = grads_;
+      for (Index j = 0; j < n; ++j) g[j] += u0[j] * e0[j] + u1[j] * e1[j];
+    }
 #pragma GCC ivdep
     for (Index j = 0; j < n; ++j) {
-      const T a = static_cast<T>(load(e0[j])), b = static_cast<T>(load(e1[j]));
-      if (gradient) g[j] += u0[j] * a + u1[j] * b;
-      out0[j] = store<S>(d00[j] * a + d01[j] * b + f0[j]);
-      out1[j] = store<S>(d10[j] * a + d11[j] * b + f1[j]);
+      const T a = e0[j], b = e1[j];
+      out0[j] = d00[j] * a + d01[j] * b + f0[j];
+      out1[j] = d10[j] * a + d11[j] * b + f1[j];
     }
   }
 
   void any_states(Index n, Index start) {
     const Index m = g_.states;
     for (Index c = 0; c < m; ++c) {
-      const S* e = b_.trace + start + c * g_.slots;
       T* __restrict old = old_ + c * kColumns;
-      for (Index j = 0; j < n; ++j) old[j] = static_cast<T>(load(e[j]));
+      if (const T* row = old_row(start, n, c); row != old) std::copy_n(row, n, old);
       if (b_.gradient == nullptr) continue;
       const T* __restrict u = signals_ + c * kColumns;
       T* __restrict g = grads_;
@@ -460,15 +490,15 @@ class Pass {
         const T* __restrict old = old_ + c * kColumns;
         for (Index j = 0; j < n; ++j) sum[j] += d[j] * old[j];
       }
-      S* out = b_.next + start + a * g_.slots;
-      for (Index j = 0; j < n; ++j) out[j] = store<S>(sum[j]);
+      std::copy_n(sum, n, new_row(start, a));
     }
   }
 
   const Geometry& g_;
-  const Buffers<T, S>& b_;
+  const Buffers<T>& b_;
   void* product_scratch_;
-  T *moves_, *adds_, *old_, *signals_, *grads_, *line_, *data_, *block_ = nullptr, *block_gradient_ = nullptr;
+  T *moves_, *adds_, *old_, *fresh_, *signals_, *grads_, *line_, *data_, *block_ = nullptr,
+                                                                         *block_gradient_ = nullptr;
 };
 
 // The kernel ------------------------------------------------------------------------------------------------
@@ -481,12 +511,12 @@ std::size_t product_scratch(const Geometry& g) {
   return (bytes + 63) / 64 * 64;
 }
 
-template <class T, class S>
-Kernel kernel_for(const KernelRequest& request) {
+template <class T>
+Kernel kernel_for(const KernelRequest& request, const Storage<T>& storage) {
   const auto g = std::make_shared<const Geometry>(geometry_of(request));
   const Layout at(request.params);
   const std::size_t own =
-      (static_cast<std::size_t>(Pass<T, S>::scratch_elements(*g)) * sizeof(T) + 63) / 64 * 64;
+      (static_cast<std::size_t>(Pass<T>::scratch_elements(*g)) * sizeof(T) + 63) / 64 * 64;
   const std::size_t per_part = own + product_scratch<T>(*g);
   // Rows are dealt out in whole blocks, over all outer axes.
   Index outer = 1;
@@ -502,26 +532,27 @@ Kernel kernel_for(const KernelRequest& request) {
   kernel.in_place = true;
   for (std::size_t i = 1; i < request.in.size(); ++i)
     if (request.in[i].bytes() == request.in[0].bytes()) kernel.in_place = false;
-  kernel.run = [g, at, own, per_part, parts, rows](const KernelArgs& args) {
+  kernel.run = [g, at, own, per_part, parts, rows, storage](const KernelArgs& args) {
     auto operand = [&](std::optional<std::size_t> i) {
       return i ? static_cast<const T*>(args.in[*i]) : nullptr;
     };
-    const Buffers<T, S> buffers{static_cast<const S*>(args.in[at.trace]),
-                                operand(at.transition),
-                                operand(at.injection),
-                                operand(at.source),
-                                operand(at.gain),
-                                operand(at.entry),
-                                operand(at.weighted),
-                                static_cast<S*>(args.out[0]),
-                                at.entry ? static_cast<T*>(args.out[1]) : nullptr};
+    const Buffers<T> buffers{static_cast<const std::byte*>(args.in[at.trace]),
+                             operand(at.transition),
+                             operand(at.injection),
+                             operand(at.source),
+                             operand(at.gain),
+                             operand(at.entry),
+                             operand(at.weighted),
+                             static_cast<std::byte*>(args.out[0]),
+                             at.entry ? static_cast<T*>(args.out[1]) : nullptr,
+                             storage};
     if (buffers.gradient != nullptr &&
-        !(Pass<T, S>::direct(*g, buffers) && g->states == 1 && g->slots > 0 && g->batch > 0))
+        !(Pass<T>::direct(*g, buffers) && g->states == 1 && g->slots > 0 && g->batch > 0))
       std::fill_n(buffers.gradient, g->parameters, T(0));
     if (g->slots == 0 || g->batch == 0) return;
     auto run = [&](int part) {
       std::byte* scratch = static_cast<std::byte*>(args.scratch) + static_cast<std::size_t>(part) * per_part;
-      Pass<T, S> pass(*g, buffers, reinterpret_cast<T*>(scratch), scratch + own);
+      Pass<T> pass(*g, buffers, reinterpret_cast<T*>(scratch), scratch + own);
       const Index first = rows * part / parts, last = rows * (part + 1) / parts;
       for (Index r = first; r < last;) {
         const Index matrix = r / g->row.size, begin = r % g->row.size;
@@ -549,16 +580,40 @@ Kernel kernel_for(const KernelRequest& request) {
 
 }  // namespace
 
-Kernel make_kernel(const KernelRequest& r) {
-  const Dtype stored = r.x(0).dtype, computed = r.x(1).dtype;
-  if (computed == Dtype::F32) {
-    if (stored == Dtype::F32) return kernel_for<float, float>(r);
-    if (stored == Dtype::F64) return kernel_for<float, double>(r);
-    return stored == Dtype::F16 ? kernel_for<float, Half>(r) : kernel_for<float, Brain>(r);
+namespace {
+
+template <class T, class S>
+Storage<T> stored_as() {
+  if (std::is_same_v<T, S>) return {};
+  return {sizeof(S),
+          [](const void* from, Index n, T* to) {
+            const S* p = static_cast<const S*>(from);
+            for (Index j = 0; j < n; ++j) to[j] = static_cast<T>(load(p[j]));
+          },
+          [](const T* from, Index n, void* to) {
+            S* p = static_cast<S*>(to);
+            for (Index j = 0; j < n; ++j) p[j] = store<S>(from[j]);
+          }};
+}
+
+template <class T>
+Kernel kernel_stored(const KernelRequest& r) {
+  switch (r.x(0).dtype) {
+    case Dtype::F64:
+      return kernel_for<T>(r, stored_as<T, double>());
+    case Dtype::F32:
+      return kernel_for<T>(r, stored_as<T, float>());
+    case Dtype::F16:
+      return kernel_for<T>(r, stored_as<T, Half>());
+    default:
+      return kernel_for<T>(r, stored_as<T, Brain>());
   }
-  if (stored == Dtype::F64) return kernel_for<double, double>(r);
-  if (stored == Dtype::F32) return kernel_for<double, float>(r);
-  return stored == Dtype::F16 ? kernel_for<double, Half>(r) : kernel_for<double, Brain>(r);
+}
+
+}  // namespace
+
+Kernel make_kernel(const KernelRequest& r) {
+  return r.x(1).dtype == Dtype::F32 ? kernel_stored<float>(r) : kernel_stored<double>(r);
 }
 
 }  // namespace etrace::trace

@@ -10,7 +10,7 @@ namespace etrace::optim {
 
 namespace {
 
-constexpr const char* kStage = "optim";
+constexpr const char* kBoundStage = "optim";
 
 Arrays values_of(std::span<const std::shared_ptr<State>> states) {
   Arrays out;
@@ -23,7 +23,7 @@ Arrays values_of(std::span<const std::shared_ptr<State>> states) {
 
 void require_concrete(ArraySpan values) {
   if (std::any_of(values.begin(), values.end(), [](const Array& a) { return a.is_tracer(); }))
-    throw TypeError(kStage,
+    throw TypeError(kBoundStage,
                     "update() met a traced value: it changes a model and cannot be recorded; use init() and "
                     "apply(), which are pure");
 }
@@ -47,7 +47,7 @@ void Optimizer::bind(Module& model) {
 
 void Optimizer::require_bound(std::string_view what) const {
   if (!bound())
-    throw ValueError(kStage,
+    throw ValueError(kBoundStage,
                      fmt::format("{} of {}, which is bound to no model; call bind(model) or construct "
                                  "it with one",
                                  what, name()));
@@ -61,21 +61,21 @@ std::size_t Optimizer::leaf_position(const ParamLeafId& id, std::size_t hint) co
   if (it != leaves_.end()) return static_cast<std::size_t>(it - leaves_.begin());
   std::string known;
   for (const LeafPlan& p : plans_) known += (known.empty() ? "" : ", ") + p.name;
-  throw ValueError(kStage, fmt::format("a gradient for {}, which the model does not have; it has: {}",
-                                       to_string(id), known));
+  throw ValueError(kBoundStage, fmt::format("a gradient for {}, which the model does not have; it has: {}",
+                                            to_string(id), known));
 }
 
 void Optimizer::update(const ParamValues& grads) {
   require_bound("update()");
   if (grads.leaves.size() != grads.values.size())
-    throw ValueError(kStage, fmt::format("{} gradients for {} leaves; expected one each", grads.values.size(),
-                                         grads.leaves.size()));
+    throw ValueError(kBoundStage, fmt::format("{} gradients for {} leaves; expected one each",
+                                              grads.values.size(), grads.leaves.size()));
   Arrays ordered(leaves_.size());
   std::vector<bool> skipped(leaves_.size(), true);
   for (std::size_t i = 0; i < grads.leaves.size(); ++i) {
     const std::size_t at = leaf_position(grads.leaves[i], i);
     if (!skipped[at])
-      throw ValueError(kStage, fmt::format("two gradients for {}; add them first", plans_[at].name));
+      throw ValueError(kBoundStage, fmt::format("two gradients for {}; add them first", plans_[at].name));
     ordered[at] = grads.values[i];
     skipped[at] = false;
   }
@@ -133,7 +133,7 @@ void Optimizer::set_state(std::span<const std::pair<std::string, Tensor>> entrie
     if (!found[i].defined()) differs(names[i] + " is missing");
   if (differences.empty() && found[0].item<std::int64_t>() < 0) differs("step is negative");
   if (!differences.empty())
-    throw ValueError(kStage,
+    throw ValueError(kBoundStage,
                      fmt::format("the state does not fit this {}: {}; restore it into the optimiser and "
                                  "model it was saved from",
                                  name(), differences));

@@ -14,10 +14,10 @@ namespace etrace::optim {
 
 namespace {
 
-constexpr const char* kStage = "schedule";
+constexpr const char* kScheduleStage = "schedule";
 
 void require_steps(std::string_view what, std::int64_t n) {
-  if (n <= 0) throw ValueError(kStage, fmt::format("{} is {} steps; expected at least 1", what, n));
+  if (n <= 0) throw ValueError(kScheduleStage, fmt::format("{} is {} steps; expected at least 1", what, n));
 }
 
 // Grows to 1 at the last step of the warm-up.
@@ -28,21 +28,21 @@ Array warmup_factor(const Array& step, std::int64_t warmup) {
 }  // namespace
 
 Schedule::Schedule(double rate) {
-  require_not_negative(kStage, "the learning rate", rate);
+  require_not_negative(kScheduleStage, "the learning rate", rate);
   formula_ = [rate](const Array& step) { return full({}, rate, step.dtype()); };
 }
 
 Schedule::Schedule(Formula formula) : formula_(std::move(formula)) {
-  if (!formula_) throw ValueError(kStage, "the formula is empty; give a function of the step");
+  if (!formula_) throw ValueError(kScheduleStage, "the formula is empty; give a function of the step");
 }
 
 Array Schedule::operator()(const Array& step) const {
   if (!step.shape().is_scalar())
-    throw ValueError(kStage, "the step is " + to_string(step.aval()) + "; expected one number");
+    throw ValueError(kScheduleStage, "the step is " + to_string(step.aval()) + "; expected one number");
   const Array at = is_floating(step.dtype()) ? step : convert(step, Dtype::F32);
   const Array rate = formula_(at);
   if (!rate.shape().is_scalar())
-    throw ValueError(kStage, "the formula gave " + to_string(rate.aval()) + "; expected one number");
+    throw ValueError(kScheduleStage, "the formula gave " + to_string(rate.aval()) + "; expected one number");
   return convert(rate, at.dtype());
 }
 
@@ -55,8 +55,8 @@ namespace schedule {
 Schedule constant(double rate) { return Schedule(rate); }
 
 Schedule step_decay(double initial, double factor, std::int64_t every) {
-  require_not_negative(kStage, "the initial rate", initial);
-  require_positive(kStage, "the factor", factor);
+  require_not_negative(kScheduleStage, "the initial rate", initial);
+  require_positive(kScheduleStage, "the factor", factor);
   require_steps("the interval", every);
   return Schedule([=](const Array& step) {
     const Array drops = floor(step / static_cast<double>(every));
@@ -65,26 +65,27 @@ Schedule step_decay(double initial, double factor, std::int64_t every) {
 }
 
 Schedule exponential(double initial, double factor, std::int64_t every) {
-  require_not_negative(kStage, "the initial rate", initial);
-  require_positive(kStage, "the factor", factor);
+  require_not_negative(kScheduleStage, "the initial rate", initial);
+  require_positive(kScheduleStage, "the factor", factor);
   require_steps("the interval", every);
   return Schedule(
       [=](const Array& step) { return initial * exp(std::log(factor) / static_cast<double>(every) * step); });
 }
 
 Schedule linear_warmup(double peak, std::int64_t warmup) {
-  require_not_negative(kStage, "the peak rate", peak);
+  require_not_negative(kScheduleStage, "the peak rate", peak);
   require_steps("the warm-up", warmup);
   return Schedule([=](const Array& step) { return peak * warmup_factor(step, warmup); });
 }
 
 Schedule cosine(double peak, std::int64_t total, std::int64_t warmup, double final) {
-  require_not_negative(kStage, "the peak rate", peak);
-  require_not_negative(kStage, "the final rate", final);
+  require_not_negative(kScheduleStage, "the peak rate", peak);
+  require_not_negative(kScheduleStage, "the final rate", final);
   if (warmup < 0 || total <= warmup)
-    throw ValueError(kStage, fmt::format("a warm-up of {} steps in a total of {}; expected 0 or more, and "
-                                         "less than the total",
-                                         warmup, total));
+    throw ValueError(kScheduleStage,
+                     fmt::format("a warm-up of {} steps in a total of {}; expected 0 or more, and "
+                                 "less than the total",
+                                 warmup, total));
   return Schedule([=](const Array& step) {
     const auto start = static_cast<double>(warmup), length = static_cast<double>(total - warmup);
     const Array progress = clip((step - start) / length, 0.0, 1.0);
@@ -95,13 +96,14 @@ Schedule cosine(double peak, std::int64_t total, std::int64_t warmup, double fin
 
 Schedule piecewise(std::vector<double> values, std::vector<std::int64_t> boundaries) {
   if (values.size() != boundaries.size() + 1)
-    throw ValueError(kStage, fmt::format("{} values for {} boundaries; expected one value more",
-                                         values.size(), boundaries.size()));
-  for (const double v : values) require_not_negative(kStage, "a rate", v);
+    throw ValueError(kScheduleStage, fmt::format("{} values for {} boundaries; expected one value more",
+                                                 values.size(), boundaries.size()));
+  for (const double v : values) require_not_negative(kScheduleStage, "a rate", v);
   for (std::size_t i = 0; i < boundaries.size(); ++i)
     if (boundaries[i] <= (i == 0 ? 0 : boundaries[i - 1]))
-      throw ValueError(kStage, fmt::format("boundary {} at step {}; boundaries must ascend from step 1 on", i,
-                                           boundaries[i]));
+      throw ValueError(
+          kScheduleStage,
+          fmt::format("boundary {} at step {}; boundaries must ascend from step 1 on", i, boundaries[i]));
   return Schedule([values = std::move(values), boundaries = std::move(boundaries)](const Array& step) {
     Array rate = full({}, values[0], step.dtype());
     for (std::size_t i = 0; i < boundaries.size(); ++i)

@@ -6,16 +6,6 @@ namespace {
 
 using namespace testing;
 
-const Inputs kTwoWeights{param("wa", {3, 4}), param("wb", {3, 4})};
-
-Array two_way(In& in) {
-  const Arrays drive = cond(
-      sum(in["x"]) > 0.0, [&](ArraySpan a) { return Arrays{matmul(a[0], a[1])}; },
-      [&](ArraySpan a) { return Arrays{matmul(a[0], a[2])}; }, Arrays{in["x"], in["wa"], in["wb"]});
-  in.set("h", 0.9 * in["h"] + tanh(drive[0]));
-  return in["h"];
-}
-
 TEST(Report, S124_PlainInputWeight) {
   const CompilationReport r(compile_cell(
       [](In& in) {

@@ -7,8 +7,6 @@ namespace {
 
 using namespace testing;
 
-const Inputs kTwoWeights{param("wa", {3, 4}), param("wb", {3, 4})};
-
 Array leaky(In& in, const Array& drive) {
   in.set("h", 0.9 * in["h"] + tanh(drive));
   return in["h"];
@@ -31,14 +29,6 @@ TEST(Calls, S81_WrappedCellIsTheBareCell) {
   expect_same(eval_jaxpr(tail, values[tail.constvars], Arrays{values[g.hidden_param_op_relations[0].y_var]}),
               values[g.hidden_groups[0].hidden_outvars]);
   expect_same_meaning(m);
-}
-
-Array two_way(In& in) {
-  const Arrays drive = cond(
-      sum(in["x"]) > 0.0, [&](ArraySpan a) { return Arrays{matmul(a[0], a[1])}; },
-      [&](ArraySpan a) { return Arrays{matmul(a[0], a[2])}; }, Arrays{in["x"], in["wa"], in["wb"]});
-  in.set("h", 0.9 * in["h"] + tanh(drive[0]));
-  return in["h"];
 }
 
 TEST(Conditionals, S82_BecomeSelections) {

@@ -54,13 +54,13 @@ CompilationRecord only(const std::vector<CompilationRecord>& records, Kind kind,
 
 const Inputs kCell{arg("x", {3}), hidden("h", {4}), param("w", {3, 4}), param("u", {4, 4})};
 
-Array leaky(In& in, const Array& drive) {
+Array decaying(In& in, const Array& drive) {
   in.set("h", 0.9 * in["h"] + drive);
   return in["h"];
 }
 
 TEST(Records, RelationIncluded) {
-  const auto r = only(records_of(kCell, [](In& in) { return leaky(in, matmul(in["x"], in["w"])); }),
+  const auto r = only(records_of(kCell, [](In& in) { return decaying(in, matmul(in["x"], in["w"])); }),
                       Kind::RELATION_INCLUDED, Level::Info, {"hidden_group_indices", "path_classification"});
   EXPECT_EQ(to_string(*r.weight_path), "w");
   EXPECT_EQ(r.primitive, "etp_mv");
@@ -78,7 +78,7 @@ TEST(Records, ShapeMismatchAndNonTemporal) {
 
 TEST(Records, WeightToWeightNamesTheBlocker) {
   const auto r =
-      only(records_of(kCell, [](In& in) { return leaky(in, matmul(matmul(in["x"], in["w"]), in["u"])); }),
+      only(records_of(kCell, [](In& in) { return decaying(in, matmul(matmul(in["x"], in["w"]), in["u"])); }),
            Kind::RELATION_EXCLUDED_WEIGHT_TO_WEIGHT, Level::Warning,
            {"blocking_primitives", "blocking_weight_paths"});
   EXPECT_NE(r.message.find("trainable ETP primitive"), std::string::npos);
@@ -89,16 +89,16 @@ TEST(Records, PartialPath) {
   only(records_of(kCell,
                   [](In& in) {
                     const Array y = matmul(in["x"], in["w"]);
-                    return leaky(in, y + matmul(y, in["u"]));
+                    return decaying(in, y + matmul(y, in["u"]));
                   }),
        Kind::RELATION_PARTIAL_PATH, Level::Warning, {"classification"});
 }
 
 TEST(Records, NoParamstateAndNotAParamstate) {
   const Array constant = full({3, 4}, 0.1, Dtype::F64), bias = array({1, 2, 3, 4}, Dtype::F64);
-  only(records_of(kCell, [&](In& in) { return leaky(in, matmul(in["x"], constant)); }),
+  only(records_of(kCell, [&](In& in) { return decaying(in, matmul(in["x"], constant)); }),
        Kind::RELATION_EXCLUDED_NO_PARAMSTATE, Level::Warning, {"trainable_var", "key"});
-  only(records_of(kCell, [&](In& in) { return leaky(in, matmul(in["x"], in["w"], bias)); }),
+  only(records_of(kCell, [&](In& in) { return decaying(in, matmul(in["x"], in["w"], bias)); }),
        Kind::TRAINABLE_INVAR_NOT_PARAMSTATE, Level::Info, {"key", "invar_index"});
 }
 
@@ -126,7 +126,7 @@ TEST(Records, MultiOutputOperator) {
                                       .etp = &rules}};
   only(records_of(kCell,
                   [&](In& in) {
-                    return leaky(in, bind_primitive(two_results, {in["x"], in["w"]})[0]);
+                    return decaying(in, bind_primitive(two_results, {in["x"], in["w"]})[0]);
                   }),
        Kind::MULTI_OUTPUT_PRIMITIVE_DETECTED, Level::Info, {"num_outvars", "y_outvar_index"});
 }
@@ -243,7 +243,7 @@ Array branch(In& in, bool loop_inside) {
                       [](ArraySpan c) { return Arrays{0.5 * c[0]}; }, {y});
   };
   const Function no = [](ArraySpan a) { return Arrays{matmul(2.0 * a[0], a[1])}; };
-  return leaky(in, cond(sum(in["x"]) > 0.0, yes, no, Arrays{in["x"], in["w"]})[0]);
+  return decaying(in, cond(sum(in["x"]) > 0.0, yes, no, Arrays{in["x"], in["w"]})[0]);
 }
 
 TEST(Records, Conditionals) {
@@ -284,7 +284,7 @@ TEST(Records, OperatorInsideAnOpaqueBody) {
     const Arrays out =
         while_loop([](ArraySpan c) { return sum(c[0]) > 100.0; },
                    [&](ArraySpan c) { return Arrays{matmul(c[0], constant)}; }, {matmul(in["x"], in["w"])});
-    return leaky(in, out[0]);
+    return decaying(in, out[0]);
   };
   only(records_of(kCell, step), Kind::PRIMITIVE_INSIDE_CONTROL_FLOW, Level::Error, {});
   CompileOptions exclude;
@@ -297,10 +297,10 @@ TEST(Records, SnapPatterns) {
   snap.include_recurrent_mixing = true;
   snap.sparse_n = 2;
   only(records_of(
-           kCell, [](In& in) { return leaky(in, matmul(in["x"], in["w"])); }, snap),
+           kCell, [](In& in) { return decaying(in, matmul(in["x"], in["w"])); }, snap),
        Kind::SNAP_PATTERN_DEGENERATE, Level::Info, {"sparse_n"});
   only(records_of(
-           kCell, [](In& in) { return leaky(in, matmul(in["x"], in["w"]) - sum(in["h"])); }, snap),
+           kCell, [](In& in) { return decaying(in, matmul(in["x"], in["w"]) - sum(in["h"])); }, snap),
        Kind::SNAP_PATTERN_CONSERVATIVE, Level::Warning, {"num_neighbour", "num_position", "sparse_n"});
 }
 

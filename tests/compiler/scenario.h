@@ -184,4 +184,14 @@ inline ModuleInfo expect_same_meaning(const Model& m, const CompileOptions& opti
   return info;
 }
 
+// A cell that takes its drive through one of two weights, as the input says.
+inline const Inputs kTwoWeights{param("wa", {3, 4}), param("wb", {3, 4})};
+inline Array two_way(In& in) {
+  const Arrays drive = cond(
+      sum(in["x"]) > 0.0, [&](ArraySpan a) { return Arrays{matmul(a[0], a[1])}; },
+      [&](ArraySpan a) { return Arrays{matmul(a[0], a[2])}; }, Arrays{in["x"], in["wa"], in["wb"]});
+  in.set("h", 0.9 * in["h"] + tanh(drive[0]));
+  return in["h"];
+}
+
 }  // namespace etrace::testing

@@ -6,7 +6,7 @@ namespace {
 
 using namespace testing;
 
-const Inputs kWeights{param("w", {3, 4}), param("u", {4, 4})};
+const Inputs kLoopWeights{param("w", {3, 4}), param("u", {4, 4})};
 
 Array leaky_relaxation(const Array& s, const Array& drive) { return s + 0.5 * tanh(drive - s); }
 
@@ -40,14 +40,14 @@ Array relax_mixed(In&, const Array& s, const Array& drive) {
 }
 
 void expect_same_blocks(const Round& round, const CompileOptions& options) {
-  const Model loop = cell(looped_rounds(round), kWeights), twin = cell(written_rounds(round), kWeights);
+  const Model loop = cell(looped_rounds(round), kLoopWeights), twin = cell(written_rounds(round), kLoopWeights);
   const ETraceGraph a = compile_etrace_graph(loop, options), b = compile_etrace_graph(twin, options);
   expect_same(Arrays{diagonal_jacobian(a.hidden_groups[0], Values(a, loop))},
               Arrays{diagonal_jacobian(b.hidden_groups[0], Values(b, twin))});
 }
 
 TEST(WhileLoops, S102_AreOneEquationOfTheTransition) {
-  const ETraceGraph g = compile_cell(looped_rounds(relax), kWeights);
+  const ETraceGraph g = compile_cell(looped_rounds(relax), kLoopWeights);
   ASSERT_EQ(g.hidden_groups.size(), 1U);
   EXPECT_EQ(count(g.hidden_groups[0].transition_jaxpr, while_p), 1U);
   EXPECT_EQ(relations(g), "w->h");
@@ -57,10 +57,10 @@ TEST(WhileLoops, S102_AreOneEquationOfTheTransition) {
 }
 
 TEST(WhileLoops, S103_BodyThatMixesPositions) {
-  const ETraceGraph g = compile_cell(looped_rounds(relax_mixed), kWeights);
+  const ETraceGraph g = compile_cell(looped_rounds(relax_mixed), kLoopWeights);
   EXPECT_TRUE(g.hidden_groups[0].transition_jaxpr.eqns.empty()) << "the recurrence is cut at the loop";
   EXPECT_EQ(count(g, Kind::CONTROL_FLOW_RECURRENT_MIXING), 1U);
-  const ETraceGraph coupled = compile_cell(looped_rounds(relax_mixed), kWeights, mixing());
+  const ETraceGraph coupled = compile_cell(looped_rounds(relax_mixed), kLoopWeights, mixing());
   EXPECT_FALSE(coupled.hidden_groups[0].is_diagonal_recurrence);
   EXPECT_EQ(count(coupled, Kind::CONTROL_FLOW_RECURRENT_MIXING), 0U);
   expect_same_blocks(relax_mixed, mixing());
@@ -71,7 +71,7 @@ TEST(WhileLoops, S104_ProjectionOfTheInputIsNoMixing) {
   const Round projects = [&](In& in, const Array& s, const Array& drive) {
     return leaky_relaxation(s, drive + dot(in["x"], r));
   };
-  const ETraceGraph g = compile_cell(looped_rounds(projects), kWeights);
+  const ETraceGraph g = compile_cell(looped_rounds(projects), kLoopWeights);
   EXPECT_EQ(count(g.hidden_groups[0].transition_jaxpr, while_p), 1U);
   EXPECT_EQ(count(g, Kind::CONTROL_FLOW_RECURRENT_MIXING), 0U);
 }
@@ -89,7 +89,7 @@ TEST(WhileLoops, S105_MixingBehindACallIsStillMixing) {
     const ETraceGraph g = compile_cell(looped_rounds([&](In&, const Array& s, const Array& drive) {
                                          return leaky_relaxation(s, drive + f(Arrays{s})[0]);
                                        }),
-                                       kWeights);
+                                       kLoopWeights);
     EXPECT_EQ(count(g, Kind::CONTROL_FLOW_RECURRENT_MIXING), 1U);
     EXPECT_TRUE(g.hidden_groups[0].transition_jaxpr.eqns.empty());
   }
@@ -112,7 +112,7 @@ TEST(WhileLoops, S103_MixingFromTheSecondIterationOn) {
 TEST(WhileLoops, S106_MayBeRefused) {
   CompileOptions options;
   options.control_flow.while_hidden = ControlFlowPolicy::WhileHidden::Error;
-  const Model m = cell(looped_rounds(relax), kWeights);
+  const Model m = cell(looped_rounds(relax), kLoopWeights);
   Reporter reporter;
   const ModuleInfo info = extract_module_info(m, reporter, options);
   EXPECT_THROW(find_hidden_groups_from_minfo(info, reporter, options), NotSupportedError);
@@ -123,7 +123,7 @@ TEST(WhileLoops, S106_MayBeRefused) {
 TEST(WhileLoops, S107_WeightsAndOperatorsInside) {
   const auto refused = [](const Round& round) {
     try {
-      compile_cell(looped_rounds(round), kWeights);
+      compile_cell(looped_rounds(round), kLoopWeights);
       ADD_FAILURE() << "must be refused";
       return CompilationRecord{};
     } catch (const WithRecords<NotSupportedError>& e) {

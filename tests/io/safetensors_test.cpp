@@ -29,7 +29,7 @@ std::string one(const std::string& description, const std::string& data) {
   return with_length("{\"w\":{" + description + "}}", data);
 }
 
-std::string error_of(const std::string& bytes) {
+std::string refusal_of(const std::string& bytes) {
   return message_of<CompilationError>([&] { read_safetensors(bytes, "f.safetensors"); });
 }
 
@@ -123,41 +123,41 @@ TEST(Safetensors, EveryTruncationIsRefused) {
 }
 
 TEST(Safetensors, FaultsOfTheHeader) {
-  EXPECT_THAT(error_of("abc"), AllOf(HasSubstr("[safetensors] f.safetensors: "), HasSubstr("3 bytes")));
-  EXPECT_THAT(error_of(std::string(8, '\xff') + "{}"),
+  EXPECT_THAT(refusal_of("abc"), AllOf(HasSubstr("[safetensors] f.safetensors: "), HasSubstr("3 bytes")));
+  EXPECT_THAT(refusal_of(std::string(8, '\xff') + "{}"),
               AllOf(HasSubstr("18446744073709551615 bytes"), HasSubstr("but 2 follow")));
-  EXPECT_THAT(error_of(with_length("")), HasSubstr("'{'"));
-  EXPECT_THAT(error_of(with_length("[]")), HasSubstr("'{'"));
-  EXPECT_THAT(error_of(with_length("{")), HasSubstr("f.safetensors: header: not a valid JSON text"));
-  EXPECT_THAT(error_of(with_length("{\"\xff\":{}}")), HasSubstr("not a valid JSON text"));
-  EXPECT_THAT(error_of(with_length("{\"a\":" + std::string(100000, '['))), HasSubstr("levels deep"));
-  EXPECT_THAT(error_of(with_length(R"({"__metadata__":{"k":1}})")), HasSubstr("__metadata__.k: found 1"));
-  EXPECT_THAT(error_of(with_length(R"({"__metadata__":[]})")), HasSubstr("expected an object"));
-  EXPECT_THAT(error_of(with_length(R"({"a":{},"a":{}})")), HasSubstr("'a' is given twice"));
+  EXPECT_THAT(refusal_of(with_length("")), HasSubstr("'{'"));
+  EXPECT_THAT(refusal_of(with_length("[]")), HasSubstr("'{'"));
+  EXPECT_THAT(refusal_of(with_length("{")), HasSubstr("f.safetensors: header: not a valid JSON text"));
+  EXPECT_THAT(refusal_of(with_length("{\"\xff\":{}}")), HasSubstr("not a valid JSON text"));
+  EXPECT_THAT(refusal_of(with_length("{\"a\":" + std::string(100000, '['))), HasSubstr("levels deep"));
+  EXPECT_THAT(refusal_of(with_length(R"({"__metadata__":{"k":1}})")), HasSubstr("__metadata__.k: found 1"));
+  EXPECT_THAT(refusal_of(with_length(R"({"__metadata__":[]})")), HasSubstr("expected an object"));
+  EXPECT_THAT(refusal_of(with_length(R"({"a":{},"a":{}})")), HasSubstr("'a' is given twice"));
 }
 
 TEST(Safetensors, FaultsOfATensor) {
   const std::string four(4, '\0');
-  EXPECT_THAT(error_of(with_length(R"({"w":3})")), HasSubstr("w: found 3"));
-  EXPECT_THAT(error_of(one(R"("dtype":"F32","shape":[1])", four)), HasSubstr("data_offsets"));
-  EXPECT_THAT(error_of(one(R"("dtype":"F32","shape":[1],"data_offsets":[0,4],"x":1)", four)),
+  EXPECT_THAT(refusal_of(with_length(R"({"w":3})")), HasSubstr("w: found 3"));
+  EXPECT_THAT(refusal_of(one(R"("dtype":"F32","shape":[1])", four)), HasSubstr("data_offsets"));
+  EXPECT_THAT(refusal_of(one(R"("dtype":"F32","shape":[1],"data_offsets":[0,4],"x":1)", four)),
               HasSubstr("unknown key 'x'"));
   for (const char* offsets : {"[0]", "[0,4,8]", "[4,0]", "[-4,0]"})
-    EXPECT_THAT(error_of(one(std::string(R"("dtype":"F32","shape":[1],"data_offsets":)") + offsets, four)),
+    EXPECT_THAT(refusal_of(one(std::string(R"("dtype":"F32","shape":[1],"data_offsets":)") + offsets, four)),
                 HasSubstr("where the data begins and ends"));
-  EXPECT_THAT(error_of(one(R"("dtype":"F32","shape":[1],"data_offsets":[0,1e3])", four)),
+  EXPECT_THAT(refusal_of(one(R"("dtype":"F32","shape":[1],"data_offsets":[0,1e3])", four)),
               HasSubstr("w.data_offsets[1]: found 1000.0, expected an integer"));
-  EXPECT_THAT(error_of(one(R"("dtype":"F32","shape":[2],"data_offsets":[0,8])", four)),
+  EXPECT_THAT(refusal_of(one(R"("dtype":"F32","shape":[2],"data_offsets":[0,8])", four)),
               AllOf(HasSubstr("ends at byte 8"), HasSubstr("holds 4")));
-  EXPECT_THAT(error_of(one(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])", four)),
+  EXPECT_THAT(refusal_of(one(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])", four)),
               HasSubstr("found 4 bytes, expected 8 for f32[2]"));
-  EXPECT_THAT(error_of(one(R"("dtype":"F32","shape":[-1],"data_offsets":[0,4])", four)),
+  EXPECT_THAT(refusal_of(one(R"("dtype":"F32","shape":[-1],"data_offsets":[0,4])", four)),
               HasSubstr("w.shape: an axis of size -1"));
-  EXPECT_THAT(error_of(one(R"("dtype":"F64","shape":[4294967296,4294967296],"data_offsets":[0,0])", "")),
+  EXPECT_THAT(refusal_of(one(R"("dtype":"F64","shape":[4294967296,4294967296],"data_offsets":[0,0])", "")),
               HasSubstr("w.shape: the number of elements"));
-  EXPECT_THAT(error_of(one(R"("dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,4])", four)),
+  EXPECT_THAT(refusal_of(one(R"("dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,4])", four)),
               HasSubstr("64 bits"));
-  EXPECT_THAT(error_of(one(R"("dtype":"BOOL","shape":[2],"data_offsets":[0,2])", "\1\2")),
+  EXPECT_THAT(refusal_of(one(R"("dtype":"BOOL","shape":[2],"data_offsets":[0,2])", "\1\2")),
               HasSubstr("w: element 1 is the byte 2"));
   const std::string message = message_of<NotSupportedError>([&] {
     read_safetensors(one(R"("dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4])", four), "f.safetensors");
@@ -172,11 +172,11 @@ TEST(Safetensors, OverlapsAndGaps) {
                        std::string(size, '\0'));
   };
   EXPECT_NO_THROW(read_safetensors(two("[4,8]", "[0,4]", 8), "f"));
-  EXPECT_THAT(error_of(two("[0,4]", "[2,6]", 6)),
+  EXPECT_THAT(refusal_of(two("[0,4]", "[2,6]", 6)),
               HasSubstr("b.data_offsets: the data begins at byte 2, inside"));
-  EXPECT_THAT(error_of(two("[0,4]", "[0,4]", 4)), HasSubstr("inside a tensor"));
-  EXPECT_THAT(error_of(two("[0,4]", "[6,10]", 10)), HasSubstr("after a gap"));
-  EXPECT_THAT(error_of(two("[0,4]", "[4,8]", 9)),
+  EXPECT_THAT(refusal_of(two("[0,4]", "[0,4]", 4)), HasSubstr("inside a tensor"));
+  EXPECT_THAT(refusal_of(two("[0,4]", "[6,10]", 10)), HasSubstr("after a gap"));
+  EXPECT_THAT(refusal_of(two("[0,4]", "[4,8]", 9)),
               HasSubstr("end at byte 8 of the data, but the file holds 9"));
 }
 

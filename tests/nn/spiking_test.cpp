@@ -24,7 +24,7 @@ using Vector = std::vector<double>;
 namespace surrogate = nn::surrogate;
 
 double H(double x) { return x >= 0.0 ? 1.0 : 0.0; }
-double sigma(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+double logistic_of(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 double density(double x, double mean, double s) {
   return std::exp(-(x - mean) * (x - mean) / (2 * s * s)) / (s * std::sqrt(2 * std::numbers::pi));
 }
@@ -58,8 +58,9 @@ const Case kCases[] = {
     {"piecewise_quadratic", [](double x) { return std::abs(x) <= 1 ? 1 - std::abs(x) : 0.0; }},
     {"q_pseudo_spike", [](double x) { return std::pow(1 + 2 * std::abs(x) / 3, -2); }},
     {"relu_grad", [](double x) { return std::max(0.3 - 0.3 * std::abs(x), 0.0); }},
-    {"s2nn", [](double x) { return x < 0 ? 4 * sigma(4 * x) * (1 - sigma(4 * x)) : 1 / (x + 1); }},
-    {"sigmoid", [](double x) { return 4 * sigma(4 * x) * (1 - sigma(4 * x)); }},
+    {"s2nn",
+     [](double x) { return x < 0 ? 4 * logistic_of(4 * x) * (1 - logistic_of(4 * x)) : 1 / (x + 1); }},
+    {"sigmoid", [](double x) { return 4 * logistic_of(4 * x) * (1 - logistic_of(4 * x)); }},
     {"slayer", [](double x) { return std::exp(-std::abs(x)); }},
     {"soft_sign", [](double x) { return 0.5 / std::pow(1 + std::abs(x), 2); }},
     {"squarewave_fourier",

@@ -104,6 +104,8 @@ std::string D_RTRL::describe() const {
 void D_RTRL::configure(CompileOptions& o) const { o.include_recurrent_mixing = coupled_; }
 
 std::vector<LearningRule::Slot> D_RTRL::slots(const ETraceGraph& g) const {
+  if (coupled_)
+    refuse_inner_loops(g, name(), "there, Jacobians are without the recurrent products that this rule keeps");
   std::vector<Slot> out;
   for (const Trace& t : traces_of(g))
     out.push_back({fmt::format("relation{}/group{}/{}", t.relation, t.group->index, t.trainable->key),
@@ -221,7 +223,7 @@ TraceWindow window_of(const Trace& t, const GroupWindow& gw, const WindowData& w
   tw.injection = injection(carried, injected);
   tw.entry = carried.entry;
   if (carried.adjoint.defined()) tw.weighted = weighted(carried, injected);
-  if (gw.entry.defined()) tw.entry = squeeze(summed(gw.entry), {0});
+  if (gw.entry.defined()) tw.entry = add_cotangents(tw.entry, squeeze(summed(gw.entry), {0}));
   return tw;
 }
 

@@ -60,19 +60,9 @@ struct Layout {
   }
 };
 
-void refuse_loops(const ETraceGraph& g) {
-  for (const HiddenGroup& group : g.hidden_groups)
-    if (group.descent)
-      throw NotSupportedError("pp_prop", fmt::format("group {} lives inside a loop that is traced "
-                                                     "inside; the factorised rule has one x per "
-                                                     "step. Use D_RTRL, or unroll the loop with a "
-                                                     "larger scan_unroll_limit",
-                                                     group.index));
-}
-
 // 1 − α^n, at least 1e-8; 1 from the thousandth step on.
 Array correction(const Array& age, double decay, Dtype dtype) {
-  if (decay == 0.0) return full({}, 1.0, dtype);
+  if (decay == 0.0) return full(age.shape(), 1.0, dtype);
   const Array n = convert(age, Dtype::F64);
   const Array c = maximum(1.0 - exp(n * std::log(decay)), 1e-8);
   return convert(where(n > 1000.0, full({}, 1.0, Dtype::F64), c), dtype);
@@ -92,7 +82,7 @@ std::string pp_prop::describe() const {
 }
 
 std::vector<LearningRule::Slot> pp_prop::slots(const ETraceGraph& g) const {
-  refuse_loops(g);
+  refuse_inner_loops(g, name(), "the factorised rule has one x per step");
   std::vector<Slot> out;
   for (std::size_t r = 0; r < g.hidden_param_op_relations.size(); ++r) {
     const HiddenParamOpRelation& relation = g.hidden_param_op_relations[r];
@@ -252,7 +242,12 @@ LearningRule::Advanced pp_prop::advance(const ETraceGraph& g, const WindowData& 
   if (!signals.each_step.empty())
     result.gradients = contracted(g, w, ArraySpan(r.ys).first(r.ys.size() - 1),
                                   signals_of(g, signals.each_step), r.ys.back(), decay_f_);
-  if (!signals.entry.empty()) result.gradients = contract(g, w, old, signals.entry);
+  if (!signals.entry.empty()) {
+    const Arrays entry = contract(g, w, old, signals.entry);
+    result.gradients.resize(entry.size());
+    for (std::size_t i = 0; i < entry.size(); ++i)
+      result.gradients[i] = add_cotangents(result.gradients[i], entry[i]);
+  }
   return result;
 }
 

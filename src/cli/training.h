@@ -1,0 +1,82 @@
+// A training run: a task, a built-in model that fits it, a learning rule and an optimiser. What `etrace
+// train` and `etrace demo` share.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "etrace/learner.h"
+#include "etrace/models.h"
+#include "etrace/tasks.h"
+
+namespace etrace::cli {
+
+// What the numbers of a run depend on.
+struct TrainSettings {
+  std::string task;
+  std::vector<std::pair<std::string, double>> task_settings = {};
+  std::string model = "gru", rule = "d_rtrl", optimizer = "adam";
+  std::int64_t hidden = 64;  // of every hidden layer
+  std::int64_t batch = 32;
+  std::optional<double> learning_rate = {};  // none: the optimiser's own
+  std::optional<double> clip_norm = 1.0;
+  UpdateEvery update = UpdateEvery::Sequence;
+  std::int64_t window = 0;  // steps between updates of UpdateEvery::Window
+  std::uint64_t seed = 0;
+  std::optional<DecayOrRank> decay_or_rank = {};
+  std::optional<Dtype> trace_dtype = {};
+  Dtype dtype = Dtype::F32;
+};
+
+class Training {
+ public:
+  // ValueError, TypeError … in the words of the command line.
+  explicit Training(const TrainSettings&);
+
+  struct Score {
+    double loss = 0.0;
+    std::optional<double> accuracy = {};  // none: the task has no labels
+  };
+  // The next batch: states and traces start at zero, the parameters move. The score is from before each move.
+  Score learn();
+  // On batches that learn() never sees, without a change of parameters. Checks on the way and the final score
+  // have different ones, so that stopping at a good check does not flatter the result.
+  enum class Fresh : std::uint8_t { Check, Final };
+  Score score(Fresh, std::int64_t batches);
+  bool has_accuracy() const { return task_->spec().loss == "cross_entropy"; }
+
+  std::int64_t batches() const { return batches_; }                       // learned from so far
+  std::int64_t updates() const { return batches_ * updates_per_batch_; }  // of the parameters
+  std::int64_t updates_per_batch() const { return updates_per_batch_; }
+
+  // What is learned online, what is not and why, trace memory; a few lines.
+  std::string summary() const;
+  std::int64_t trace_bytes() const;
+  const Learner& learner() const { return *learner_; }
+  const Module& module() const { return *ready_.module; }
+  const TrainSettings& settings() const { return settings_; }
+  // The settings under the names of the command line's options, complete.
+  const Learner::Notes& setting_texts() const { return texts_; }
+
+  void save(const std::string& checkpoint) const;
+  // Goes on where the checkpoint was made. ValueError names the settings that differ; then nothing changes.
+  void resume(const std::string& checkpoint);
+
+ private:
+  Learner::Notes complete_texts() const;
+  std::string learned_text() const;
+
+  TrainSettings settings_;
+  std::unique_ptr<Task> task_;
+  ReadyModel ready_;
+  std::unique_ptr<Learner> learner_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  StepFunction step_;
+  Learner::Notes texts_;
+  std::int64_t batches_ = 0, updates_per_batch_ = 1;
+};
+
+}  // namespace etrace::cli

@@ -1,0 +1,388 @@
+// verify(): a rule beside BPTT, step by step, in windows, and lag by lag. The references are in
+// verify_oracle.cpp, what theory expects in verify_expect.cpp, the forms of the report in verify_text.cpp and
+// verify_page.cpp.
+#include "etrace/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "etrace/control.h"
+#include "etrace/error.h"
+#include "etrace/ops/numpy.h"
+#include "etrace/transform.h"
+#include "learn/interface.h"
+#include "learn/verify_oracle.h"
+
+namespace etrace {
+
+std::string_view name(Verdict v) {
+  switch (v) {
+    case Verdict::Met:
+      return "met";
+    case Verdict::Broken:
+      return "broken";
+    case Verdict::NotAlive:
+      return "not alive";
+    default:
+      return "measured";
+  }
+}
+
+namespace {
+
+// Any rule, in the mode that is wanted.
+class InMode : public LearningRule {
+ public:
+  InMode(const LearningRule& rule, VjpMethod method) : LearningRule(method), rule_(rule.clone()) {}
+  std::string name() const override { return rule_->name(); }
+  std::string describe() const override { return rule_->describe(); }
+  std::shared_ptr<const LearningRule> clone() const override { return std::make_shared<InMode>(*this); }
+  void configure(CompileOptions& o) const override { rule_->configure(o); }
+  std::vector<Slot> slots(const ETraceGraph& g) const override { return rule_->slots(g); }
+  Array unpack(const ETraceGraph& g, std::size_t slot, const Array& v) const override {
+    return rule_->unpack(g, slot, v);
+  }
+  Array pack(const ETraceGraph& g, std::size_t slot, const Array& v) const override {
+    return rule_->pack(g, slot, v);
+  }
+  std::vector<std::size_t> slots_of(const ETraceGraph& g, const StatePath& param) const override {
+    return rule_->slots_of(g, param);
+  }
+  Arrays keep(const ETraceGraph& g, const StepData& d) const override { return rule_->keep(g, d); }
+  Advanced advance(const ETraceGraph& g, const WindowData& w, ArraySpan traces,
+                   const Signals& s) const override {
+    return rule_->advance(g, w, traces, s);
+  }
+  Arrays contract(const ETraceGraph& g, const WindowData& w, ArraySpan traces,
+                  ArraySpan signal) const override {
+    return rule_->contract(g, w, traces, signal);
+  }
+
+ private:
+  std::shared_ptr<const LearningRule> rule_;
+};
+
+// Steps [begin, end) of every sequence.
+Arrays steps_of(ArraySpan sequences, std::int64_t begin, std::int64_t end) {
+  Arrays out;
+  for (const Array& a : sequences) out.push_back(slice_axis(a, 0, begin, end));
+  return out;
+}
+Arrays step_of(ArraySpan sequences, std::int64_t t) {
+  Arrays out;
+  for (const Array& a : steps_of(sequences, t, t + 1)) out.push_back(squeeze(a, {0}));
+  return out;
+}
+
+// A function of one step, for windows.
+StepFunction in_windows(const StepProgram& step) {
+  return [&step](StepCall& model, ArraySpan slices) -> LossAndAux {
+    std::vector<StepInput> args;
+    for (const Array& a : vmap([&](ArraySpan s) { return step.arguments(s); })(slices))
+      args.emplace_back(MultiStepData{a});
+    Arrays all(slices.begin(), slices.end());
+    for (const Array& y : model(args)) all.push_back(y);
+    const Function loss = [&](ArraySpan a) {
+      return Arrays{step.loss(a.first(step.num_slices), a.subspan(step.num_slices)).loss};
+    };
+    return {vmap(loss)(all)[0]};
+  };
+}
+
+// The rule's side.
+class OnlineRun {
+ public:
+  OnlineRun(const ETraceGraph& graph, const LearningRule& rule, ArraySpan sequences, const StepFunction& f,
+            const StepProgram& step)
+      : graph_(graph), rule_(rule), sequences_(sequences), f_(f), step_(step) {}
+
+  Arrays single_step() const {
+    Learner learner(graph_, InMode(rule_, VjpMethod::SingleStep));
+    return learner.etrace_grad(sequences_, f_, {.reduction = Reduction::Sum}).grads.values;
+  }
+
+  Arrays windows(std::int64_t window) const {
+    Learner learner(graph_, InMode(rule_, VjpMethod::MultiStep));
+    const std::int64_t whole = steps() / window * window;
+    Arrays sums;
+    for (const auto& [begin, end] : {std::pair(std::int64_t{0}, whole), std::pair(whole, steps())}) {
+      if (begin == end) continue;
+      SequenceOptions how{.reduction = Reduction::Sum};
+      how.chunk_size = std::min(window, end - begin);
+      const StepFunction f = *how.chunk_size == 1 ? f_ : in_windows(step_);
+      const Arrays g = learner.etrace_grad(steps_of(sequences_, begin, end), f, how).grads.values;
+      for (std::size_t i = 0; i < g.size(); ++i) {
+        if (sums.size() == i) sums.push_back(zeros_of(g[i].aval()));
+        sums[i] = sums[i] + g[i];
+      }
+    }
+    return sums;
+  }
+
+  // Gradient of the loss of the last step if the traces were empty `horizon` steps before the end, so that
+  // only credit of lags below it is there. One entry per horizon.
+  std::vector<Arrays> last_step(const std::vector<std::int64_t>& horizons) const {
+    Learner learner(graph_, InMode(rule_, VjpMethod::SingleStep));
+    std::vector<std::vector<StepInput>> args;
+    for (std::int64_t t = 0; t < steps(); ++t) {
+      const Arrays a = step_.arguments(step_of(sequences_, t));
+      args.emplace_back(a.begin(), a.end());
+    }
+    std::vector<Arrays> before;  // states before each step
+    for (std::int64_t t = 0; t < steps(); ++t) {
+      before.emplace_back();
+      for (const std::string& name : learner.state_names()) before.back().push_back(learner.state(name));
+      if (t + 1 < steps()) learner.update(args[static_cast<std::size_t>(t)]);
+    }
+    std::vector<Arrays> out;
+    for (const std::int64_t horizon : horizons) {
+      const std::vector<std::string> names = learner.state_names();
+      for (std::size_t i = 0; i < names.size(); ++i)
+        learner.set_state(names[i], before[static_cast<std::size_t>(steps() - horizon)][i]);
+      learner.reset_state();
+      for (std::int64_t t = steps() - horizon; t + 1 < steps(); ++t)
+        learner.update(args[static_cast<std::size_t>(t)]);
+      out.push_back(
+          learner.etrace_grad(steps_of(sequences_, steps() - 1, steps()), f_, {.reduction = Reduction::Sum})
+              .grads.values);
+    }
+    return out;
+  }
+
+ private:
+  std::int64_t steps() const { return sequences_[0].shape()[0]; }
+
+  const ETraceGraph& graph_;
+  const LearningRule& rule_;
+  ArraySpan sequences_;
+  const StepFunction& f_;
+  const StepProgram& step_;
+};
+
+using Vector = std::vector<double>;
+Vector minus(const Vector& a, const Vector& b) {
+  Vector out(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) out[i] = a[i] - b[i];
+  return out;
+}
+
+// Credit of one leaf, cumulated: entry d-1 is the gradient from lags below d.
+struct Cumulated {
+  std::vector<Vector> bptt, online;
+  Vector bptt_all, online_all;
+};
+
+// The smallest horizon that holds the whole up to 10 %.
+std::optional<std::int64_t> horizon_of(const std::vector<Vector>& cumulated, const Vector& all) {
+  if (norm(all) <= kAlive) return std::nullopt;
+  for (std::size_t d = 0; d < cumulated.size(); ++d)
+    if (norm(minus(cumulated[d], all)) <= 0.1 * norm(all)) return static_cast<std::int64_t>(d) + 1;
+  return std::nullopt;
+}
+
+void set_credit(VerifyReport::Leaf& leaf, const Cumulated& c) {
+  const Vector none(c.bptt_all.size(), 0.0);
+  for (std::size_t d = 0; d < c.bptt.size(); ++d) {
+    const Vector b = minus(c.bptt[d], d == 0 ? none : c.bptt[d - 1]),
+                 o = minus(c.online[d], d == 0 ? none : c.online[d - 1]);
+    leaf.credit.push_back({static_cast<std::int64_t>(d), norm(b), norm(o), agreement(o, b).cosine});
+  }
+  leaf.bptt_horizon = horizon_of(c.bptt, c.bptt_all);
+  leaf.online_horizon = horizon_of(c.online, c.online_all);
+}
+
+// [T, …] by step -> cumulated from the last step backwards.
+std::vector<Vector> cumulate_backwards(const Tensor& by_origin) {
+  const std::int64_t steps = by_origin.shape()[0], size = by_origin.size() / steps;
+  const Vector all = by_origin.to_doubles();
+  std::vector<Vector> out;
+  Vector sum(static_cast<std::size_t>(size), 0.0);
+  for (std::int64_t t = steps - 1; t >= 0; --t) {
+    for (std::int64_t i = 0; i < size; ++i)
+      sum[static_cast<std::size_t>(i)] += all[static_cast<std::size_t>(t * size + i)];
+    out.push_back(sum);
+  }
+  return out;
+}
+
+void measure_credit(VerifyReport& report, const SequenceOracle& oracle, const OnlineRun& online,
+                    std::int64_t lags) {
+  const std::int64_t count = std::min(lags, report.steps);
+  std::vector<std::int64_t> horizons;
+  for (std::int64_t d = 1; d <= count; ++d) horizons.push_back(d);
+  if (count < report.steps) horizons.push_back(report.steps);
+  const std::vector<Arrays> found = online.last_step(horizons);
+  const Tensors by_origin = oracle.last_step_by_origin();
+  for (std::size_t i = 0; i < report.leaves.size(); ++i) {
+    if (!by_origin[i].defined()) continue;
+    Cumulated c;
+    c.bptt = cumulate_backwards(by_origin[i]);
+    c.bptt_all = c.bptt.back();
+    c.bptt.resize(static_cast<std::size_t>(count));
+    for (const Arrays& g : found) c.online.push_back(g[i].tensor().to_doubles());
+    c.online_all = c.online.back();
+    c.online.resize(static_cast<std::size_t>(count));
+    set_credit(report.leaves[i], c);
+  }
+}
+
+Verdict judge(const VerifyReport::Leaf& leaf, const VerifyReport::Measure& m, double tolerance) {
+  if (!leaf.alive) {
+    // A gradient out of nothing is wrong whatever theory says about the rest.
+    const bool also_zero = std::isfinite(m.deviation) && m.deviation * leaf.norm <= kAlive;
+    return also_zero || m.expected != Expectation::Exact ? Verdict::NotAlive : Verdict::Broken;
+  }
+  if (m.expected != Expectation::Exact) return Verdict::Measured;
+  return m.deviation < tolerance ? Verdict::Met : Verdict::Broken;
+}
+
+void measure(VerifyReport& report, std::int64_t window, const Arrays& gradients,
+             const SequenceOracle::Gradient& reference) {
+  for (std::size_t i = 0; i < report.leaves.size(); ++i) {
+    VerifyReport::Leaf& leaf = report.leaves[i];
+    if (!reference.values[i].defined()) continue;
+    VerifyReport::Measure m;
+    static_cast<Agreement&>(m) = agreement(gradients[i].tensor(), reference.values[i]);
+    m.window = window;
+    m.expected = window == 0              ? leaf.expected.single_step.expectation
+                 : window >= report.steps ? Expectation::Exact  // reverse mode, whatever the rule
+                                          : leaf.expected.windows.expectation;
+    m.verdict = judge(leaf, m, report.tolerance);
+    leaf.measures.push_back(m);
+  }
+}
+
+std::vector<std::int64_t> window_lengths(const VerifyOptions& o, std::int64_t steps) {
+  std::vector<std::int64_t> out = o.windows;
+  if (out.empty()) out = {1, 2, 5, std::max<std::int64_t>(1, steps / 2), steps};
+  for (std::int64_t& k : out) {
+    if (k < 1) throw ValueError("verify", fmt::format("a window of {} steps; it must have at least 1", k));
+    k = std::min(k, steps);
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+bool has_surrogate(const Jaxpr& program) {
+  return std::any_of(program.eqns.begin(), program.eqns.end(), [](const Eqn& eqn) {
+    if (eqn.prim == &heaviside_surrogate_gradient_p || eqn.prim == &custom_jvp_call_p ||
+        eqn.prim == &custom_vjp_call_p)
+      return true;
+    const auto bodies = nested_jaxprs(eqn);
+    return std::any_of(bodies.begin(), bodies.end(),
+                       [](const JaxprPtr& b) { return has_surrogate(b->jaxpr); });
+  });
+}
+
+void check_sequences(ArraySpan sequences) {
+  if (sequences.empty())
+    throw ValueError("verify", "no sequence; give at least one array with time as its first axis");
+  for (std::size_t i = 0; i < sequences.size(); ++i)
+    if (sequences[i].rank() == 0 || sequences[i].shape()[0] < 1 ||
+        sequences[i].shape()[0] != sequences[0].shape()[0])
+      throw ValueError("verify",
+                       fmt::format("sequence {} has shape {}; every sequence needs the same number of steps, "
+                                   "at least one, as its first axis",
+                                   i, to_string(sequences[i].shape())));
+}
+
+void check_finite(const VerifyReport& r) {
+  std::string found;
+  if (!std::isfinite(r.loss)) found = fmt::format("the loss over the sequence is {}", r.loss);
+  for (const VerifyReport::Leaf& leaf : r.leaves)
+    if (found.empty() && !std::isfinite(leaf.norm))
+      found = fmt::format("the BPTT gradient of {} is not finite", to_string(leaf.id));
+  if (!found.empty())
+    throw ValueError(
+        "verify",
+        found + ", so nothing can be compared; use smaller inputs, fewer steps or other parameters");
+}
+
+}  // namespace
+
+bool VerifyReport::met() const { return failures().empty(); }
+
+namespace {
+
+// Everything that is known before the rule has run.
+VerifyReport start_report(const Model& model, const ETraceGraph& graph, const LearningRule& rule,
+                          const SequenceOracle::Gradient& reference) {
+  VerifyReport report;
+  report.model = model.name;
+  report.rule = rule.describe();
+  report.dtype = working_dtype(graph);
+  report.tolerance = report.dtype == Dtype::F64 ? 1e-9 : 1e-4;
+  report.oracle_tolerance = report.dtype == Dtype::F64 ? 1e-6 : 5e-2;
+  report.surrogate = has_surrogate(model.program.jaxpr);
+  report.loss = reference.loss;
+  const std::vector<ParamLeafId> ids = param_leaf_ids(graph.module_info);
+  const std::vector<LeafExpectation> expected = expected_gradients(graph, rule);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    VerifyReport::Leaf leaf;
+    leaf.id = ids[i];
+    leaf.expected = expected[i];
+    if (reference.values[i].defined()) {
+      leaf.shape = reference.values[i].shape();
+      leaf.norm = norm(reference.values[i].to_doubles());
+    }
+    leaf.alive = leaf.norm > kAlive;
+    report.leaves.push_back(std::move(leaf));
+  }
+  check_finite(report);
+  return report;
+}
+
+void check_oracle(VerifyReport& report, const SequenceOracle& oracle,
+                  const SequenceOracle::Gradient& reference, const VerifyOptions& o) {
+  if (o.finite_differences) {
+    const std::vector<double> found = oracle.finite_differences(reference);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      if (reference.values[i].defined()) report.leaves[i].finite_differences = found[i];
+  }
+  if (o.full_rtrl) {
+    const Tensors found = oracle.full_rtrl(o.max_influence);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      if (found[i].defined()) report.leaves[i].full_rtrl = agreement(reference.values[i], found[i]).deviation;
+  }
+}
+
+}  // namespace
+
+VerifyReport verify(const Model& model, const LearningRule& rule, ArraySpan sequences, const StepFunction& f,
+                    const VerifyOptions& o) {
+  check_sequences(sequences);
+  const std::int64_t steps = sequences[0].shape()[0];
+  const std::vector<std::int64_t> windows = window_lengths(o, steps);
+  CompileOptions options;
+  options.control_flow = o.control_flow;
+  rule.configure(options);
+  const ETraceGraph graph = compile_etrace_graph(model, options);
+  Avals slices;
+  for (const Array& a : sequences) slices.push_back({a.dtype(), a.shape().without(0)});
+  const StepProgram step = StepProgram::trace(graph, f, slices);
+
+  const SequenceOracle oracle(model, step, sequences);
+  const SequenceOracle::Gradient reference = oracle.bptt();
+  VerifyReport report = start_report(model, graph, rule, reference);
+  report.steps = steps;
+  check_oracle(report, oracle, reference, o);
+  const OnlineRun online(graph, rule, sequences, f, step);
+  measure(report, 0, online.single_step(), reference);
+  for (const std::int64_t k : windows) measure(report, k, online.windows(k), reference);
+  if (o.lags > 0) measure_credit(report, oracle, online, o.lags);
+  return report;
+}
+
+VerifyReport verify(Module& module, const LearningRule& rule, const Array& inputs, const Array& targets,
+                    const Loss& loss, const VerifyOptions& o) {
+  check_sequences(Arrays{inputs, targets});
+  const Aval example{inputs.dtype(), inputs.shape().without(0)};
+  const Model model = trace_step(module, std::span<const Aval>(&example, 1)).model;
+  const StepFunction f = [&loss](StepCall& m, ArraySpan s) { return LossAndAux{loss(m(s[0]), s[1])}; };
+  return verify(model, rule, Arrays{inputs, targets}, f, o);
+}
+
+}  // namespace etrace

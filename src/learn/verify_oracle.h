@@ -1,0 +1,43 @@
+// What verify() holds a rule against. Private to learn/.
+#pragma once
+
+#include "etrace/verify.h"
+
+namespace etrace {
+
+inline constexpr double kAlive = 1e-8;  // norms at or below count as zero
+
+// The loss of a whole sequence as a function of the parameters. It runs the program of the model as it came
+// in, not the compiler's, and knows nothing of groups, relations and traces.
+class SequenceOracle {
+ public:
+  SequenceOracle(const Model& model, const StepProgram& step, ArraySpan sequences);  // all must outlive it
+
+  struct Gradient {
+    double loss;
+    Tensors values;  // per parameter leaf; undefined if it is not floating
+  };
+  Gradient bptt() const;  // of the sum over all steps
+  // Of the loss of the last step, split by the step at which the parameter acted: [T, …] per leaf.
+  Tensors last_step_by_origin() const;
+  // Deviation of the gradient from central differences, per leaf, on at most 64 entries each.
+  std::vector<double> finite_differences(const Gradient&) const;
+  // The gradient by forward mode: the influence of every parameter element on every state is carried along.
+  Tensors full_rtrl(std::int64_t max_influence) const;
+
+ private:
+  Array loss(ArraySpan params, bool copies, bool last_only) const;  // copies: parameters have a time axis
+  std::int64_t steps() const { return sequences_.front().shape()[0]; }
+
+  const Model& model_;
+  const StepProgram& step_;
+  ArraySpan sequences_;
+  Arrays params_, states_;
+  std::vector<std::string> names_;  // of the parameter leaves
+  std::vector<int> floating_;       // which leaves have a gradient
+};
+
+double norm(std::span<const double>);
+Agreement agreement(std::span<const double> gradient, std::span<const double> reference);
+
+}  // namespace etrace

@@ -1,0 +1,17 @@
+// Words that the forms of a VerifyReport share. Private to learn/.
+#pragma once
+
+#include <string>
+
+#include "etrace/verify.h"
+
+namespace etrace {
+
+std::string scientific(double);                // "3.1e-02"; "-" for NaN
+std::string share_text(double);                // "0.9955"
+std::string window_text(std::int64_t window);  // "single steps", "windows of 5 steps"
+// "7"; "> 32": more than was looked at; "-": there is no credit.
+std::string horizon_text(const VerifyReport::Leaf&, const std::optional<std::int64_t>&);
+std::string summary_text(const VerifyReport&);  // one sentence
+
+}  // namespace etrace

@@ -1,0 +1,76 @@
+// etrace verify, as a user meets it: table, JSON, exit status, errors. Its page is tested in
+// tests/tools/verify_page_test.py.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/process.h"
+
+namespace etrace {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::run_etrace;
+
+std::string reference(const std::string& name) {
+  return std::string(ETRACE_REFERENCE_DIR) + "/" + name + ".json";
+}
+
+TEST(VerifyVerb, TableOfABuiltInModel) {
+  const auto r = run_etrace({"verify", "gru", "--steps", "6", "--window", "1", "3"});
+  EXPECT_EQ(r.code, 0) << r.text;
+  EXPECT_THAT(r.text, HasSubstr("gru: D_RTRL (single-step), 6 steps, float64"));
+  EXPECT_THAT(r.text, HasSubstr("K=3"));
+  EXPECT_THAT(r.text, HasSubstr("scope diagonal leaves out"));
+  std::istringstream lines(r.text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100U) << line;
+}
+
+TEST(VerifyVerb, FileBringsItsOwnSequence) {
+  const auto r = run_etrace({"verify", reference("cell_LRUCell"), "--json"});
+  EXPECT_EQ(r.code, 0) << r.text;
+  const auto json = nlohmann::json::parse(r.text);
+  EXPECT_EQ(json["steps"], 8);
+  EXPECT_EQ(json["met"], true);
+  for (const auto& p : json["parameters"]) EXPECT_EQ(p["expected"]["windows"]["expectation"], "exact") << p;
+}
+
+TEST(VerifyVerb, TheSameSeedGivesTheSameReport) {
+  const std::vector<std::string> words{"verify",  "lif", "--rule",  "pp_prop", "--decay", "0.9",
+                                       "--steps", "5",   "--scale", "3",       "--json"};
+  std::vector<std::string> other = words;
+  other.insert(other.end(), {"--seed", "1"});
+  EXPECT_EQ(run_etrace(words).text, run_etrace(words).text);
+  EXPECT_NE(run_etrace(words).text, run_etrace(other).text);
+}
+
+TEST(VerifyVerb, ChecksBpttItself) {
+  const auto r =
+      run_etrace({"verify", "mini_gru", "--steps", "5", "--batch", "2", "--rtrl", "--finite-differences"});
+  EXPECT_EQ(r.code, 0) << r.text;
+  EXPECT_THAT(r.text, HasSubstr("from central differences and from full RTRL"));
+}
+
+TEST(VerifyVerb, Errors) {
+  const auto says = [](const std::vector<std::string>& words, int code, const char* phrase) {
+    std::vector<std::string> all{"verify"};
+    all.insert(all.end(), words.begin(), words.end());
+    const auto r = run_etrace(all);
+    EXPECT_EQ(r.code, code) << r.text;
+    EXPECT_THAT(r.text, HasSubstr(phrase));
+  };
+  says({"nowhere"}, 1, "neither a file nor a built-in model");
+  says({"gru", "--rule", "magic"}, 1, "there is no learning rule \"magic\"");
+  says({"gru", "--rule", "pp_prop"}, 1, "needs a decay");
+  says({"gru", "--loss", "none"}, 1, "there is no loss 'none'");
+  says({reference("cell_GRUCell"), "--dtype", "f32"}, 1, "a model file has its own types");
+  says({reference("cell_GRUCell"), "--steps", "99"}, 1, "the file carries a sequence of 8");
+  says({reference("struct_no_relations")}, 1, "no parameter is learned online");
+  says({"gru", "--window", "0"}, 2, "--window");
+  says({"gru", "--json", "--html", "x.html"}, 2, "excludes");
+}
+
+}  // namespace
+}  // namespace etrace

@@ -1,0 +1,166 @@
+// A batch is the sum of its samples: with a batch axis in the graph, and with lanes made by vmap.
+#include "learn/scenario.h"
+
+#include "etrace/nn.h"
+
+namespace etrace {
+namespace {
+
+using namespace testing;
+
+// Sample b of a sequence [T, B, …], with its batch axis or without.
+Sequence one_sample(const Sequence& s, std::int64_t b, bool keep_axis) {
+  const auto pick = [&](const Array& a) {
+    const Array one = slice_axis(a, 1, b, b + 1);
+    return keep_axis ? one : squeeze(one, {1});
+  };
+  Sequence out{{}, pick(s.targets), s.weights};
+  for (const Array& a : s.args) out.args.push_back(pick(a));
+  return out;
+}
+
+void set_states(Learner& to, const Arrays& batched, std::int64_t b, bool keep_axis) {
+  const std::vector<std::string> names = to.state_names();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Array one = slice_axis(batched[i], 0, b, b + 1);
+    to.set_state(names[i], keep_axis ? one : squeeze(one, {0}));
+  }
+}
+
+// L98, L99: the sum over samples, each run alone on the unbatched twin.
+TEST(Batches, L98_L99_AreSumsOverSamples) {
+  struct Pair {
+    const char *batched, *alone;
+  };
+  const VjpMethod multi = VjpMethod::MultiStep;
+  for (const Pair& p : {Pair{"mm_bias", "mv_bias"},
+                        {"gmm_bias", "gmv_bias"},
+                        {"emb", "emb_v"},
+                        {"elemwise_batch", "elemwise"},
+                        {"sp_mm_csr", "sp_mv_csr"},
+                        {"lora_mm", "lora_mv"}})
+    for (const auto& [rule, window] :
+         {std::pair<std::shared_ptr<const LearningRule>, std::int64_t>(std::make_shared<D_RTRL>(), 0),
+          {std::make_shared<D_RTRL>(kWindows), 2},
+          {factorised(0.8), 0},
+          {factorised(0.8, multi), 5}}) {
+      SCOPED_TRACE(std::string(p.batched) + ", " + rule->describe());
+      const Model batched = operator_model(operator_case(p.batched), Structure::Chain),
+                  alone = operator_model(operator_case(p.alone), Structure::Chain);
+      const Sequence data = draw_sequence(batched, 5);
+      Learner all = make_learner(batched, *rule);
+      const ParamValues params = all.params();
+      const Arrays states = states_of(all);
+      const ParamValues found = online(all, data, window);
+      ParamValues total;
+      for (std::int64_t b = 0; b < states[0].shape()[0]; ++b) {
+        Learner one = make_learner(alone, *rule);
+        one.set_params(params);
+        set_states(one, states, b, false);
+        const ParamValues g = online(one, one_sample(data, b, false), window);
+        total = b == 0 ? g : sum_of(total, g);
+      }
+      expect_gradients(found, total, 1e-12);
+    }
+}
+
+TEST(Batches, L98_ConvolutionsToo) {
+  for (const char* name : {"conv_1d_first", "conv_2d_last_strided", "einsum_shared"}) {
+    SCOPED_TRACE(name);
+    const OperatorCase& both = operator_case(name);
+    OperatorCase single = both;
+    for (auto& in : single.inputs)
+      if (in.role == Role::Arg) in.shape = in.shape.without(0).with_front(1);
+    single.y = both.y.without(0).with_front(1);
+    const Model batched = operator_model(both), alone = operator_model(single);
+    const Sequence data = draw_sequence(batched, 5);
+    Learner all = make_learner(batched, D_RTRL());
+    const Arrays states = states_of(all);
+    ParamValues total;
+    for (std::int64_t b = 0; b < 2; ++b) {
+      Learner one = make_learner(alone, D_RTRL());
+      one.set_params(all.params());
+      set_states(one, states, b, true);
+      const ParamValues g = online(one, one_sample(data, b, true));
+      total = b == 0 ? g : sum_of(total, g);
+    }
+    expect_gradients(online(all, data), total, 1e-12);
+  }
+}
+
+// vmap ------------------------------------------------------------------------------------------------------
+// Input, optionally normalised, into integrate-and-fire neurons.
+struct SpikingNet : Module {
+  explicit SpikingNet(bool normalised, std::int64_t in = 3)
+      : linear(child<nn::Linear>("linear", in, 5, nn::LinearOptions{.dtype = Dtype::F64})),
+        neuron(child<nn::LIF>("neuron", 5, nn::LIFOptions{.dtype = Dtype::F64})),
+        normalised_(normalised) {}
+  Array update(const Array& x) override {
+    Array y = linear(x);
+    if (normalised_) y = y / sqrt(mean(square(y), {-1}, true) + 1e-3);
+    return neuron(4.0 * y);
+  }
+  nn::Linear& linear;
+  nn::LIF& neuron;
+
+ private:
+  bool normalised_;
+};
+
+// L100 … L102: lanes, a batch, and samples one by one.
+TEST(Lanes, L100_L101_L102_VmapBatchAndSumOfLanes) {
+  constexpr std::int64_t kLanes = 3;
+  Random random(8);
+  const Array x = random.f64({6, kLanes, 3}, 0.0, 2.0), y = random.f64({6, kLanes, 5});
+  const Loss squared = [](const Array& out, const Array& target) { return sum(square(out - target)); };
+  for (const bool normalised : {false, true})
+    for (const auto& rule :
+         {std::shared_ptr<const LearningRule>(std::make_shared<D_RTRL>()), factorised(0.7)}) {
+      SCOPED_TRACE(rule->describe() + (normalised ? ", normalised" : ""));
+      SpikingNet a(normalised), b(normalised);
+      Learner lanes = compile(a, *rule, zeros({kLanes, 3}, Dtype::F64), {.batch_size = kLanes, .vmap = true});
+      Learner batch = compile(b, *rule, zeros({kLanes, 3}, Dtype::F64), {.batch_size = kLanes});
+      const SequenceOptions sums{.reduction = Reduction::Sum};
+      const SequenceGradient mapped = lanes.etrace_grad(x, y, squared, sums);
+      expect_gradients(batch.etrace_grad(x, y, squared, sums).grads, mapped.grads, 1e-12);
+      ParamValues total;
+      double loss = 0.0;
+      for (std::int64_t l = 0; l < kLanes; ++l) {
+        SpikingNet net(normalised);
+        Learner one = compile(net, *rule, zeros({3}, Dtype::F64));
+        const auto lane = [&](const Array& s) { return squeeze(slice_axis(s, 1, l, l + 1), {1}); };
+        const SequenceGradient g = one.etrace_grad(lane(x), lane(y), squared, sums);
+        total = l == 0 ? g.grads : sum_of(total, g.grads);
+        loss += g.loss;
+      }
+      EXPECT_NEAR(mapped.loss, loss, 1e-10);
+      expect_gradients(mapped.grads, total, 1e-12);
+      // Targets of another lane must make a difference.
+      SpikingNet c(normalised);
+      Learner permuted =
+          compile(c, *rule, zeros({kLanes, 3}, Dtype::F64), {.batch_size = kLanes, .vmap = true});
+      EXPECT_GT(largest_deviation(permuted.etrace_grad(x, roll(y, 1, 1), squared, sums).grads, mapped.grads),
+                1e-6);
+    }
+}
+
+TEST(Lanes, WhatCompileChecks) {
+  SpikingNet net(false);
+  expect_error<ValueError>("vmap needs a batch_size", [&] {
+    compile(net, D_RTRL(), zeros({2, 3}, Dtype::F64), {.vmap = true});
+  });
+  expect_error<ValueError>("leading axis of 4 lanes", [&] {
+    compile(net, D_RTRL(), zeros({2, 3}, Dtype::F64), {.batch_size = 4, .vmap = true});
+  });
+  expect_error<ValueError>("batch_size is 0", [&] {
+    compile(net, D_RTRL(), zeros({2, 3}, Dtype::F64), {.batch_size = 0});
+  });
+  expect_error<ValueError>("no example argument", [&] { compile(net, D_RTRL(), Arrays{}); });
+  expect_error<ValueError>("verbose is 3",
+                           [&] { compile(net, D_RTRL(), zeros({3}, Dtype::F64), {.verbose = 3}); });
+  expect_error<ValueError>("execution_window is 0",
+                           [&] { compile(net, D_RTRL(), zeros({3}, Dtype::F64), {.execution_window = 0}); });
+}
+
+}  // namespace
+}  // namespace etrace

@@ -1,0 +1,137 @@
+// Checkpoints: a run that goes on from one is the run that was never interrupted, and what does not fit is
+// refused with the difference.
+#include "learn/scenario.h"
+
+#include <cstdio>
+#include <filesystem>
+
+namespace etrace {
+namespace {
+
+using namespace testing;
+
+class Checkpoints : public ::testing::Test {
+ protected:
+  const Model model = operator_model(operator_case("mm_bias"), Structure::Coupled);
+  const Sequence data = draw_sequence(model, 8);
+};
+
+void expect_same_bits(const ParamValues& a, const ParamValues& b) {
+  ASSERT_EQ(a.values.size(), b.values.size());
+  for (std::size_t i = 0; i < a.values.size(); ++i) EXPECT_EQ(a.values[i].tensor(), b.values[i].tensor());
+}
+
+TEST_F(Checkpoints, L118_ContinuationIsBitForBit) {
+  const std::vector<std::shared_ptr<const LearningRule>> rules{
+      std::make_shared<D_RTRL>(), std::make_shared<D_RTRL>(ParamDimOptions{.trace_dtype = Dtype::BF16}),
+      std::make_shared<OSTLRecurrent>(), factorised(0.8)};
+  for (const auto& rule : rules) {
+    SCOPED_TRACE(rule->describe());
+    Learner whole = make_learner(model, *rule), other = make_learner(model, *rule);
+    online(whole, data.part(0, 5));
+    const TensorFile file = whole.checkpoint();
+    const ParamValues expected = online(whole, data.part(5, 8));
+    online(other, data.part(2, 4));  // whatever it did before is gone
+    other.restore(file);
+    EXPECT_EQ(other.age(), 5);
+    EXPECT_EQ(other.running_index(), 5);
+    expect_same_bits(online(other, data.part(5, 8)), expected);
+    for (std::size_t i = 0; i < traces_of(whole).size(); ++i)
+      EXPECT_EQ(traces_of(whole)[i].tensor(), traces_of(other)[i].tensor());
+  }
+}
+
+TEST_F(Checkpoints, FilesAndNotes) {
+  const std::string path = ::testing::TempDir() + "etrace_learner_checkpoint.safetensors";
+  Learner a = make_learner(model, D_RTRL()), b = make_learner(model, D_RTRL());
+  online(a, data);
+  a.save(path, nullptr, {{"epoch", "7"}, {"position", "42"}});
+  const Learner::Notes notes = b.load(path);
+  std::filesystem::remove(path);
+  EXPECT_EQ(notes, (Learner::Notes{{"epoch", "7"}, {"position", "42"}}));
+  for (std::size_t i = 0; i < traces_of(a).size(); ++i)
+    EXPECT_EQ(traces_of(a)[i].tensor(), traces_of(b)[i].tensor());
+  expect_error<IoError>("", [&] { b.load(path); });
+}
+
+// Refusals --------------------------------------------------------------------------------------------------
+std::string refused(Learner& learner, const TensorFile& file) {
+  const Arrays before = traces_of(learner);
+  const ParamValues params = learner.params();
+  std::string text = "accepted";
+  try {
+    learner.restore(file);
+  } catch (const ValueError& e) {
+    text = e.what();
+  }
+  for (std::size_t i = 0; i < before.size(); ++i)
+    EXPECT_EQ(traces_of(learner)[i].tensor(), before[i].tensor());
+  expect_same_bits(learner.params(), params);
+  return text;
+}
+
+TEST_F(Checkpoints, RefusedWithTheDifference) {
+  Learner learner = make_learner(model, D_RTRL()), source = make_learner(model, D_RTRL());
+  online(source, data);
+  const TensorFile good = source.checkpoint();
+  using ::testing::AllOf;
+  using ::testing::HasSubstr;
+
+  TensorFile missing = good;
+  const std::string gone = missing.tensors.back().first;
+  missing.tensors.pop_back();
+  EXPECT_THAT(refused(learner, missing), HasSubstr(gone + " is missing"));
+
+  TensorFile surplus = good;
+  surplus.tensors.emplace_back("memory/more", Tensor::zeros({Dtype::F32, {2}}));
+  EXPECT_THAT(refused(learner, surplus), HasSubstr("memory/more f32[2] is not known here"));
+
+  TensorFile reshaped = good;
+  reshaped.tensors[0].second = Tensor::zeros({Dtype::F64, {9}});
+  EXPECT_THAT(refused(learner, reshaped),
+              AllOf(HasSubstr(reshaped.tensors[0].first + " has type f64[9] there"), HasSubstr("here")));
+
+  TensorFile bare = good;
+  bare.metadata.clear();
+  EXPECT_THAT(refused(learner, bare), HasSubstr("it is not a learner's checkpoint"));
+
+  Learner windows = make_learner(model, D_RTRL(kWindows));
+  EXPECT_THAT(refused(windows, good),
+              HasSubstr("of the rule D_RTRL (single-step), this learner has D_RTRL (multi-step)"));
+
+  // The same names and types, another step.
+  OperatorCase other = operator_case("mm_bias");
+  other.drive = [](const In& in) { return sin(matmul(in["x"], in["w"], in["b"])); };
+  Learner stranger = make_learner(operator_model(other, Structure::Coupled), D_RTRL());
+  EXPECT_THAT(refused(stranger, good), HasSubstr("another program"));
+  EXPECT_NE(stranger.fingerprint(), learner.fingerprint());
+  EXPECT_EQ(source.fingerprint(), learner.fingerprint());
+}
+
+// With an optimiser -----------------------------------------------------------------------------------------
+TEST(CheckpointsOfTraining, L118_WithTheOptimiser) {
+  Random random(3);
+  const Array x = random.f64({8, 2, 3}), y = random.f64({8, 2, 4});
+  const auto run = [&](Learner& l, optim::Optimizer& o, std::int64_t begin, std::int64_t end) {
+    l.etrace_train(slice_axis(x, 0, begin, end), slice_axis(y, 0, begin, end), loss::mse, o,
+                   {{}, UpdateEvery::Step});
+  };
+  const Array example = zeros({2, 3}, Dtype::F64);
+  LeakyNet a, b;
+  Learner whole = compile(a, D_RTRL(), example, {.batch_size = 2}),
+          part = compile(b, D_RTRL(), example, {.batch_size = 2});
+  optim::Adam opt_a(a, 0.05), opt_b(b, 0.05);
+  run(whole, opt_a, 0, 4);
+  const TensorFile file = whole.checkpoint(&opt_a);
+  run(whole, opt_a, 4, 8);
+  part.restore(file, &opt_b);
+  EXPECT_EQ(opt_b.step(), 4);
+  run(part, opt_b, 4, 8);
+  EXPECT_EQ(a.w.value().tensor(), b.w.value().tensor());
+  EXPECT_EQ(a.v.value().tensor(), b.v.value().tensor());
+  // Without its optimiser the checkpoint does not fit.
+  EXPECT_THAT(refused(part, file), ::testing::HasSubstr("optimizer/"));
+}
+
+}  // namespace
+}  // namespace etrace

@@ -1,0 +1,373 @@
+// The public oracle: what is exact is called so and is, what is broken is found, and the references agree
+// with each other.
+#include "etrace/verify.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "etrace/error.h"
+#include "etrace/etp.h"
+#include "etrace/models.h"
+#include "etrace/ops/numpy.h"
+#include "support/numeric.h"
+#include "support/step_model.h"
+#include "support/values.h"
+
+namespace etrace {
+namespace {
+
+using namespace testing;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr double kDecay = 0.8;
+
+// h ← 0.8·h + x·W + b, y = h·V: one group, each position by itself.
+Model leaky_integrator() {
+  return step_model(
+      {arg("x", {3}), hidden("h", {4}), param("W", {3, 4}), param("b", {4}), param("V", {4, 2})}, [](In& in) {
+        in.set("h", kDecay * in["h"] + matmul(in["x"], in["W"], in["b"]));
+        return matmul(in["h"], in["V"]);
+      });
+}
+Model tanh_rnn() {
+  return step_model({arg("x", {3}), hidden("h", {4}), param("W", {7, 4}), param("V", {4, 2})}, [](In& in) {
+    in.set("h", tanh(0.5 * matmul(concatenate(Arrays{in["x"], in["h"]}), in["W"])));
+    return matmul(in["h"], in["V"]);
+  });
+}
+
+StepFunction mse() {
+  return [](StepCall& model, ArraySpan s) { return LossAndAux{loss::mse(model(s[0]), s[1])}; };
+}
+Arrays sequences(std::int64_t steps, std::uint64_t seed = 3) {
+  Random random(seed);
+  return {random.f64({steps, 3}), random.f64({steps, 2})};
+}
+VerifyReport verified(const Model& model, const LearningRule& rule, const VerifyOptions& options = {},
+                      std::int64_t steps = 8) {
+  return verify(model, rule, sequences(steps), mse(), options);
+}
+const VerifyReport::Leaf& leaf(const VerifyReport& r, std::string_view name) {
+  for (const VerifyReport::Leaf& l : r.leaves)
+    if (to_string(l.id) == name) return l;
+  throw ValueError("test", "no such leaf");
+}
+
+// D_RTRL that forgets what it carries: e ← ∂h/∂y·∂y/∂θ.
+class Forgetful : public D_RTRL {
+ public:
+  std::shared_ptr<const LearningRule> clone() const override { return std::make_shared<Forgetful>(*this); }
+  Advanced advance(const ETraceGraph& g, const WindowData& w, ArraySpan traces,
+                   const Signals& signals) const override {
+    WindowData without = w;
+    for (Array& d : without.jacobians) d = zeros_of(d.aval());
+    return D_RTRL::advance(g, without, traces, signals);
+  }
+};
+
+TEST(Verify, LeakyIntegratorIsExactThroughout) {
+  const VerifyReport r = verified(leaky_integrator(), D_RTRL{});
+  EXPECT_TRUE(r.met()) << r.to_string();
+  EXPECT_EQ(r.steps, 8);
+  for (const VerifyReport::Leaf& l : r.leaves) {
+    EXPECT_TRUE(l.alive);
+    EXPECT_EQ(l.expected.single_step.expectation, Expectation::Exact) << l.expected.single_step.reason;
+    ASSERT_EQ(l.measures.size(), 6U);  // single steps, 1, 2, 4, 5, 8
+    for (const VerifyReport::Measure& m : l.measures) {
+      EXPECT_EQ(m.verdict, Verdict::Met);
+      EXPECT_LT(m.deviation, 1e-13) << to_string(l.id) << " " << m.window;
+      EXPECT_NEAR(m.cosine, 1.0, 1e-12);
+      EXPECT_NEAR(m.norm_ratio, 1.0, 1e-12);
+      EXPECT_EQ(m.sign_agreement, 1.0);
+    }
+  }
+  EXPECT_THAT(leaf(r, "W").expected.windows.reason, HasSubstr("position-diagonal"));
+  EXPECT_THAT(leaf(r, "V").expected.windows.reason, HasSubstr("own step only"));
+}
+
+TEST(Verify, SinglePrecisionHasItsOwnTolerance) {
+  const ReadyModel ready = make_model("mini_gru", {.sizes = {3, 4, 2}});
+  Random random(5);
+  const VerifyReport r = verify(*ready.module, D_RTRL{}, random.tensor({Dtype::F32, {6, 3}}),
+                                random.tensor({Dtype::F32, {6, 2}}), loss::mse);
+  EXPECT_EQ(r.dtype, Dtype::F32);
+  EXPECT_EQ(r.tolerance, 1e-4);
+  EXPECT_EQ(leaf(r, "out/weight.weight").measures[0].verdict, Verdict::Met);
+}
+
+TEST(Verify, DenseRecurrenceIsApproximate) {
+  const VerifyReport r = verified(tanh_rnn(), D_RTRL{});
+  EXPECT_TRUE(r.met());
+  const VerifyReport::Leaf& w = leaf(r, "W");
+  EXPECT_EQ(w.expected.single_step.expectation, Expectation::Approximate);
+  EXPECT_THAT(w.expected.single_step.reason, HasSubstr("scope diagonal leaves out"));
+  for (const VerifyReport::Measure& m : w.measures) {
+    EXPECT_GT(m.cosine, 0.9) << m.window;
+    EXPECT_LE(m.cosine, 1.0);
+    EXPECT_TRUE(m.window >= r.steps || m.deviation > 1e-4) << m.window;
+  }
+  EXPECT_EQ(w.measures.back().verdict, Verdict::Met);  // the whole sequence at once is reverse mode
+  const VerifyReport coupled = verified(tanh_rnn(), OSTLRecurrent{});
+  EXPECT_THAT(leaf(coupled, "W").expected.single_step.reason,
+              HasSubstr("positions of group 0 depend on each other"));
+}
+
+TEST(Verify, FactorisedTraceIsApproximate) {
+  const VerifyReport r = verified(leaky_integrator(), pp_prop({.decay_or_rank = 0.9}));
+  EXPECT_TRUE(r.met());
+  EXPECT_THAT(leaf(r, "W").expected.windows.reason, HasSubstr("product of two"));
+  EXPECT_GT(leaf(r, "W").measures[0].deviation, 1e-3);
+}
+
+TEST(Verify, BrokenRuleIsFound) {
+  const VerifyReport r = verified(leaky_integrator(), Forgetful{});
+  EXPECT_FALSE(r.met());
+  for (const VerifyReport::Measure& m : leaf(r, "W").measures)
+    EXPECT_EQ(m.verdict, m.window < r.steps ? Verdict::Broken : Verdict::Met) << m.window;
+  EXPECT_EQ(leaf(r, "V").measures[0].verdict, Verdict::Met);
+  EXPECT_THAT(r.failures().front(), AllOf(HasSubstr("single steps"), HasSubstr("must be exact")));
+  EXPECT_THAT(r.to_string(), HasSubstr("NOT MET: W"));
+}
+
+TEST(Verify, ReducedTracesAreNoExactOnes) {
+  const VerifyReport r = verified(leaky_integrator(), D_RTRL({.trace_dtype = Dtype::F16}));
+  EXPECT_TRUE(r.met());
+  EXPECT_THAT(leaf(r, "W").expected.single_step.reason, HasSubstr("its trace is kept in"));
+}
+
+// Expectations ----------------------------------------------------------------------------------------------
+LeafExpectation expected(const Model& model, std::string_view name, const LearningRule& rule = D_RTRL{}) {
+  CompileOptions options;
+  rule.configure(options);
+  const ETraceGraph g = compile_etrace_graph(model, options);
+  const std::vector<ParamLeafId> ids = param_leaf_ids(g.module_info);
+  const std::vector<LeafExpectation> all = expected_gradients(g, rule);
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    if (to_string(ids[i]) == name) return all[i];
+  throw ValueError("test", "no such leaf");
+}
+
+TEST(Expectations, ResultOfTheOldState) {
+  const Model m = step_model({arg("x", {3}), hidden("h", {4}), param("W", {3, 4})}, [](In& in) {
+    const Array old = in["h"];
+    in.set("h", 0.5 * old + matmul(in["x"], in["W"]));
+    return old;
+  });
+  EXPECT_THAT(expected(m, "W").single_step.reason, HasSubstr("reads h as it was before the step"));
+  EXPECT_EQ(expected(m, "W").windows.expectation, Expectation::Exact);
+}
+
+TEST(Expectations, GroupsInSeries) {
+  const Model m =
+      step_model({arg("x", {3}), hidden("a", {4}), hidden("c", {4}), param("W", {3, 4})}, [](In& in) {
+        in.set("a", 0.5 * in["a"] + matmul(in["x"], in["W"]));
+        in.set("c", 0.7 * in["c"] + matmul(in["a"], full({4, 4}, 0.1, Dtype::F64)));
+        return in["c"];
+      });
+  const LeafExpectation e = expected(m, "W");
+  EXPECT_EQ(e.single_step.expectation, Expectation::Approximate);
+  EXPECT_EQ(e.windows.expectation, Expectation::Approximate);
+}
+
+TEST(Expectations, TailThatMovesPositions) {
+  const Model m = step_model({arg("x", {3}), hidden("h", {4}), param("W", {3, 4})}, [](In& in) {
+    in.set("h", 0.5 * in["h"] + roll(matmul(in["x"], in["W"]), 1, 0));
+    return in["h"];
+  });
+  EXPECT_THAT(expected(m, "W").windows.reason, HasSubstr("does not preserve positions"));
+}
+
+TEST(Expectations, PlainWeightIntoAState) {
+  const Model m =
+      step_model({arg("x", {4}), hidden("h", {4}), param("W", {4, 4}), param("g", {4})}, [](In& in) {
+        in.set("h", 0.5 * in["h"] + matmul(in["x"], in["W"]) + in["g"]);
+        return in["h"];
+      });
+  EXPECT_THAT(expected(m, "g").single_step.reason, HasSubstr("gradient of its own step only"));
+  EXPECT_THAT(expected(m, "g").windows.reason, HasSubstr("credit ends where a window begins"));
+  EXPECT_EQ(expected(m, "W").single_step.expectation, Expectation::Exact);
+}
+
+TEST(Expectations, UnknownRule) {
+  class Own : public LearningRule {
+   public:
+    std::string name() const override { return "own"; }
+    std::shared_ptr<const LearningRule> clone() const override { return std::make_shared<Own>(*this); }
+    std::vector<Slot> slots(const ETraceGraph&) const override { return {}; }
+    Array unpack(const ETraceGraph&, std::size_t, const Array& v) const override { return v; }
+    Array pack(const ETraceGraph&, std::size_t, const Array& v) const override { return v; }
+    std::vector<std::size_t> slots_of(const ETraceGraph&, const StatePath&) const override { return {}; }
+    Arrays keep(const ETraceGraph&, const StepData&) const override { return {}; }
+    Advanced advance(const ETraceGraph&, const WindowData&, ArraySpan, const Signals&) const override {
+      return {};
+    }
+    Arrays contract(const ETraceGraph&, const WindowData&, ArraySpan, ArraySpan) const override { return {}; }
+  };
+  const LeafExpectation e = expected(leaky_integrator(), "W", Own{});
+  EXPECT_EQ(e.single_step.expectation, Expectation::NoStatement);
+  EXPECT_THAT(e.single_step.reason, HasSubstr("rule own"));
+}
+
+// References ------------------------------------------------------------------------------------------------
+TEST(Verify, FiniteDifferencesAndFullRtrlAgreeWithBptt) {
+  for (const Model& m : {leaky_integrator(), tanh_rnn()}) {
+    const VerifyReport r =
+        verified(m, D_RTRL{}, {.windows = {8}, .finite_differences = true, .full_rtrl = true});
+    for (const VerifyReport::Leaf& l : r.leaves) {
+      EXPECT_LT(*l.finite_differences, 1e-6) << to_string(l.id);
+      EXPECT_LT(*l.full_rtrl, 1e-9) << to_string(l.id);
+    }
+    EXPECT_THAT(r.to_string(), HasSubstr("from central differences"));
+  }
+}
+
+TEST(Verify, SurrogateDerivativesAreNotHeldAgainstDifferences) {
+  const ReadyModel ready = make_model("lif", {.sizes = {3, 4, 2}, .dtype = Dtype::F64});
+  Random random(7);
+  const VerifyReport r = verify(*ready.module, D_RTRL{}, random.f64({6, 3}, 0.0, 4.0), random.f64({6, 2}),
+                                loss::mse, {.windows = {2}, .finite_differences = true});
+  EXPECT_TRUE(r.surrogate);
+  EXPECT_TRUE(r.met()) << r.to_string();
+}
+
+// Credit ----------------------------------------------------------------------------------------------------
+TEST(Verify, CreditOfALeakyIntegratorFadesWithItsDecay) {
+  Arrays s = sequences(10);
+  s[0] = full({10, 3}, 0.5, Dtype::F64);  // every step acts alike
+  const VerifyReport r = verify(leaky_integrator(), D_RTRL{}, s, mse(), {.windows = {1}});
+  const VerifyReport::Leaf& w = leaf(r, "W");
+  ASSERT_EQ(w.credit.size(), 10U);
+  for (std::size_t d = 0; d < 10; ++d) {
+    EXPECT_NEAR(w.credit[d].bptt / w.credit[0].bptt, std::pow(kDecay, static_cast<double>(d)), 1e-10);
+    EXPECT_NEAR(w.credit[d].online, w.credit[d].bptt, 1e-12 * w.credit[0].bptt);
+    EXPECT_NEAR(w.credit[d].cosine, 1.0, 1e-10);
+  }
+  EXPECT_EQ(w.bptt_horizon, w.online_horizon);
+  EXPECT_EQ(leaf(r, "V").bptt_horizon, 1);
+  EXPECT_EQ(leaf(r, "V").credit[1].bptt, 0.0);
+}
+
+TEST(Verify, CreditThatTheRuleDrops) {
+  const VerifyReport r = verified(tanh_rnn(), D_RTRL{}, {.windows = {1}, .lags = 4});
+  const VerifyReport::Leaf& w = leaf(r, "W");
+  ASSERT_EQ(w.credit.size(), 4U);
+  EXPECT_GT(w.credit[2].bptt, 1e-6);
+  EXPECT_LT(w.credit[2].online, 1e-15);  // the only way back is the product that the scope cuts
+  EXPECT_EQ(w.online_horizon, 1);
+}
+
+// Liveness, forms, errors -----------------------------------------------------------------------------------
+TEST(Verify, ZeroGradientIsNoComfort) {
+  const Model m = step_model({arg("x", {3}), hidden("h", {2}), param("W", {3, 2})}, [](In& in) {
+    in.set("h", 0.5 * in["h"] + matmul(in["x"], in["W"]));
+    return 0.0 * in["h"];
+  });
+  const VerifyReport r = verified(m, D_RTRL{});
+  EXPECT_FALSE(r.leaves[0].alive);
+  for (const VerifyReport::Measure& x : r.leaves[0].measures) EXPECT_EQ(x.verdict, Verdict::NotAlive);
+  EXPECT_TRUE(r.met());
+  EXPECT_THAT(r.to_string(), HasSubstr("without a gradient to compare"));
+}
+
+TEST(Verify, Agreement) {
+  const auto of = [](std::vector<double> v) { return Tensor::of(v, {static_cast<std::int64_t>(v.size())}); };
+  const Agreement a = agreement(of({3.0, -4.0}), of({3.0, 4.0}));
+  EXPECT_DOUBLE_EQ(a.deviation, 1.6);
+  EXPECT_DOUBLE_EQ(a.norm_ratio, 1.0);
+  EXPECT_DOUBLE_EQ(a.cosine, -7.0 / 25.0);
+  EXPECT_DOUBLE_EQ(a.sign_agreement, 0.5);
+  EXPECT_TRUE(std::isinf(agreement(of({1.0}), of({0.0})).deviation));
+  EXPECT_TRUE(std::isnan(agreement(of({1.0}), of({0.0})).cosine));
+  EXPECT_EQ(agreement(of({0.0}), of({0.0})).deviation, 0.0);
+  expect_error<ValueError>("cannot be compared", [&] { agreement(of({1.0}), of({1.0, 2.0})); });
+}
+
+TEST(Verify, TextFitsAHundredColumns) {
+  const VerifyReport r = verified(tanh_rnn(), D_RTRL{}, {.windows = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}}, 12);
+  std::istringstream lines(r.to_string());
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100U) << line;
+}
+
+TEST(Verify, JsonHoldsEverything) {
+  const VerifyReport r = verified(leaky_integrator(), D_RTRL{}, {.windows = {2}});
+  const auto json = nlohmann::json::parse(r.to_json());
+  EXPECT_EQ(json["format"], "etrace.verify");
+  EXPECT_EQ(json["met"], true);
+  ASSERT_EQ(json["parameters"].size(), r.leaves.size());
+  EXPECT_EQ(json["parameters"][0]["measures"][1]["window"], 2);
+  EXPECT_EQ(json["parameters"][0]["credit"].size(), 8U);
+  EXPECT_TRUE(json["parameters"][0]["full_rtrl"].is_null());
+}
+
+TEST(Verify, Errors) {
+  const Model m = leaky_integrator();
+  expect_error<ValueError>("a window of 0 steps", [&] { verified(m, D_RTRL{}, {.windows = {0}}); });
+  expect_error<ValueError>("no sequence", [&] { verify(m, D_RTRL{}, Arrays{}, mse()); });
+  expect_error<ValueError>("same number of steps", [&] {
+    Random random(1);
+    verify(m, D_RTRL{}, Arrays{random.f64({4, 3}), random.f64({5, 2})}, mse());
+  });
+  expect_error<NotSupportedError>("48 numbers, more than max_influence = 20",
+                                  [&] { verified(m, D_RTRL{}, {.full_rtrl = true, .max_influence = 20}); });
+}
+
+TEST(Verify, NothingIsComparedWithNan) {
+  const Arrays s = sequences(4);
+  const Arrays bad{s[0] * std::numeric_limits<double>::infinity(), s[1]};
+  expect_error<ValueError>("nothing can be compared",
+                           [&] { verify(leaky_integrator(), D_RTRL{}, bad, mse()); });
+}
+
+TEST(Verify, TheModelIsLeftAsItWas) {
+  const ReadyModel ready = make_model("gru", {.sizes = {3, 4, 2}, .dtype = Dtype::F64});
+  std::vector<Tensor> before, after;
+  const auto values = [&](std::vector<Tensor>& out) {
+    for (const StateEntry& e : states(*ready.module))
+      for (const Array& a : e.state->leaves()) out.push_back(a.tensor());
+  };
+  values(before);
+  const Arrays s = sequences(4);
+  EXPECT_TRUE(verify(*ready.module, D_RTRL{}, s[0], s[1], loss::mse, {.windows = {2}}).met());
+  values(after);
+  EXPECT_EQ(before, after);
+}
+
+// Reference models ------------------------------------------------------------------------------------------
+// Theory never promises what a rule does not keep, and BPTT is what forward mode says.
+class ReferenceModels : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ReferenceModels, KeepWhatTheoryPromises) {
+  const Model m = read_model_file(std::string(ETRACE_REFERENCE_DIR) + "/" + GetParam() + ".json");
+  for (const ExpectedRun& run : m.expected->runs.value()) {
+    if (!run.args || !run.targets.defined()) continue;
+    Arrays s = to_arrays(*run.args);
+    s.push_back(run.targets);
+    const StepFunction f = [](StepCall& model, ArraySpan slices) {
+      const std::vector<etrace::StepInput> args(slices.begin(), slices.end() - 1);
+      return LossAndAux{loss::mse(model(args)[0], slices.back())};
+    };
+    for (const auto& rule : {make_rule("d_rtrl"), make_rule("ostl_recurrent")}) {
+      const VerifyReport r = verify(m, *rule, s, f, {.windows = {2}, .lags = 2, .full_rtrl = true});
+      EXPECT_TRUE(r.met()) << r.to_string();
+    }
+    return;
+  }
+  FAIL() << "the file carries no sequence";
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, ReferenceModels,
+                         ::testing::Values("cell_GRUCell_b3", "cell_LRUCell", "cell_LSTMCell", "cell_MGUCell",
+                                           "cell_MiniLSTM_b3", "net_TwoLayerGRU", "op_conv1d_b3",
+                                           "op_element_wise", "op_embedding_b3", "op_lora",
+                                           "op_sparse_csr_b3", "snn_alif_expcu", "snn_lif_delta_b3",
+                                           "struct_cond_gate", "struct_mixed_path",
+                                           "struct_nontemporal_and_plain", "struct_one_weight_two_groups",
+                                           "struct_scaled_weight", "struct_tied_weight"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace etrace

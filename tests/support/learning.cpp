@@ -1,0 +1,249 @@
+#include "support/learning.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "etrace/control.h"
+#include "etrace/interp.h"
+#include "etrace/ops/numpy.h"
+#include "etrace/transform.h"
+#include "support/numeric.h"
+
+namespace etrace::testing {
+
+// Sequences -------------------------------------------------------------------------------------------------
+Arrays Sequence::all() const {
+  Arrays out = args;
+  out.push_back(targets);
+  return out;
+}
+
+Sequence Sequence::part(std::int64_t begin, std::int64_t end) const {
+  const auto cut = [&](const Array& a) { return a.defined() ? slice_axis(a, 0, begin, end) : a; };
+  Sequence out{{}, cut(targets), cut(weights)};
+  for (const Array& a : args) out.args.push_back(cut(a));
+  return out;
+}
+
+Sequence draw_sequence(const Model& m, std::int64_t steps, std::uint64_t seed) {
+  Random random(seed);
+  Sequence out;
+  const auto draw = [&](const Aval& a) {
+    const bool whole = is_integer(a.dtype);
+    return Array(random.tensor({a.dtype, a.shape.with_front(steps)}, whole ? 0.0 : -1.0, whole ? 3.0 : 1.0));
+  };
+  for (std::size_t i = 0; i < m.inputs.size(); ++i)
+    if (m.inputs[i].role == Role::Arg) out.args.push_back(draw(m.program.jaxpr.invars[i].aval));
+  out.targets = draw(m.program.out_avals()[0]);
+  return out;
+}
+
+StepFunction squared_error(std::int64_t window) {
+  return [window](StepCall& model, ArraySpan slices) -> LossAndAux {
+    std::vector<etrace::StepInput> args;
+    for (const Array& a : slices.first(slices.size() - 1))
+      args.push_back(window == 1 ? etrace::StepInput(a) : etrace::StepInput(MultiStepData{a}));
+    const Array error = square(model(args)[0] - slices.back());
+    if (window == 1) return {sum(error)};
+    return {sum(reshape(error, {window, -1}), {1})};
+  };
+}
+
+// Reverse mode through everything ---------------------------------------------------------------------------
+namespace {
+bool carried(Role role) { return role == Role::Hidden || role == Role::Other; }
+}  // namespace
+
+Arrays initial_states(const Model& m) {
+  Arrays out;
+  for (const InputRecord& in : m.inputs)
+    if (carried(in.role)) out.push_back(in.init);
+  return out;
+}
+
+ParamValues initial_params(const Model& m) {
+  ParamValues out;
+  for (const InputRecord& in : m.inputs) {
+    if (in.role != Role::Param) continue;
+    out.leaves.push_back({in.path, in.leaf, to_string(in.leaf_key)});
+    out.values.push_back(in.init);
+  }
+  return out;
+}
+
+namespace {
+
+// One step of the model's program: new states, and the first result.
+ScanResult model_step(const Model& m, ArraySpan args, ArraySpan states, ArraySpan params) {
+  Arrays in;
+  std::size_t arg = 0, state = 0, param = 0;
+  for (const InputRecord& r : m.inputs)
+    in.push_back(r.role == Role::Arg     ? args[arg++]
+                 : r.role == Role::Param ? params[param++]
+                                         : states[state++]);
+  const Arrays out = eval_jaxpr(m.program, in);
+  ScanResult result;
+  for (std::size_t i = 0; i < m.outputs.size(); ++i) {
+    if (carried(m.outputs[i].role)) result.carry.push_back(out[i]);
+    if (m.outputs[i].role == Role::Out && result.ys.empty()) result.ys.push_back(out[i]);
+  }
+  return result;
+}
+
+}  // namespace
+
+Bptt bptt(const Model& m, const Sequence& s) {
+  return bptt(m, s, initial_params(m).values, initial_states(m));
+}
+
+Bptt bptt(const Model& m, const Sequence& s, ArraySpan params, ArraySpan states) {
+  const Dtype dtype = s.targets.dtype();
+  const Array weights = s.weights.defined() ? convert(s.weights, dtype) : full({s.length()}, 1.0, dtype);
+  Arrays xs = s.all();
+  xs.push_back(weights);
+  // (params) -> (Σ weight·loss, losses, states at the end)
+  const ClosedJaxpr program = make_jaxpr(
+      [&](ArraySpan w) {
+        const ScanResult r = scan(
+            [&](ArraySpan carry, ArraySpan now) -> ScanResult {
+              ScanResult step = model_step(m, now.first(s.args.size()), carry, w);
+              const Array loss = sum(square(step.ys[0] - now[s.args.size()]));
+              return {step.carry, {loss * now.back(), loss}};
+            },
+            Arrays(states.begin(), states.end()), xs);
+        Arrays out{sum(r.ys[0]), r.ys[1]};
+        out.insert(out.end(), r.carry.begin(), r.carry.end());
+        return out;
+      },
+      avals_of(params));
+  const Arrays out = to_arrays(evaluate(value_and_grad(program), to_tensors(params)));
+  Bptt result;
+  result.losses = out[1];
+  result.states.assign(out.begin() + 2, out.end() - static_cast<std::ptrdiff_t>(params.size()));
+  result.grads.leaves = initial_params(m).leaves;
+  result.grads.values.assign(out.end() - static_cast<std::ptrdiff_t>(params.size()), out.end());
+  return result;
+}
+
+// Learners --------------------------------------------------------------------------------------------------
+Learner make_learner(const Model& m, const LearningRule& rule, Compat compat, std::int64_t window) {
+  CompileOptions options;
+  options.compat = compat;
+  return make_learner(m, rule, options, window);
+}
+
+Learner make_learner(const Model& m, const LearningRule& rule, CompileOptions options, std::int64_t window) {
+  rule.configure(options);
+  return {compile_etrace_graph(m, options), rule, {.compat = options.compat, .execution_window = window}};
+}
+
+ParamValues online(Learner& learner, const Sequence& s, std::int64_t window, bool freeze) {
+  SequenceOptions how{.mask = s.weights, .freeze = freeze, .reduction = Reduction::Sum};
+  if (window == 0) return learner.etrace_grad(s.all(), squared_error(), how).grads;
+  ParamValues total;
+  const std::int64_t whole = s.length() / window * window;
+  for (const auto& [begin, end] : {std::pair(std::int64_t{0}, whole), std::pair(whole, s.length())}) {
+    if (begin == end) continue;
+    const Sequence part = s.part(begin, end);
+    how.mask = part.weights;
+    how.chunk_size = std::min(window, end - begin);
+    const ParamValues g = learner.etrace_grad(part.all(), squared_error(*how.chunk_size), how).grads;
+    total = total.leaves.empty() ? g : sum_of(total, g);
+  }
+  return total;
+}
+
+Arrays states_of(const Learner& learner) {
+  Arrays out;
+  for (const std::string& name : learner.state_names()) out.push_back(learner.state(name));
+  return out;
+}
+
+Arrays traces_of(const Learner& learner) {
+  Arrays out;
+  for (const EligibilityTrace& t : learner.etraces()) out.push_back(t.value);
+  return out;
+}
+
+ParamValues sum_of(const ParamValues& a, const ParamValues& b) {
+  ParamValues out = a;
+  for (std::size_t i = 0; i < out.values.size(); ++i) out.values[i] = a.values[i] + b.values[i];
+  return out;
+}
+
+// Comparison ------------------------------------------------------------------------------------------------
+double norm(const Array& a) {
+  double total = 0.0;
+  for (const double v : a.tensor().to_doubles()) total += v * v;
+  return std::sqrt(total);
+}
+
+double cosine(const Array& a, const Array& b) {
+  const std::vector<double> x = a.tensor().to_doubles(), y = b.tensor().to_doubles();
+  double product = 0.0;
+  for (std::size_t i = 0; i < x.size(); ++i) product += x[i] * y[i];
+  return product / (norm(a) * norm(b));
+}
+
+double relative_deviation(const Array& found, const Array& expected) {
+  const std::vector<double> a = found.tensor().to_doubles(), b = expected.tensor().to_doubles();
+  if (found.shape() != expected.shape()) return HUGE_VAL;
+  double apart = 0.0, size = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    apart += (a[i] - b[i]) * (a[i] - b[i]);
+    size += b[i] * b[i];
+  }
+  return apart == 0.0 ? 0.0 : std::sqrt(apart / size);
+}
+
+namespace {
+
+template <class F>
+void for_leaves(const ParamValues& found, const ParamValues& expected, const std::vector<std::string>& names,
+                const F& f) {
+  ASSERT_EQ(found.leaves, expected.leaves);
+  std::size_t used = 0;
+  for (std::size_t i = 0; i < found.leaves.size(); ++i) {
+    const std::string name = to_string(found.leaves[i]);
+    if (!names.empty() && std::find(names.begin(), names.end(), name) == names.end()) continue;
+    ++used;
+    EXPECT_GT(norm(expected.values[i]), 1e-8) << "the reference gradient of " << name << " is dead";
+    f(name, relative_deviation(found.values[i], expected.values[i]));
+  }
+  EXPECT_EQ(used, names.empty() ? found.leaves.size() : names.size()) << "a leaf is not there";
+}
+
+}  // namespace
+
+double largest_deviation(const ParamValues& found, const ParamValues& expected,
+                         const std::vector<std::string>& names) {
+  double worst = 0.0;
+  for_leaves(found, expected, names,
+             [&](const std::string&, double deviation) { worst = std::max(worst, deviation); });
+  return worst;
+}
+
+void expect_gradients(const ParamValues& found, const ParamValues& expected, double tolerance,
+                      const std::vector<std::string>& names) {
+  for_leaves(found, expected, names, [&](const std::string& name, double deviation) {
+    EXPECT_LE(deviation, tolerance) << "gradient of " << name;
+  });
+}
+
+// Rules that are wrong on purpose ---------------------------------------------------------------------------
+LearningRule::Advanced ForgetfulRule::advance(const ETraceGraph& g, const WindowData& w, ArraySpan traces,
+                                              const Signals& signals) const {
+  const auto zeros_for = [](ArraySpan values) {
+    Arrays out;
+    for (const Array& a : values) out.push_back(zeros_of(a.aval()));
+    return out;
+  };
+  if (what_ == Trace) return D_RTRL::advance(g, w, zeros_for(traces), signals);
+  WindowData without = w;
+  without.jacobians = zeros_for(w.jacobians);
+  return D_RTRL::advance(g, without, traces, signals);
+}
+
+}  // namespace etrace::testing
