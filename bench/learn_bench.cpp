@@ -1,5 +1,5 @@
-// Learning: time per step of the workloads, step by step and in windows, against what one read and one write of
-// the traces would take on this machine in the same run.
+// Learning: time per step of the workloads, step by step and in windows, against what one read and one write
+// of the traces would take on this machine in the same run.
 //
 //   learn_bench [STEPS]
 #include <fmt/format.h>
@@ -33,8 +33,10 @@ double seconds_per_pass(std::size_t bytes) {
     for (std::size_t i = 0; i < e.size(); ++i) data[i] = 0.9F * data[i] + 1e-3F;
   };
   pass();
-  const int rounds = static_cast<int>(std::clamp<std::size_t>(std::size_t{1} << 28 >> 0, 1, std::size_t{1} << 28) /
-                                      std::max<std::size_t>(bytes, 1 << 16)) + 1;
+  const int rounds =
+      static_cast<int>(std::clamp<std::size_t>(std::size_t{1} << 28 >> 0, 1, std::size_t{1} << 28) /
+                       std::max<std::size_t>(bytes, 1 << 16)) +
+      1;
   const double t = seconds([&] {
     for (int r = 0; r < rounds; ++r) pass();
   });
@@ -69,10 +71,11 @@ void run(const Workload& w, std::int64_t steps) {
     if (window == 1) {
       step_time = best / static_cast<double>(steps);
       bytes = 0;
-      for (const et::EligibilityTrace& t : learner.etraces()) bytes += static_cast<std::size_t>(t.value.aval().bytes());
+      for (const et::EligibilityTrace& t : learner.etraces())
+        bytes += static_cast<std::size_t>(t.value.aval().bytes());
       const double pass = seconds_per_pass(bytes);
-      line += fmt::format(" {:>9.2f} {:>10.1f} {:>10.1f} {:>6.2f}", static_cast<double>(bytes) / 1e6, step_time * 1e6,
-                          pass * 1e6, step_time / pass);
+      line += fmt::format(" {:>9.2f} {:>10.1f} {:>10.1f} {:>6.2f}", static_cast<double>(bytes) / 1e6,
+                          step_time * 1e6, pass * 1e6, step_time / pass);
     } else {
       const double per_step = best / static_cast<double>(steps);
       line += fmt::format(" {:>10.1f} {:>6.2f}", per_step * 1e6, step_time / per_step);
@@ -87,10 +90,10 @@ int main(int argc, char** argv) {
   const std::int64_t steps = argc > 1 ? std::atoll(argv[1]) : 64;
   std::cout << "workload      batch steps  trace MB  step us    pass us  ratio  window us  gain\n";
   const Workload all[] = {
-      {"W1 D_RTRL", "rnn", 256, 1, 0, "d_rtrl"},       {"W1 D_RTRL", "rnn", 256, 32, 0, "d_rtrl"},
-      {"W2 D_RTRL", "gru", 512, 1, 0, "d_rtrl"},       {"W2 D_RTRL", "gru", 512, 32, 0, "d_rtrl"},
+      {"W1 D_RTRL", "rnn", 256, 1, 0, "d_rtrl"},         {"W1 D_RTRL", "rnn", 256, 32, 0, "d_rtrl"},
+      {"W2 D_RTRL", "gru", 512, 1, 0, "d_rtrl"},         {"W2 D_RTRL", "gru", 512, 32, 0, "d_rtrl"},
       {"W3 pp_prop", "lif_expon", 512, 1, 0, "pp_prop"}, {"W3 pp_prop", "lif_expon", 512, 128, 0, "pp_prop"},
-      {"W3 D_RTRL", "lif_expon", 512, 1, 0, "d_rtrl"}, {"W3 D_RTRL", "lif_expon", 512, 32, 0, "d_rtrl"},
+      {"W3 D_RTRL", "lif_expon", 512, 1, 0, "d_rtrl"},   {"W3 D_RTRL", "lif_expon", 512, 32, 0, "d_rtrl"},
   };
   for (const Workload& w : all) run(w, steps);
 }

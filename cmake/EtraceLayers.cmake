@@ -44,7 +44,7 @@ function(etrace_add_library)
   add_library(etrace SHARED "${PROJECT_BINARY_DIR}/generated/version.cpp")
   add_library(etrace::etrace ALIAS etrace)
   # By file, not by target: the installed package must not ask its users for our private dependencies.
-  target_link_libraries(etrace PRIVATE $<TARGET_FILE:fmt::fmt> Threads::Threads ${CMAKE_DL_LIBS})
+  target_link_libraries(etrace PRIVATE $<TARGET_FILE:fmt::fmt> $<TARGET_FILE:ZLIB::ZLIB> Threads::Threads ${CMAKE_DL_LIBS})
   target_compile_features(etrace PUBLIC cxx_std_20)
   set_target_properties(etrace PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}

@@ -74,6 +74,7 @@ THIRD_PARTY = {
     "nlohmann/": {"io", "compiler", "learn", "cli"},
     "CLI/": {"cli"},
     "fmt/": set(LAYERS),
+    "zlib.h": {"io"},
     "gtest/": set(),
     "gmock/": set(),
     "rapidcheck": set(),

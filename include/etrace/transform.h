@@ -79,8 +79,8 @@ ClosedJaxpr fold_constants(const ClosedJaxpr&, std::int64_t max_elements = 4096)
 using ScalarFunction = std::function<Array(ArraySpan)>;
 Function grad(ScalarFunction f, std::vector<int> argnums = {0});
 Function value_and_grad(ScalarFunction f, std::vector<int> argnums = {0});
-Function jvp(Function f);  // (x…, dx…) -> (y…, dy…)
-Function vjp(Function f);  // (x…, ct…) -> (y…, ct of x…)
+Function jvp(Function f);                               // (x…, dx…) -> (y…, dy…)
+Function vjp(Function f, std::size_t num_outputs = 1);  // (x…, ct of every output…) -> (y…, ct of x…)
 Function vmap(Function f, std::vector<int> in_axes = {},
               int out_axis = 0);              // -1: not mapped; empty: all at 0
 Function jacfwd(Function f, int argnum = 0);  // out.shape ++ in.shape, one per output

@@ -396,6 +396,24 @@ Samples samples(std::uint64_t seed) {
           {{r.floats({n, 2, len}, Dtype::F32), r.floats({1, 2, 3}, Dtype::F32)}, {}}};
 }
 
+// Mapped over x alone, the lanes join the batch, so that the operator keeps its identity.
+Arrays batch(const Params& params, ArraySpan x, const std::vector<bool>& batched, std::int64_t n) {
+  const bool over_x = batched[0] && std::count(batched.begin(), batched.end(), true) == 1;
+  if (!over_x || params.integer_or("batch_group_count", 1) != 1)
+    return promoting_batch(etp_conv_p, params, x, batched, n);
+  Arrays in(x.begin(), x.end());
+  Dims dims = x[0].shape().to_dims();
+  const std::int64_t per_lane = dims[1];
+  dims[1] *= n;
+  dims.erase(dims.begin());
+  in[0] = reshape(x[0], dims);  // [n, B, …] -> [n·B, …]
+  const Array y = bind_primitive(etp_conv_p, in, params)[0];
+  dims = y.shape().to_dims();
+  dims[0] = per_lane;
+  dims.insert(dims.begin(), n);
+  return {reshape(y, dims)};
+}
+
 constexpr EtpRules kRules{
     .batched = true, .trainables = weight_and_bias, .anchors = anchors, .source = source};
 
@@ -406,6 +424,7 @@ const Primitive etp_conv_p{{
     .doc = "y = conv(x, f(K)) + g(b)",
     .abstract = abstract,
     .lower = lower,
+    .batch = batch,
     .etp = &kRules,
     .samples = samples,
 }};

@@ -2,9 +2,7 @@
 #include "io/npz.h"
 
 #include <fmt/format.h>
-#ifdef ETRACE_HAVE_ZLIB
 #include <zlib.h>
-#endif
 
 #include <algorithm>
 #include <charconv>
@@ -281,7 +279,6 @@ void require_apart(std::string_view zip, std::vector<Member> members) {
   }
 }
 
-#ifdef ETRACE_HAVE_ZLIB
 std::string inflated(std::string_view packed, const Member& m) {
   constexpr std::size_t kMaxRatio = 1032;  // the most that deflate reaches: checked before memory is taken
   if (m.size / kMaxRatio > packed.size()) fail(m.name, "the size is more than the compressed data can hold");
@@ -298,13 +295,6 @@ std::string inflated(std::string_view packed, const Member& m) {
   if (status != Z_STREAM_END || stream.avail_out != 0) fail(m.name, "the compressed data is damaged");
   return out;
 }
-#else
-std::string inflated(std::string_view, const Member& m) {
-  throw NotSupportedError(kStage, m.name +
-                                      ": compressed arrays are not supported by this build; save the archive "
-                                      "with numpy.savez instead of numpy.savez_compressed");
-}
-#endif
 
 Tensor read_member_data(std::string_view zip, const Member& m) {
   if ((m.flags & kEncrypted) != 0)

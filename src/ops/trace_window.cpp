@@ -183,8 +183,8 @@ Samples samples(std::uint64_t seed) {
   Source r(seed);
   Samples out;
   const auto add = [&](const TracePattern& p, std::int64_t positions, std::int64_t elements, bool gain,
-                       int gradient, Dtype dtype = Dtype::F64) {
-    const std::int64_t b = r.integer(1, 3), m = r.integer(1, 3), k = r.integer(1, 6);
+                       int gradient, Dtype dtype = Dtype::F64, std::optional<Dtype> stored = {}) {
+    const std::int64_t b = r.integer(1, 2), m = r.integer(1, 3), k = r.integer(1, 5);
     Dims e = p.slots.to_dims();
     e.insert(e.begin(), {b, m});
     TraceWindow w;
@@ -195,7 +195,8 @@ Samples samples(std::uint64_t seed) {
     if (gain) w.gain = r.floats(Shape(p.parameter_dims()), dtype);
     if (gradient > 0) w.entry = r.floats({m, b, positions}, dtype);
     if (gradient > 1) w.weighted = r.floats({k, b, positions}, dtype);
-    out.push_back({operands_of(w), params_of(p, w)});
+    if (stored) w.trace = convert(w.trace, *stored);
+    out.push_back({operands_of(w), params_of(p, w), !stored});
   };
   const std::int64_t i = r.integer(1, 4), o = r.integer(1, 5), g = r.integer(1, 3);
   const TracePattern dense{{i, o}, {}, {0, 1}, {}, {1, 0}, {}};
@@ -204,6 +205,8 @@ Samples samples(std::uint64_t seed) {
   add(dense, o, i, false, 1);
   add(dense, o, i, false, 0);
   add(dense, o, i, false, 2, Dtype::F32);
+  for (const Dtype stored : {Dtype::F32, Dtype::F16, Dtype::BF16})
+    add(dense, o, i, false, 2, Dtype::F64, stored);
   add({{o, i}, {}, {1, 0}, {}, {0, 1}, {}}, o, i, true, 2);                    // the weight transposed
   add({{g, i, o}, {}, {o, 0, 1}, {}, {i, 1, 0}, {}}, g * o, g * i, false, 2);  // grouped
   add({{g, i, o}, {0}, {o, 0, 1}, {}, {i, 1, 0}, {}}, g * o, g * i, true, 2);  // shared over positions

@@ -83,20 +83,22 @@ Function jvp(Function f) {
   };
 }
 
-Function vjp(Function f) {
-  return [f = std::move(f)](ArraySpan args) -> Arrays {
-    // The number of inputs follows from the number of outputs, which a trace with too many inputs tells as
-    // well.
-    if (args.empty())
-      throw ValueError("vjp", "no arguments; give the inputs and then one cotangent per output");
-    Traced t = trace_function(f, args.first(args.size() - 1));
-    const std::size_t num_outs = t.program.jaxpr.outs.size();
-    const std::size_t n = args.size() - std::min(num_outs, args.size());
-    if (num_outs != 1) t = trace_function(f, args.first(n));
-    if (t.program.out_avals() != avals_of(args.subspan(n)))
+Function vjp(Function f, std::size_t num_outputs) {
+  return [f = std::move(f), num_outputs](ArraySpan args) -> Arrays {
+    const std::string expected = std::to_string(num_outputs) + " cotangents, one for each output";
+    if (args.size() < num_outputs)
       throw ValueError("vjp",
-                       std::to_string(args.size()) +
-                           " arguments do not split into inputs and one cotangent of its type per output");
+                       std::to_string(args.size()) + " arguments; give the inputs and then " + expected);
+    const std::size_t n = args.size() - num_outputs;
+    const Traced t = trace_function(f, args.first(n));
+    const Avals found = avals_of(args.subspan(n)), wanted = t.program.out_avals();
+    if (wanted.size() != num_outputs)
+      throw ValueError("vjp", "the function has " + std::to_string(wanted.size()) +
+                                  " outputs, but vjp was told of " + std::to_string(num_outputs));
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      if (found[i] != wanted[i])
+        throw ValueError("vjp", "the cotangent of output " + std::to_string(i) + " has type " +
+                                    to_string(found[i]) + ", expected " + to_string(wanted[i]));
     const ClosedJaxpr g = vjp(t.program, mask_of(t, n, first_n(n)));
     return eval_jaxpr(g, with_captured(t, args));
   };

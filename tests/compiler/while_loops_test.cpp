@@ -40,7 +40,8 @@ Array relax_mixed(In&, const Array& s, const Array& drive) {
 }
 
 void expect_same_blocks(const Round& round, const CompileOptions& options) {
-  const Model loop = cell(looped_rounds(round), kLoopWeights), twin = cell(written_rounds(round), kLoopWeights);
+  const Model loop = cell(looped_rounds(round), kLoopWeights),
+              twin = cell(written_rounds(round), kLoopWeights);
   const ETraceGraph a = compile_etrace_graph(loop, options), b = compile_etrace_graph(twin, options);
   expect_same(Arrays{diagonal_jacobian(a.hidden_groups[0], Values(a, loop))},
               Arrays{diagonal_jacobian(b.hidden_groups[0], Values(b, twin))});

@@ -304,18 +304,14 @@ TEST(Npz, CompressedArraysAreReadOrRefused) {
   append_bytes(packed, static_cast<std::uint16_t>(x.size()));
   append_bytes(packed, static_cast<std::uint16_t>(~x.size()));
   packed += x;
-  try {
-    EXPECT_EQ(read_npz(zip({{"a.npy", packed, 8, 0, x}}), "f")[0].second, Tensor::of<float>({2.5F}, {1}));
-    const auto damaged = [&](const std::string& bytes, const std::string& contents) {
-      return error_of(zip({{"a.npy", bytes, 8, 0, contents}}));
-    };
-    EXPECT_THAT(damaged(packed.substr(0, 9), x), HasSubstr("compressed data is damaged"));
-    EXPECT_THAT(damaged("\7", x), HasSubstr("compressed data is damaged"));
-    EXPECT_THAT(damaged(packed, x + "more"), HasSubstr("compressed data is damaged"));
-    EXPECT_THAT(damaged("\1", std::string(5000, 'x')), HasSubstr("more than the compressed data can hold"));
-  } catch (const NotSupportedError& e) {  // a build without zlib
-    EXPECT_THAT(e.what(), AllOf(HasSubstr("f: a.npy"), HasSubstr("numpy.savez")));
-  }
+  EXPECT_EQ(read_npz(zip({{"a.npy", packed, 8, 0, x}}), "f")[0].second, Tensor::of<float>({2.5F}, {1}));
+  const auto damaged = [&](const std::string& bytes, const std::string& contents) {
+    return error_of(zip({{"a.npy", bytes, 8, 0, contents}}));
+  };
+  EXPECT_THAT(damaged(packed.substr(0, 9), x), HasSubstr("compressed data is damaged"));
+  EXPECT_THAT(damaged("\7", x), HasSubstr("compressed data is damaged"));
+  EXPECT_THAT(damaged(packed, x + "more"), HasSubstr("compressed data is damaged"));
+  EXPECT_THAT(damaged("\1", std::string(5000, 'x')), HasSubstr("more than the compressed data can hold"));
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 // the same comparison must fail for rules that forget.
 #include <gtest/gtest.h>
 
+#include "etrace/etp.h"
+#include "etrace/ops/numpy.h"
 #include "support/learning.h"
 #include "support/learning_models.h"
 
@@ -67,6 +69,68 @@ INSTANTIATE_TEST_SUITE_P(Operators, Exactness,
                          ::testing::Combine(::testing::Range(std::size_t{0}, operator_cases().size()),
                                             ::testing::ValuesIn(kStructures)),
                          exactness_name);
+
+// Single steps and windows, with a rule that must fail.
+void expect_exact(const Model& m, std::int64_t steps = 6) {
+  const Sequence data = draw_sequence(m, steps);
+  const ParamValues expected = bptt(m, data).grads;
+  const auto run = [&](const LearningRule& rule, std::int64_t window) {
+    Learner learner = make_learner(m, rule);
+    return online(learner, data, window);
+  };
+  expect_gradients(run(D_RTRL(), 0), expected, 1e-9);
+  expect_gradients(run(D_RTRL({.vjp_method = VjpMethod::MultiStep}), 2), expected, 1e-9);
+  EXPECT_GT(
+      largest_deviation(run(ForgetfulRule(ForgetfulRule::Jacobian, VjpMethod::SingleStep), 0), expected),
+      1e-6);
+}
+
+TEST(ExactCells, OneWeightInTwoGroups) {
+  const Model m =
+      step_model({arg("x", {3}), hidden("h", {4}), hidden("k", {4}), param("w", {3, 4})}, [](In& in) {
+        const Array y = matmul(in["x"], in["w"]);
+        in.set("h", 0.8 * in["h"] + tanh(y));
+        in.set("k", 0.5 * sin(in["k"]) + y);
+        return in["h"] * in["k"];
+      });
+  EXPECT_EQ(compile_etrace_graph(m).hidden_param_op_relations[0].hidden_groups.size(), 2U);
+  expect_exact(m);
+}
+
+// Three states, each read by the next within the step and by the one before over time.
+TEST(ExactCells, LongChain) {
+  expect_exact(step_model({arg("x", {2, 3}), hidden("a", {2, 4}), hidden("b", {2, 4}), hidden("c", {2, 4}),
+                           param("u", {3, 4}), param("w", {3, 4})},
+                          [](In& in) {
+                            in.set("a", 0.8 * in["a"] + tanh(matmul(in["x"], in["w"])) - 0.1 * in["c"]);
+                            in.set("b", 0.6 * in["b"] + sin(in["a"]));
+                            in.set("c", 0.7 * in["c"] + in["b"] * tanh(matmul(in["x"], in["u"]) + in["a"]));
+                            return in["c"] * in["a"];
+                          }));
+}
+
+// A state that is carried but not hidden: the input, low-pass filtered.
+TEST(ExactCells, OtherStatesAreCarried) {
+  expect_exact(step_model({arg("x", {3}),
+                           hidden("h", {4}),
+                           {Role::Other, path_of("slow"), {3}, "ShortTermState"},
+                           param("w", {3, 4})},
+                          [](In& in) {
+                            in.set("slow", 0.5 * in["slow"] + in["x"]);
+                            in.set("h", 0.8 * in["h"] + tanh(matmul(in["slow"], in["w"])));
+                            return in["h"];
+                          }));
+}
+
+// Operators whose outputs meet on the way: y·y', and a gate that is learned element by element.
+TEST(ExactCells, OperatorsThatMeet) {
+  expect_exact(step_model(
+      {arg("x", {3}), hidden("h", {4}), param("e", {4}), param("u", {3, 4}), param("w", {3, 4})}, [](In& in) {
+        const Array gate = logistic(matmul(in["x"], in["u"])), leak = logistic(element_wise(in["e"]));
+        in.set("h", leak * in["h"] + gate * tanh(matmul(in["x"], in["w"])));
+        return in["h"];
+      }));
+}
 
 }  // namespace
 }  // namespace etrace

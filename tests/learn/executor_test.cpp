@@ -100,7 +100,7 @@ TEST_F(Executor, BackwardOfOneStep) {
     return Arrays{all[0], all[1], all[2]};
   };
   Arrays at{step_arg(0), states[0], states[1], out[0], next[0], next[1]};
-  const Arrays expected = vjp(program)(at);
+  const Arrays expected = vjp(program, 3)(at);
   expect_same(ct.args, Arrays{expected[3]});
   expect_same(ct.states, Arrays{expected[4], expected[5]});
   EXPECT_TRUE(ct.params.empty());

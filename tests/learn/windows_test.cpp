@@ -2,6 +2,7 @@
 // For every operator, with weights and with padding, for all rules; and traces that are stored in fewer bits.
 #include <gtest/gtest.h>
 
+#include "etrace/etp.h"
 #include "etrace/ops/numpy.h"
 #include "support/functions.h"
 #include "support/learning.h"
@@ -86,8 +87,24 @@ TEST(Windows, EveryStructureAndRule) {
     }
 }
 
-// Under compat, a shared einsum sums positions too early; a window keeps even that.
-TEST(Windows, EarlySumsOfCompat) {
+// Traces with a source of their own and derived ones side by side.
+TEST(Windows, L40_RelationsOfSeveralKinds) {
+  const Model model = step_model(
+      {arg("x", {2, 3}), hidden("h", {2, 4}), param("e", {4}), param("u", {3, 4}), param("w", {3, 4})},
+      [](In& in) {
+        const WeightFn mixed = [](const Array& w) { return w / sqrt(sum(square(w)) + 1.0); };
+        in.set("h", element_wise(in["e"]) * in["h"] + tanh(matmul(in["x"], in["w"])) +
+                        matmul(in["x"], in["u"], {}, {.weight_fn = mixed}));
+        return in["h"];
+      });
+  const Sequence data = draw_sequence(model, 12);
+  const Outcome plain = outcome_of(model, D_RTRL(), data, false, 1);
+  expect_equal(outcome_of(model, D_RTRL(), data, false, 6), plain, 1e-12);
+  expect_gradients(plain.grads, bptt(model, data).grads, 1e-9);
+}
+
+// L29: under compat a shared einsum sums positions too early; a window keeps even that.
+TEST(Windows, L29_EarlySumsOfCompat) {
   for (const char* name : {"einsum_shared", "einsum_shared_weight_fn", "einsum_shared_last"}) {
     SCOPED_TRACE(name);
     const Model model = operator_model(operator_case(name), Structure::Coupled);

@@ -116,7 +116,7 @@ TEST(Vjp, IsTheTransposeOfJvp) {
   Random random(7);
   const Array u = random.f64({3}), s = random.f64({});
   const Arrays forward = jvp(model)(Arrays{p.x, p.w, p.dx, p.dw});
-  const Arrays backward = vjp(model)(Arrays{p.x, p.w, u, s});
+  const Arrays backward = vjp(model, 2)(Arrays{p.x, p.w, u, s});
   ASSERT_EQ(backward.size(), 4U);
   const double left = (sum(u * forward[2]) + s * forward[3]).item<double>();
   const double right = (sum(backward[2] * p.dx) + sum(backward[3] * p.dw)).item<double>();
@@ -125,8 +125,9 @@ TEST(Vjp, IsTheTransposeOfJvp) {
 
 TEST(Vjp, ChecksCotangents) {
   const Point p;
-  EXPECT_THROW(vjp(model)(Arrays{p.x, p.w, p.x, p.x}), ValueError);
-  EXPECT_THROW(vjp(model)(Arrays{}), ValueError);
+  EXPECT_THROW(vjp(model, 2)(Arrays{p.x, p.w, p.x, p.x}), ValueError);
+  EXPECT_THROW(vjp(model)(Arrays{p.x, p.w, p.x}), ValueError) << "it has two outputs";
+  EXPECT_THROW(vjp(model, 2)(Arrays{}), ValueError);
 }
 
 TEST(Grad, IsTheGradient) {
