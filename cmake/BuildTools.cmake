@@ -8,7 +8,9 @@ find_program(ETRACE_CCACHE ccache)
 if(ETRACE_CCACHE)
   foreach(lang C CXX)
     if(NOT DEFINED CMAKE_${lang}_COMPILER_LAUNCHER)
-      set(CMAKE_${lang}_COMPILER_LAUNCHER "${ETRACE_CCACHE}")
+      # ccache handles precompiled headers only if it may ignore their time stamps.
+      set(CMAKE_${lang}_COMPILER_LAUNCHER
+          "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${ETRACE_CCACHE}")
     endif()
   endforeach()
 endif()

@@ -24,6 +24,14 @@ function(etrace_add_test_program name labels sources)
   etrace_setup_test_target(${name})
   target_link_libraries(${name} PRIVATE GTest::gtest_main GTest::gmock rapidcheck rapidcheck_gtest)
   etrace_join_sources(${name} 6)
+  # Tests of kernels look at millions of numbers; the others are quicker to compile than to optimise.
+  set(family tests)
+  if(NOT labels MATCHES "^(ops|runtime|property)")
+    separate_arguments(optimize UNIX_COMMAND "${ETRACE_TEST_OPTIMIZE}")
+    target_compile_options(${name} PRIVATE ${optimize})
+    set(family tests${ETRACE_TEST_OPTIMIZE})
+  endif()
+  etrace_precompile(${name} ${family} <gtest/gtest.h> <gmock/gmock.h>)
   if(TARGET etrace_test_support)
     target_link_libraries(${name} PRIVATE etrace_test_support)
   endif()
@@ -129,7 +137,7 @@ function(etrace_add_install_test)
   add_test(NAME install/find_package
     COMMAND "${CMAKE_COMMAND}" -DBUILD_DIR=${PROJECT_BINARY_DIR}
             -DWORK_DIR=${PROJECT_BINARY_DIR}/tests/install -DGENERATOR=${CMAKE_GENERATOR}
-            -DCXX=${CMAKE_CXX_COMPILER} -DLAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER} -DFLAGS=${flags}
+            -DCXX=${CMAKE_CXX_COMPILER} -DLAUNCHER=$<$<BOOL:${ETRACE_CCACHE}>:${ETRACE_CCACHE}> -DFLAGS=${flags}
             -DVERSION=${PROJECT_VERSION}
             -P "${PROJECT_SOURCE_DIR}/tests/install/run.cmake")
   set_tests_properties(install/find_package PROPERTIES LABELS install TIMEOUT 120)

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "cli/compare.h"
 #include "cli/reference_check.h"
 #include "cli/sequence.h"
 #include "etrace/error.h"
+#include "etrace/etp.h"
 #include "etrace/learner.h"
 #include "etrace/ops/numpy.h"
 
@@ -47,10 +49,73 @@ std::shared_ptr<const LearningRule> rule_of(const ExpectedRun& run, std::string&
   return nullptr;
 }
 
+// Files number groups and relations as the reference found them; here they may stand in another order.
+class Numbering {
+ public:
+  Numbering(const Model& m, const std::string& scope, const ETraceGraph& g) {
+    const ExpectedGraph* expected = nullptr;
+    if (m.expected->graphs)
+      for (const auto& [name, graph] : *m.expected->graphs)
+        if (name == (scope.empty() ? "diagonal" : scope)) expected = &graph;
+    if (expected == nullptr || !expected->groups || !expected->relations) return;
+    for (const ExpectedGroup& e : *expected->groups)
+      for (const HiddenGroup& group : g.hidden_groups)
+        if (as_set(e.hidden_paths) == as_set(group.hidden_paths)) groups_[e.index] = group.index;
+    std::set<std::size_t> taken;
+    for (std::size_t i = 0; i < expected->relations->size(); ++i)
+      for (std::size_t k = 0; k < g.hidden_param_op_relations.size(); ++k)
+        if (!taken.contains(k) && same((*expected->relations)[i], g.hidden_param_op_relations[k])) {
+          relations_[static_cast<std::int64_t>(i)] = k;
+          taken.insert(k);
+          break;
+        }
+  }
+
+  // "relation1/group0/df" in our numbers.
+  std::string ours(const std::string& name) const {
+    std::string out;
+    std::size_t at = 0;
+    while (at <= name.size()) {
+      const std::size_t end = std::min(name.find('/', at), name.size());
+      const std::string part = name.substr(at, end - at);
+      out += (at == 0 ? "" : "/") + renumbered(renumbered(part, "relation", relations_), "group", groups_);
+      at = end + 1;
+    }
+    return out;
+  }
+
+ private:
+  using Map = std::map<std::int64_t, std::size_t>;
+  static std::set<std::string> as_set(const std::vector<StatePath>& paths) {
+    std::set<std::string> out;
+    for (const StatePath& p : paths) out.insert(to_string(p));
+    return out;
+  }
+  static bool same(const ExpectedRelation& e, const HiddenParamOpRelation& r) {
+    if (e.primitive != r.primitive->name() || as_set(e.hidden_paths) != as_set(r.connected_hidden_paths) ||
+        e.trainable.size() != r.trainables.size())
+      return false;
+    return std::all_of(e.trainable.begin(), e.trainable.end(), [&](const auto& t) {
+      const TrainableSource* own = r.trainable(t.first);
+      return own != nullptr && own->path == t.second.path && own->leaf == t.second.leaf;
+    });
+  }
+  static std::string renumbered(const std::string& part, const std::string& prefix, const Map& map) {
+    if (!part.starts_with(prefix)) return part;
+    const std::string digits = part.substr(prefix.size());
+    if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) return part;
+    const auto it = map.find(std::stoll(digits));
+    return it == map.end() ? part : prefix + std::to_string(it->second);
+  }
+
+  Map groups_, relations_;
+};
+
 // Gradients summed over the sequence, and the traces at its end.
 struct Found {
   ParamValues gradients;
   std::vector<EligibilityTrace> traces;
+  Numbering numbering;
 };
 
 // The loss of the reference runs, for single steps or windows.
@@ -79,7 +144,7 @@ Found run_rule(const Model& m, const ExpectedRun& sequence, const ExpectedRun& r
   const std::int64_t length = sequence.targets.shape()[0],
                      window = single ? length : std::min(*run.window, length);
   // A window at the end may be shorter.
-  Found found;
+  Found found{{}, {}, Numbering(m, run.graph, learner.graph())};
   for (const auto& [begin, end] :
        {std::pair(std::int64_t{0}, length / window * window), std::pair(length / window * window, length)}) {
     if (begin == end) continue;
@@ -115,24 +180,56 @@ std::optional<std::string> compare_gradients(const Named<Tensors>& expected, con
   return std::nullopt;
 }
 
-std::optional<std::string> compare_traces(const Named<TraceValue>& expected, const Found& found,
-                                          const ExpectedRun& run) {
-  std::map<std::string, Tensor> by_name;
-  for (const EligibilityTrace& t : found.traces) by_name.emplace(t.name, t.value.tensor());
-  const auto one = [&](const std::string& name, const Tensor& value) -> std::optional<std::string> {
-    const auto it = by_name.find(name);
-    if (it == by_name.end()) return "there is no trace " + name;
-    return difference("trace " + name, it->second, value, tolerance(run, 1e-9, value.dtype()));
-  };
+std::optional<std::string> compare_named(const char* what, const Named<Tensor>& expected,
+                                         const std::map<std::string, Tensor>& found,
+                                         const Numbering& numbering, const ExpectedRun& run) {
   for (const auto& [name, value] : expected) {
-    if (const Tensor* t = std::get_if<Tensor>(&value)) {
-      if (auto d = one(name, *t)) return d;
-      continue;
-    }
-    for (const auto& [key, t] : std::get<Named<Tensor>>(value))
-      if (auto d = one(name + "/" + key, t)) return d;
+    const auto it = found.find(numbering.ours(name));
+    if (it == found.end()) return fmt::format("there is no {} {}", what, name);
+    if (auto d = difference(fmt::format("{} {}", what, name), it->second, value,
+                            tolerance(run, 1e-9, value.dtype())))
+      return d;
   }
   return std::nullopt;
+}
+
+std::optional<std::string> compare_traces(const Named<TraceValue>& expected, const Found& found,
+                                          const Numbering& numbering, const ExpectedRun& run) {
+  std::map<std::string, Tensor> by_name;
+  for (const EligibilityTrace& t : found.traces) by_name.emplace(t.name, t.value.tensor());
+  Named<Tensor> flat;
+  for (const auto& [name, value] : expected) {
+    if (const Tensor* t = std::get_if<Tensor>(&value)) flat.emplace_back(name, *t);
+    if (const auto* by_key = std::get_if<Named<Tensor>>(&value))
+      for (const auto& [key, t] : *by_key) flat.emplace_back(name + "/" + key, t);
+  }
+  return compare_named("trace", flat, by_name, numbering, run);
+}
+
+// x, ∂h/∂y and D of every step.
+std::optional<std::string> compare_jacobians(const Model& m, const ExpectedRun& sequence, Compat compat) {
+  CompileOptions options;
+  options.compat = compat;
+  const ETraceGraph g = compile_etrace_graph(m, options);
+  const ETraceGraphExecutor executor(g);
+  std::vector<StepInput> args;
+  for (const Tensor& a : *sequence.args) args.emplace_back(MultiStepData{Array(a)});
+  Arrays params, states;
+  for (const InputRecord& in : g.module_info.model.inputs)
+    if (in.role != Role::Arg) (in.role == Role::Param ? params : states).push_back(in.init);
+  const StepData data = executor.solve_h2w_h2h_jacobian(args, states, params).data;
+  std::map<std::string, Tensor> found;
+  for (std::size_t r = 0; r < data.df.size(); ++r) {
+    const HiddenParamOpRelation& relation = g.hidden_param_op_relations[r];
+    if (const auto x = etp_rules(*relation.primitive)->x_operand)
+      found.emplace(fmt::format("relation{}/x", r), data.operands[r][*x].tensor());
+    for (std::size_t k = 0; k < data.df[r].size(); ++k)
+      found.emplace(fmt::format("relation{}/group{}/df", r, relation.hidden_groups[k]),
+                    data.df[r][k].tensor());
+  }
+  for (std::size_t k = 0; k < data.jacobians.size(); ++k)
+    found.emplace(fmt::format("group{}/hid2hid", k), data.jacobians[k].tensor());
+  return compare_named("Jacobian", *m.expected->jacobians, found, Numbering(m, "diagonal", g), sequence);
 }
 
 }  // namespace
@@ -143,6 +240,10 @@ StageResult check_learn(const Model& m, const CheckOptions& options) {
   const Compat compat = options.compat == "braintrace" ? Compat::Braintrace : Compat::None;
   std::string skipped;
   std::size_t compared = 0;
+  if (m.expected->jacobians) {
+    if (auto d = compare_jacobians(m, *sequence, compat)) return {*d, {}};
+    ++compared;
+  }
   for (const ExpectedRun& run : *m.expected->runs) {
     if (run.algorithm == "BPTT" || run.reference_error) continue;
     // What the reference does wrong is no truth for the default; what is right must come out in both modes.
@@ -160,7 +261,7 @@ StageResult check_learn(const Model& m, const CheckOptions& options) {
     }
     const Found found = run_rule(m, *sequence, run, *rule, compat);
     auto difference = compare_gradients(*grads, found, run);
-    if (!difference && run.traces) difference = compare_traces(*run.traces, found, run);
+    if (!difference && run.traces) difference = compare_traces(*run.traces, found, found.numbering, run);
     if (difference) return {run.id + ": " + *difference, {}};
     ++compared;
   }

@@ -1,5 +1,5 @@
-// etrace: the command line. Errors of etrace are printed as one line and end with status 1; wrong usage ends
-// with 2.
+// etrace: the command line. Status 0: done; 1: done, and the answer is no (a comparison failed, a goal was
+// not reached); 2: what was given is not right, said in one line; 3: a fault of ours.
 #include <iostream>
 
 #include "cli/verbs.h"
@@ -23,12 +23,15 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;  // 0: help, version
+  } catch (const InternalError& e) {
+    std::cerr << "etrace: " << e.what() << "\n";
+    return 3;
   } catch (const Error& e) {
     std::cerr << "etrace: " << e.what() << "\n";
-    return 1;
+    return 2;
   } catch (const std::exception& e) {
     std::cerr << "etrace: unexpected: " << e.what() << "\n";
-    return 2;
+    return 3;
   }
   return status.code;
 }

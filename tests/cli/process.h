@@ -29,7 +29,7 @@ class Process {
     argv.push_back(nullptr);
     const int error = posix_spawn(&pid_, ETRACE_CLI, &actions, nullptr, argv.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
+    ::close(ends[1]);
     out_ = fdopen(ends[0], "r");
     if (error != 0 || out_ == nullptr) throw std::runtime_error("cannot start " ETRACE_CLI);
   }

@@ -61,13 +61,13 @@ TEST(VerifyVerb, Errors) {
     EXPECT_EQ(r.code, code) << r.text;
     EXPECT_THAT(r.text, HasSubstr(phrase));
   };
-  says({"nowhere"}, 1, "neither a file nor a built-in model");
-  says({"gru", "--rule", "magic"}, 1, "there is no learning rule \"magic\"");
-  says({"gru", "--rule", "pp_prop"}, 1, "needs a decay");
-  says({"gru", "--loss", "none"}, 1, "there is no loss 'none'");
-  says({reference("cell_GRUCell"), "--dtype", "f32"}, 1, "a model file has its own types");
-  says({reference("cell_GRUCell"), "--steps", "99"}, 1, "the file carries a sequence of 8");
-  says({reference("struct_no_relations")}, 1, "no parameter is learned online");
+  says({"nowhere"}, 2, "neither a file nor a built-in model");
+  says({"gru", "--rule", "magic"}, 2, "there is no learning rule \"magic\"");
+  says({"gru", "--rule", "pp_prop"}, 2, "needs a decay");
+  says({"gru", "--loss", "none"}, 2, "there is no loss 'none'");
+  says({reference("cell_GRUCell"), "--dtype", "f32"}, 2, "a model file has its own types");
+  says({reference("cell_GRUCell"), "--steps", "99"}, 2, "the file carries a sequence of 8");
+  says({reference("struct_no_relations")}, 2, "no parameter is learned online");
   says({"gru", "--window", "0"}, 2, "--window");
   says({"gru", "--json", "--html", "x.html"}, 2, "excludes");
 }
