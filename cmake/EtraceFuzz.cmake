@@ -8,6 +8,7 @@ function(etrace_add_fuzzers)
     target_include_directories(fuzz_${name} PRIVATE "${PROJECT_SOURCE_DIR}/src")
     target_link_libraries(fuzz_${name} PRIVATE etrace::etrace etrace_flags etrace_test_warnings)
     target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+    etrace_sanitize_target(fuzz_${name})
     set_target_properties(fuzz_${name} PROPERTIES
       OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/fuzz")
     add_dependencies(fuzzers fuzz_${name})

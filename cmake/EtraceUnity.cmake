@@ -1,6 +1,6 @@
 # Joined sources: a few files of a target are compiled as one, because reading headers and instantiating the
 # same templates is most of the work (a full build takes half the time). It only saves time: every file
-# includes what it uses and is compiled by itself in the presets fuzz and tidy. Files joined this way share
+# includes what it uses and is compiled by itself in the presets fuzz (lower layers) and tidy. Files joined this way share
 # their unnamed namespace, so a name in it is used once per target. Not so where files have the same names on
 # purpose: every operator calls its rules abstract, lower, samples.
 include_guard()

@@ -1,12 +1,24 @@
-# ETRACE_SANITIZE=address,undefined (or thread) instruments everything that is built here.
+# ETRACE_SANITIZE=address,undefined (or thread) instruments everything that is built here, or, with
+# ETRACE_SANITIZE_LAYERS, only these layers and the fuzz programs: what reads foreign bytes.
+set(ETRACE_SANITIZE_LAYERS "" CACHE STRING "Layers to instrument; empty: all")
+set(etrace_sanitize "")
 if(ETRACE_SANITIZE)
-  add_compile_options(-fsanitize=${ETRACE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  list(APPEND etrace_sanitize -fsanitize=${ETRACE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${ETRACE_SANITIZE})
 endif()
 if(ETRACE_BUILD_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     message(FATAL_ERROR "ETRACE_BUILD_FUZZ needs clang (libFuzzer); use the preset: cmake --preset fuzz")
   endif()
-  add_compile_options(-fsanitize=fuzzer-no-link)
+  list(APPEND etrace_sanitize -fsanitize=fuzzer-no-link)
   add_link_options(-fsanitize=fuzzer-no-link)
 endif()
+if(NOT ETRACE_SANITIZE_LAYERS)
+  add_compile_options(${etrace_sanitize})
+endif()
+
+function(etrace_sanitize_target target)
+  if(ETRACE_SANITIZE_LAYERS)
+    target_compile_options(${target} PRIVATE ${etrace_sanitize})
+  endif()
+endfunction()
