@@ -33,14 +33,11 @@ double seconds_per_pass(std::size_t bytes) {
     for (std::size_t i = 0; i < e.size(); ++i) data[i] = 0.9F * data[i] + 1e-3F;
   };
   pass();
-  const int rounds =
-      static_cast<int>(std::clamp<std::size_t>(std::size_t{1} << 28 >> 0, 1, std::size_t{1} << 28) /
-                       std::max<std::size_t>(bytes, 1 << 16)) +
-      1;
+  const std::size_t rounds = 1 + (std::size_t{1} << 28) / std::max<std::size_t>(bytes, 1 << 16);
   const double t = seconds([&] {
-    for (int r = 0; r < rounds; ++r) pass();
+    for (std::size_t r = 0; r < rounds; ++r) pass();
   });
-  return t / rounds;
+  return t / static_cast<double>(rounds);
 }
 
 struct Workload {
