@@ -133,7 +133,8 @@ function(etrace_add_reference_tests)
   add_test(NAME reference/learn_default COMMAND etrace_cli check --stage learn ${default_cases})
   add_test(NAME reference/learn_default_D12
            COMMAND etrace_cli check --stage learn "${PROJECT_SOURCE_DIR}/tests/reference/net_TwoLayerGRU.json")
-  set_tests_properties(reference/learn_default_D12 PROPERTIES WILL_FAIL ON)
+  set_tests_properties(reference/learn_default_D12 PROPERTIES
+    PASS_REGULAR_EXPRESSION "FAIL net_TwoLayerGRU: learn: OSTLRecurrent/window[0-9]+: the gradient of rnn1/")
   set_tests_properties(reference/learn_default reference/learn_default_D12 PROPERTIES LABELS reference TIMEOUT 600)
 endfunction()
 

@@ -21,6 +21,7 @@ namespace etrace {
 struct Trainable {
   std::string key;      // "weight", "bias", "lora_a" …
   std::size_t operand;  // its position among the equation's operands
+  std::string fn = {};  // the static parameter that holds a function of it; empty: the operator has none
 };
 
 // Trace slots of one trainable, for one sample (no batch axis, no state axis), and where they land.

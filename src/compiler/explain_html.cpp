@@ -8,6 +8,7 @@
 #include "compiler/explain_drawing.h"
 #include "compiler/explain_text.h"
 #include "compiler/explain_view.h"
+#include "compiler/page_parts.h"
 #include "compiler/web/explain_script.h"
 #include "compiler/web/explain_style.h"
 #include "etrace/etp.h"
@@ -18,31 +19,16 @@ namespace etrace {
 
 namespace {
 
+using page::cell, page::table, page::tag;
+
 std::string code(std::string_view text) { return fmt::format("<code>{}</code>", escape_html(text)); }
 std::string div(std::string_view inner, std::string_view css = "") {
   return css.empty() ? fmt::format("<div>{}</div>", inner)
                      : fmt::format("<div class=\"{}\">{}</div>", css, inner);
 }
-std::string tag(std::string_view css, std::string_view text) {
-  return fmt::format("<span class=\"tag {}\">{}</span>", css, escape_html(text));
-}
-std::string cell(std::string_view label, std::string_view inner) {
-  return fmt::format("<td role=\"cell\" data-label=\"{}\"><div>{}</div></td>", label, inner);
-}
 std::string program_details(std::string_view summary, const Jaxpr& program) {
   return fmt::format("<details><summary>{}</summary><pre>{}</pre></details>", escape_html(summary),
                      escape_html(to_string(program)));
-}
-std::string table(std::string_view label, const std::vector<std::string_view>& columns,
-                  std::string_view rows) {
-  std::string head;
-  for (const std::string_view c : columns)
-    head += fmt::format("<th role=\"columnheader\" scope=\"col\">{}</th>", c);
-  return fmt::format(
-      "<div class=\"scroll\"><table role=\"table\" aria-label=\"{}\"><thead role=\"rowgroup\"><tr "
-      "role=\"row\">{}</tr></thead>"
-      "<tbody role=\"rowgroup\">{}</tbody></table></div>",
-      label, head, rows);
 }
 
 std::string group_links(const std::vector<std::size_t>& groups) {

@@ -126,11 +126,11 @@ Array bind_with_bias(const Primitive& prim, Arrays operands, const Array& bias, 
 }
 
 // Rules -----------------------------------------------------------------------------------------------------
-std::vector<Trainable> weight_only(const Params&) { return {{"weight", 1}}; }
+std::vector<Trainable> weight_only(const Params&) { return {{"weight", 1, "weight_fn"}}; }
 
 std::vector<Trainable> weight_and_bias(const Params& params) {
   std::vector<Trainable> out = weight_only(params);
-  if (has_bias(params)) out.push_back({"bias", 2});
+  if (has_bias(params)) out.push_back({"bias", 2, "bias_fn"});
   return out;
 }
 

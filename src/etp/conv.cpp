@@ -414,8 +414,13 @@ Arrays batch(const Params& params, ArraySpan x, const std::vector<bool>& batched
   return {reshape(y, dims)};
 }
 
-constexpr EtpRules kRules{
-    .batched = true, .trainables = weight_and_bias, .anchors = anchors, .source = source};
+std::vector<Trainable> trainables(const Params& params) {
+  std::vector<Trainable> out = weight_and_bias(params);
+  out[0].fn = "kernel_fn";
+  return out;
+}
+
+constexpr EtpRules kRules{.batched = true, .trainables = trainables, .anchors = anchors, .source = source};
 
 }  // namespace
 

@@ -14,7 +14,7 @@ constexpr EtpRules kRules{
     .gradient_enabled = true,
     .x_operand = std::nullopt,
     .trainables = [](const Params&) -> std::vector<Trainable> {
-      return {{"weight", 0}};
+      return {{"weight", 0, "weight_fn"}};
     },
     .anchors = [](const Params&, std::string_view, std::span<const Aval>,
                   const Aval& y) { return anchored_at_self(y.shape); },

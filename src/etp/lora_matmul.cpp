@@ -61,8 +61,8 @@ constexpr EffectiveWeight kEffective{
 };
 
 std::vector<Trainable> trainables(const Params& params) {
-  std::vector<Trainable> out{{"lora_b", 1}, {"lora_a", 2}};
-  if (has_bias(params)) out.push_back({"bias", 3});
+  std::vector<Trainable> out{{"lora_b", 1, "b_fn"}, {"lora_a", 2, "a_fn"}};
+  if (has_bias(params)) out.push_back({"bias", 3, "bias_fn"});
   return out;
 }
 

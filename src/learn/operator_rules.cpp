@@ -34,11 +34,11 @@ Dims strides_over(const std::vector<int>& axes, const Shape& shape, std::size_t 
   return out;
 }
 
-// The parameter that holds the function of an operand; empty if there is none.
-std::string function_key(const Params& params, const std::string& key) {
-  const std::string short_key = key.starts_with("lora_") ? key.substr(5) : key;
-  for (const std::string& name : {key + "_fn", short_key + "_fn", std::string("kernel_fn")})
-    if ((name != "kernel_fn" || key == "weight") && params.jaxpr_or_null(name) != nullptr) return name;
+// The function that the operator applies to a trainable operand: the name of its static parameter, or
+// nothing.
+std::string function_key(const HiddenParamOpRelation& r, const std::string& key) {
+  for (const Trainable& t : etp_rules(*r.primitive)->trainables(r.eqn_params))
+    if (t.key == key && !t.fn.empty() && r.eqn_params.jaxpr_or_null(t.fn) != nullptr) return t.fn;
   return {};
 }
 
@@ -86,7 +86,7 @@ TraceSlots::TraceSlots(const HiddenParamOpRelation& r, const TrainableSource& t,
     return rules.source != nullptr ? rules.source(params_, t.key, zero) : std::nullopt;
   };
   std::optional<TraceSource> source = source_of();
-  if (const std::string fn = function_key(params_, t.key); !source && !fn.empty()) {
+  if (const std::string fn = function_key(r, t.key); !source && !fn.empty()) {
     function_ = params_.jaxpr_or_null(fn);
     params_ = params_.with(fn, nullptr);
     source = source_of();
@@ -314,7 +314,8 @@ Array TraceSlots::pull(ArraySpan operands, const Array& x, const Array& ct) cons
     if (rules.x_representation != nullptr) {
       // The representation stands for x in y = x'·f(W).
       Array w = theta;
-      if (const JaxprPtr f = params.jaxpr_or_null("weight_fn")) w = eval_jaxpr(*f, Arrays{w})[0];
+      if (const std::string fn = function_key(*relation_, key_); !fn.empty())
+        w = eval_jaxpr(*params.jaxpr(fn), Arrays{w})[0];
       return matmul_plain(data, w);
     }
     Arrays with(operands.begin(), operands.end());

@@ -214,50 +214,26 @@ PlanBuilder::Learned PlanBuilder::learn_window(ArraySpan params, const Carry& c,
                                                const Array& active) const {
   const std::int64_t steps = *program.window;
   const std::size_t ns = c.states.size();
-  const ModuleInfo& info = graph_.module_info;
-  const Arrays args = program.arguments(slices);
+  const Arrays given = program.arguments(slices);
   std::vector<StepInput> inputs;
-  for (std::size_t i = 0; i < args.size(); ++i)
-    inputs.push_back(program.multi_step[i] ? StepInput(MultiStepData{args[i]}) : StepInput(args[i]));
+  for (std::size_t i = 0; i < given.size(); ++i)
+    inputs.push_back(program.multi_step[i] ? StepInput(MultiStepData{given[i]}) : StepInput(given[i]));
+  const Arrays args = stacked_args(inputs, steps);
 
   // Σ weight·loss as a function of entry states and parameters.
-  Arrays at = joined({c.states, params});
+  const Arrays at = joined({c.states, params});
   std::vector<int> wanted;
   for (std::size_t i = 0; i < at.size(); ++i)
     if (is_floating(at[i].dtype())) wanted.push_back(static_cast<int>(i));
-  const auto loss_of = [&](ArraySpan a) {
-    Arrays xs;
-    for (std::size_t i = 0; i < args.size(); ++i)
-      if (program.multi_step[i]) xs.push_back(args[i]);
-    if (active.defined()) xs.push_back(active);
-    const ScanResult r = scan(
-        [&](ArraySpan states, ArraySpan now) -> ScanResult {
-          Arrays step_args;
-          std::size_t next = 0;
-          for (std::size_t i = 0; i < args.size(); ++i)
-            step_args.push_back(program.multi_step[i] ? now[next++] : args[i]);
-          const Arrays out =
-              eval_jaxpr(info.closed_jaxpr, executor_.program_inputs(step_args, states, a.subspan(ns)));
-          ScanResult s;
-          for (std::size_t i = 0; i < info.model.outputs.size(); ++i) {
-            if (is_state(info.model.outputs[i].role)) s.carry.push_back(out[i]);
-            if (info.model.outputs[i].role == Role::Out) s.ys.push_back(out[i]);
-          }
-          s.carry = unless_frozen(active.defined() ? now.back() : Array(), s.carry, states);
-          return s;
-        },
-        Arrays(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(ns)), xs, {.length = steps});
-    return program.loss(slices, r.ys);
+  const ScalarFunction total = [&](ArraySpan a) {
+    const Carry entry{to_list(a.first(ns)), {}};
+    const Forward run = forward(a.subspan(ns), entry, args, steps, active);
+    const Array losses = program.loss(slices, run.outputs).loss;
+    return sum(losses * convert(weights, losses.dtype()));
   };
-  const Arrays found = value_and_grad(
-      [&](ArraySpan a) {
-        const Array losses = loss_of(a).loss;
-        return sum(losses * convert(weights, losses.dtype()));
-      },
-      wanted)(at);
+  const Arrays found = value_and_grad(total, wanted)(at);
   Arrays slope(at.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) slope[static_cast<std::size_t>(wanted[i])] = found[1 + i];
-  const LossAndAux here = loss_of(at);
 
   // Entry signal per group.
   Signals signals;
@@ -270,10 +246,11 @@ PlanBuilder::Learned PlanBuilder::learn_window(ArraySpan params, const Carry& c,
     signals.entry.push_back(g.concat_hidden(members));
   }
 
-  const Forward f = forward(params, c, stacked_args(inputs, steps), steps, active);
+  const Forward f = forward(params, c, args, steps, active);
   LearningRule::Advanced advanced = rule_.advance(graph_, window_data(f, c, active), traces(c), signals);
 
   Learned out;
+  const LossAndAux here = program.loss(slices, f.outputs);
   out.losses = here.loss;
   for (const Array& a : here.aux) out.aux.push_back(expand_dims(a, {0}));
   out.carry.states = f.states;
@@ -304,7 +281,7 @@ LearnerPlan PlanBuilder::plan(const StepFunction& f, std::span<const Aval> slice
   const auto split = [&](ArraySpan& in) {
     const ArraySpan p = take_front(in, params.size()), h = take_front(in, states.size()),
                     m = take_front(in, memory_types.size());
-    return std::pair(p, Carry{Arrays(h.begin(), h.end()), Arrays(m.begin(), m.end())});
+    return std::pair(p, Carry{to_list(h), to_list(m)});
   };
   const bool windows = rule_.vjp_method() == VjpMethod::MultiStep;
   // One call of the step function, or of `count` steps.
@@ -355,7 +332,7 @@ LearnerPlan PlanBuilder::plan(const StepFunction& f, std::span<const Aval> slice
   plan.solve = simplify(make_jaxpr(
       [&](ArraySpan x) {
         const ArraySpan p = take_front(x, params.size()), m = take_front(x, memory_types.size());
-        return solve(p, Carry{{}, Arrays(m.begin(), m.end())}, x);
+        return solve(p, Carry{{}, to_list(m)}, x);
       },
       in));
   return plan;

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "compiler/explain_drawing.h"
+#include "compiler/page_parts.h"
 #include "compiler/web/explain_style.h"
 #include "etrace/version.h"
 #include "learn/verify_words.h"
@@ -16,38 +17,11 @@ namespace etrace {
 
 namespace {
 
-std::string tag(std::string_view css, std::string_view text) {
-  return fmt::format("<span class=\"tag {}\">{}</span>", css, text);
-}
-std::string cell(std::string_view label, std::string_view inner) {
-  return fmt::format("<td role=\"cell\" data-label=\"{}\"><div class=\"num\">{}</div></td>", label, inner);
-}
-std::string table(std::string_view label, const std::vector<std::string_view>& columns,
-                  std::string_view rows) {
-  std::string head;
-  for (const std::string_view c : columns)
-    head += fmt::format("<th role=\"columnheader\" scope=\"col\">{}</th>", c);
-  return fmt::format(
-      "<div class=\"scroll\"><table role=\"table\" aria-label=\"{}\"><thead role=\"rowgroup\"><tr "
-      "role=\"row\">{}</tr></thead><tbody role=\"rowgroup\">{}</tbody></table></div>",
-      label, head, rows);
-}
-std::string row_header(std::string_view inner) {
-  return fmt::format("<th role=\"rowheader\" scope=\"row\">{}</th>", inner);
-}
+using page::row_header, page::table, page::tag;
 
-std::string_view css_of(Verdict v) {
-  switch (v) {
-    case Verdict::Met:
-      return "met";
-    case Verdict::Broken:
-      return "broken";
-    case Verdict::NotAlive:
-      return "dead";
-    default:
-      return "measured";
-  }
-}
+std::string cell(std::string_view label, std::string_view inner) { return page::cell(label, inner, "num"); }
+
+std::string_view css_of(Verdict v) { return v == Verdict::NotAlive ? "dead" : name(v); }
 std::string expectation_tag(const VerifyReport::Leaf& leaf) {
   const bool broken = std::any_of(leaf.measures.begin(), leaf.measures.end(),
                                   [](const auto& m) { return m.verdict == Verdict::Broken; });
