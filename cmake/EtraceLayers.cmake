@@ -3,9 +3,11 @@
 # A layer without a folder or without sources is skipped, so layers can be added one at a time.
 
 # What every target of ours compiles with: no fused multiply-add unless the code asks for it, so that
-# interpreter, emitted code and every compiler give the same bits.
+# interpreter, emitted code and every compiler give the same bits. And the compiler need not collect its
+# garbage before it holds 512 MB, which makes it some 5 % faster.
 add_library(etrace_flags INTERFACE)
-target_compile_options(etrace_flags INTERFACE -ffp-contract=off)
+target_compile_options(etrace_flags INTERFACE -ffp-contract=off
+  $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=524288>)
 
 # What the kernel layers compile with on top. ETRACE_CPU names the machine's CPU in the command line, so
 # that neither ninja nor ccache reuses an object that was built for another CPU.
@@ -70,7 +72,7 @@ function(etrace_add_library)
     else()
       etrace_precompile(etrace_${layer} layers)
     endif()
-    etrace_join_sources(etrace_${layer} 8)
+    etrace_join_sources(etrace_${layer} 12)
     if(layer IN_LIST ETRACE_SANITIZE_LAYERS)
       etrace_sanitize_target(etrace_${layer})
     endif()
@@ -93,8 +95,8 @@ function(etrace_add_cli)
   add_executable(etrace_cli ${sources})
   etrace_setup_private_target(etrace_cli)
   target_link_libraries(etrace_cli PRIVATE etrace::etrace CLI11::CLI11)
-  etrace_join_sources(etrace_cli 7)
-  etrace_precompile(etrace_cli cli <CLI/CLI.hpp>)
+  target_compile_options(etrace_cli PRIVATE ${ETRACE_OUTER_OPTIMIZE})
+  etrace_join_sources(etrace_cli 20)  # one unit: each would spend 8 s on the headers of CLI11
   set_target_properties(etrace_cli PROPERTIES
     OUTPUT_NAME etrace RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin"
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")

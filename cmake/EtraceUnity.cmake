@@ -1,12 +1,16 @@
 # Joined sources: a few files of a target are compiled as one, because reading headers and instantiating the
 # same templates is most of the work (a full build takes half the time). It only saves time: every file
 # includes what it uses and is compiled by itself in the presets fuzz (lower layers) and tidy. Files joined this way share
-# their unnamed namespace, so a name in it is used once per target. Not so where files have the same names on
-# purpose: every operator calls its rules abstract, lower, samples.
+# their unnamed namespace, so a name in it is used once per target. Apart stay the eligibility-trace operators,
+# which all call their rules abstract, lower, samples, and the files of kernels for many types, which take long
+# by themselves.
 include_guard()
 option(ETRACE_UNITY "Compile several sources of a target at once" ${PROJECT_IS_TOP_LEVEL})
 
-set(ETRACE_UNITY_APART "/src/(ops|etp)/" "/src/io/(npz|safetensors|expected_json|json_node)\\.cpp$" "/tests/(ops|etp|support)/")
+set(ETRACE_UNITY_APART
+  "/src/etp/(einsum|element_wise|embedding|grouped_matmul|lora_matmul|matmul|sparse_matmul)\\.cpp$"
+  "/src/io/npz\\.cpp$"
+  "/src/ops/(binary|unary|compare|convert|select|cumulative|reduce|conv_kernel|trace_window|trace_window_kernel)\\.cpp$")
 
 function(etrace_join_sources target count)
   if(NOT ETRACE_UNITY)

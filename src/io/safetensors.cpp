@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 8> kDtypes{"BOOL", "I32", "I64", "U32", "
 
 std::string_view spelling(Dtype dtype) { return kDtypes[static_cast<std::size_t>(dtype)]; }
 
-Dtype read_dtype(const Node& node) {
+Dtype read_spelling(const Node& node) {
   const std::string text = node.text();
   for (std::size_t i = 0; i < kDtypes.size(); ++i)
     if (text == kDtypes[i]) return static_cast<Dtype>(i);
@@ -42,7 +42,7 @@ struct Entry {
 Entry read_entry(const std::string& name, const Node& node, std::size_t data_size) {
   node.allow({"dtype", "shape", "data_offsets"});
   const Node shape = node.at("shape"), range = node.at("data_offsets");
-  Aval aval{read_dtype(node.at("dtype")), {}};
+  Aval aval{read_spelling(node.at("dtype")), {}};
   try {
     aval.shape = Shape(shape.dims());
   } catch (const ValueError& e) {
@@ -104,7 +104,7 @@ Json parse_header(std::string_view header) {
   }
 }
 
-std::pair<Named<Tensor>, Named<std::string>> read(std::string_view file) {
+std::pair<Named<Tensor>, Named<std::string>> read_tensors(std::string_view file) {
   const std::string_view header = header_of(file), data = file.substr(kLengthBytes + header.size());
   const Json json = parse_header(header);
   Named<std::string> metadata;
@@ -175,7 +175,7 @@ std::string write_safetensors(const Named<Tensor>& tensors, const Named<std::str
 
 std::pair<Named<Tensor>, Named<std::string>> read_safetensors(std::string_view bytes,
                                                               const std::string& source) {
-  return naming_file(kStage, source, [&] { return read(bytes); });
+  return naming_file(kStage, source, [&] { return read_tensors(bytes); });
 }
 
 }  // namespace etrace

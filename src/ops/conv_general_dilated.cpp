@@ -16,7 +16,7 @@ using namespace structure;
 
 namespace {
 
-constexpr std::string_view kOp = "conv_general_dilated";
+constexpr std::string_view kConv = "conv_general_dilated";
 
 // x has a new leading axis of size n; that axis becomes a factor of `axis` (counted without it), below
 // `outer`: axis = (outer, n, rest).
@@ -107,31 +107,31 @@ Array kernel_cotangent(const Array& ct, const Array& x, const Aval& w, const Con
 }
 
 Avals typing(const Params& params, std::span<const Aval> in) {
-  expect_operands(kOp, in, 2);
+  expect_operands(kConv, in, 2);
   const Aval &x = in[0], &w = in[1];
   if (x.dtype != w.dtype)
-    refuse_type(kOp, "the operands " + to_string(x) + " and " + to_string(w) +
-                         " differ in element type; convert them to one type first");
-  expect_number(kOp, x.dtype);
+    refuse_type(kConv, "the operands " + to_string(x) + " and " + to_string(w) +
+                           " differ in element type; convert them to one type first");
+  expect_number(kConv, x.dtype);
   if (params.has("preferred_element_type") && params.dtype("preferred_element_type") != x.dtype)
-    throw NotSupportedError(std::string(kOp), "preferred_element_type differs from the operands' type " +
-                                                  std::string(name(x.dtype)) +
-                                                  "; convert the operands instead");
+    throw NotSupportedError(std::string(kConv), "preferred_element_type differs from the operands' type " +
+                                                    std::string(name(x.dtype)) +
+                                                    "; convert the operands instead");
   if (x.shape.rank() != w.shape.rank())
-    refuse(kOp, "input " + to_string(x) + " and kernel " + to_string(w) + " must have the same rank");
+    refuse(kConv, "input " + to_string(x) + " and kernel " + to_string(w) + " must have the same rank");
   const ConvOptions o = conv_options(params, x.shape.rank());
   const std::int64_t images = x.shape[to_index(o.lhs_spec[0])], features = x.shape[to_index(o.lhs_spec[1])];
   const std::int64_t out_features = w.shape[to_index(o.rhs_spec[0])],
                      channels = w.shape[to_index(o.rhs_spec[1])];
   if (features != channels * o.feature_group_count)
-    refuse(kOp, "input " + to_string(x) + " has " + std::to_string(features) + " features, but kernel " +
-                    to_string(w) + " takes " + std::to_string(channels) + " in each of " +
-                    std::to_string(o.feature_group_count) + " groups");
+    refuse(kConv, "input " + to_string(x) + " has " + std::to_string(features) + " features, but kernel " +
+                      to_string(w) + " takes " + std::to_string(channels) + " in each of " +
+                      std::to_string(o.feature_group_count) + " groups");
   if (out_features % (o.feature_group_count * o.batch_group_count) != 0 || images % o.batch_group_count != 0)
-    refuse(kOp, "the groups must divide the " + std::to_string(out_features) +
-                    " output features and batch groups the " + std::to_string(images) +
-                    " images; there are " + std::to_string(o.feature_group_count) + " feature and " +
-                    std::to_string(o.batch_group_count) + " batch groups");
+    refuse(kConv, "the groups must divide the " + std::to_string(out_features) +
+                      " output features and batch groups the " + std::to_string(images) +
+                      " images; there are " + std::to_string(o.feature_group_count) + " feature and " +
+                      std::to_string(o.batch_group_count) + " batch groups");
   Dims out(x.shape.rank());
   out[to_index(o.out_spec[0])] = images / o.batch_group_count;
   out[to_index(o.out_spec[1])] = out_features;

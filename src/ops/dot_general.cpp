@@ -16,7 +16,7 @@ using namespace structure;
 
 namespace {
 
-constexpr std::string_view kOp = "dot_general";
+constexpr std::string_view kDotGeneral = "dot_general";
 
 DotDims dims_of(const Params& params) {
   auto pair = [](const Attr& attr) -> const Attr::List* {
@@ -32,12 +32,12 @@ DotDims dims_of(const Params& params) {
                     (*batch)[1].ints() != nullptr;
   if (!fits)
     throw CompilationError(
-        std::string(kOp),
+        std::string(kDotGeneral),
         "parameter 'dimension_numbers' must be [[lhs_contract, rhs_contract], [lhs_batch, rhs_batch]]");
   return {*(*contract)[0].ints(), *(*contract)[1].ints(), *(*batch)[0].ints(), *(*batch)[1].ints()};
 }
 
-Attr to_attr(const DotDims& d) {
+Attr dims_attr(const DotDims& d) {
   return Attr::list({Attr::list({d.lhs_contract, d.rhs_contract}), Attr::list({d.lhs_batch, d.rhs_batch})});
 }
 
@@ -51,11 +51,13 @@ Dtype result_dtype(const Params& params, Dtype in) {
 
 void check_pairs(const char* what, const Aval& a, const Dims& a_axes, const Aval& b, const Dims& b_axes) {
   if (a_axes.size() != b_axes.size())
-    refuse(kOp, std::string(what) + " axes " + show(a_axes) + " and " + show(b_axes) + " must come in pairs");
+    refuse(kDotGeneral,
+           std::string(what) + " axes " + show(a_axes) + " and " + show(b_axes) + " must come in pairs");
   for (std::size_t i = 0; i < a_axes.size(); ++i)
     if (a.shape[to_index(a_axes[i])] != b.shape[to_index(b_axes[i])])
-      refuse(kOp, "the operands " + to_string(a) + " and " + to_string(b) + " differ in size along their " +
-                      what + " axes " + std::to_string(a_axes[i]) + " and " + std::to_string(b_axes[i]));
+      refuse(kDotGeneral, "the operands " + to_string(a) + " and " + to_string(b) +
+                              " differ in size along their " + what + " axes " + std::to_string(a_axes[i]) +
+                              " and " + std::to_string(b_axes[i]));
 }
 
 // One axis in place of several, if their strides allow it; of several axes the last one's stride.
@@ -208,20 +210,22 @@ const Primitive dot_general_p{{
     .name = "dot_general",
     .doc = "y[batch, i, j] = Σ_k a[batch, i, k]·b[batch, j, k], axes as in dimension_numbers",
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
-      expect_operands(kOp, in, 2);
+      expect_operands(kDotGeneral, in, 2);
       const Aval &a = in[0], &b = in[1];
       if (a.dtype != b.dtype)
-        refuse_type(kOp, "the operands " + to_string(a) + " and " + to_string(b) +
-                             " differ in element type; convert them to one type first");
+        refuse_type(kDotGeneral, "the operands " + to_string(a) + " and " + to_string(b) +
+                                     " differ in element type; convert them to one type first");
       const Dtype out = result_dtype(params, a.dtype);
-      expect_number(kOp, a.dtype);
-      expect_number(kOp, out);
+      expect_number(kDotGeneral, a.dtype);
+      expect_number(kDotGeneral, out);
       if (is_floating(a.dtype) && !is_floating(out))
-        refuse_type(kOp, "preferred_element_type " + std::string(name(out)) + " cannot hold a product of " +
-                             std::string(name(a.dtype)));
+        refuse_type(kDotGeneral, "preferred_element_type " + std::string(name(out)) +
+                                     " cannot hold a product of " + std::string(name(a.dtype)));
       const DotDims d = dims_of(params);
-      check_axes(kOp, "contracted and batch axes", joined(d.lhs_contract, d.lhs_batch), a.shape.rank());
-      check_axes(kOp, "contracted and batch axes", joined(d.rhs_contract, d.rhs_batch), b.shape.rank());
+      check_axes(kDotGeneral, "contracted and batch axes", joined(d.lhs_contract, d.lhs_batch),
+                 a.shape.rank());
+      check_axes(kDotGeneral, "contracted and batch axes", joined(d.rhs_contract, d.rhs_batch),
+                 b.shape.rank());
       check_pairs("contracted", a, d.lhs_contract, b, d.rhs_contract);
       check_pairs("batch", a, d.lhs_batch, b, d.rhs_batch);
       const Dims a_free = free_axes(a.shape.rank(), d.lhs_contract, d.lhs_batch);
@@ -252,7 +256,7 @@ const Primitive dot_general_p{{
         d.lhs_batch = with_front(0, d.lhs_batch);
         d.rhs_batch = with_front(0, d.rhs_batch);
       }
-      const Array y = bind1(dot_general_p, {x[0], x[1]}, params.with("dimension_numbers", to_attr(d)));
+      const Array y = bind1(dot_general_p, {x[0], x[1]}, params.with("dimension_numbers", dims_attr(d)));
       if (batched[0] && batched[1]) return {y};
       // The batch axis is the first free axis of its operand.
       return {moveaxis(y, static_cast<int>(batched[0] ? num_batch : num_batch + a_free), 0)};
@@ -261,7 +265,7 @@ const Primitive dot_general_p{{
       Source r(seed);
       const std::int64_t n = r.integer(2, 5), k = r.integer(2, 7);
       auto params = [](const DotDims& d, const Attr& type = {}) -> Params {
-        return {{"dimension_numbers", to_attr(d)}, {"preferred_element_type", type}};
+        return {{"dimension_numbers", dims_attr(d)}, {"preferred_element_type", type}};
       };
       return {{{r.floats({n, k}), r.floats({k, 3})}, params({{1}, {0}, {}, {}})},
               {{r.floats({k, n}), r.floats({3, k})}, params({{0}, {1}, {}, {}})},
@@ -289,7 +293,7 @@ const Primitive dot_general_p{{
 Array dot_general(const Array& a, const Array& b, const DotDims& dims) {
   const Dtype dtype = promote(a.dtype(), b.dtype());
   return bind1(dot_general_p, {convert(a, dtype), convert(b, dtype)},
-               {{"dimension_numbers", to_attr(dims)}, {"preferred_element_type", dtype}});
+               {{"dimension_numbers", dims_attr(dims)}, {"preferred_element_type", dtype}});
 }
 
 }  // namespace etrace

@@ -14,7 +14,7 @@ using namespace structure;
 
 namespace {
 
-constexpr std::string_view kOp = "einsum";
+constexpr std::string_view kEinsum = "einsum";
 
 // An operand with one letter for each axis.
 struct Term {
@@ -61,15 +61,15 @@ Equation parse(std::string_view text, ArraySpan operands) {
     else
       e.inputs.back() += c;
   if (e.inputs.size() != operands.size())
-    refuse(kOp, shown + "has " + std::to_string(e.inputs.size()) + " operands, but got " +
-                    std::to_string(operands.size()));
+    refuse(kEinsum, shown + "has " + std::to_string(e.inputs.size()) + " operands, but got " +
+                        std::to_string(operands.size()));
   auto letters = [&](const std::string& labels) {
     const std::size_t at = labels.find("...");
     std::string rest = labels;
     if (at != std::string::npos) rest.erase(at, 3);
     for (const char c : rest)
       if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')))
-        refuse(kOp, shown + "contains '" + c + "'; axes are named by letters, or by ... for all others");
+        refuse(kEinsum, shown + "contains '" + c + "'; axes are named by letters, or by ... for all others");
     return rest;
   };
   std::size_t most = 0;
@@ -78,8 +78,8 @@ Equation parse(std::string_view text, ArraySpan operands) {
     const std::size_t named = letters(e.inputs[i]).size(), rank = operands[i].rank();
     const bool open = e.inputs[i].find("...") != std::string::npos;
     if (open ? named > rank : named != rank)
-      refuse(kOp, shown + "names " + std::to_string(named) + " axes of operand " + std::to_string(i) +
-                      ", which is " + to_string(operands[i].aval()));
+      refuse(kEinsum, shown + "names " + std::to_string(named) + " axes of operand " + std::to_string(i) +
+                          ", which is " + to_string(operands[i].aval()));
     hidden.push_back(open ? rank - named : 0);
     most = std::max(most, hidden.back());
   }
@@ -97,9 +97,9 @@ Equation parse(std::string_view text, ArraySpan operands) {
       if (times == 1 && ellipsis.find(label) == std::string::npos) e.output += label;
   }
   for (const char c : e.output) {
-    if (!count.contains(c)) refuse(kOp, shown + "has '" + c + "' in the result, but no operand has it");
+    if (!count.contains(c)) refuse(kEinsum, shown + "has '" + c + "' in the result, but no operand has it");
     if (std::count(e.output.begin(), e.output.end(), c) > 1)
-      refuse(kOp, shown + "has '" + c + "' twice in the result");
+      refuse(kEinsum, shown + "has '" + c + "' twice in the result");
   }
   return e;
 }
@@ -108,8 +108,8 @@ Equation parse(std::string_view text, ArraySpan operands) {
 void take_diagonal(Term& t, std::size_t first, std::size_t second) {
   const std::int64_t n = t.value.shape()[first];
   if (n != t.value.shape()[second])
-    refuse(kOp, std::string("axis '") + t.labels[first] + "' occurs twice in an operand with sizes " +
-                    std::to_string(n) + " and " + std::to_string(t.value.shape()[second]));
+    refuse(kEinsum, std::string("axis '") + t.labels[first] + "' occurs twice in an operand with sizes " +
+                        std::to_string(n) + " and " + std::to_string(t.value.shape()[second]));
   const Dims others = other_axes(t.value.rank(), Dims{to_dim(first), to_dim(second)});
   const Dims sizes = pick(t.value.shape().dims(), others);
   const Array square = transpose(t.value, joined(others, {to_dim(first), to_dim(second)}));
@@ -150,7 +150,7 @@ Term product(const Term& a, const Term& b, const std::string& needed) {
 }  // namespace
 
 Array einsum_plain(std::string_view equation, ArraySpan operands) {
-  if (operands.empty()) refuse(kOp, "needs at least one operand");
+  if (operands.empty()) refuse(kEinsum, "needs at least one operand");
   const Equation e = parse(equation, operands);
 
   std::vector<Term> terms;
@@ -169,8 +169,8 @@ Array einsum_plain(std::string_view equation, ArraySpan operands) {
       std::int64_t& known = sizes.emplace(t.labels[a], n).first->second;
       if (known == 1) known = n;
       if (n != known && n != 1)
-        refuse(kOp, std::string("axis '") + t.labels[a] + "' has the sizes " + std::to_string(known) +
-                        " and " + std::to_string(n));
+        refuse(kEinsum, std::string("axis '") + t.labels[a] + "' has the sizes " + std::to_string(known) +
+                            " and " + std::to_string(n));
     }
     terms.push_back(std::move(t));
   }

@@ -14,7 +14,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-Array draw(std::uint64_t seed, const Shape& shape) {
+Array draw_positive(std::uint64_t seed, const Shape& shape) {
   return random::uniform(random::key(seed), shape, Dtype::F64, 0.5, 1.5);
 }
 
@@ -56,7 +56,8 @@ TEST(Anchors, Layouts) {
                       {"strides", Dims{1, 1}},
                       {"padding", "VALID"},
                       {"dimension_numbers", Attr::list({"NHWC", "HWIO", "NHWC"})}};
-  const Arrays conv_operands{draw(1, {2, 5, 4, 3}), draw(2, {2, 2, 3, 6}), draw(3, {6})};
+  const Arrays conv_operands{draw_positive(1, {2, 5, 4, 3}), draw_positive(2, {2, 2, 3, 6}),
+                             draw_positive(3, {6})};
   const AnchorMap kernel = anchors_of(etp_conv_p, "weight", conv_operands, biased);
   EXPECT_EQ(kernel.slots, (Shape{4, 3, 2, 2, 3, 6}));
   EXPECT_EQ(kernel.y_axes, (std::vector<int>{0, 1, 5}));
@@ -65,22 +66,25 @@ TEST(Anchors, Layouts) {
   EXPECT_EQ(bias.slots, (Shape{4, 3, 6}));
   EXPECT_EQ(bias.position_axes, (std::vector<int>{0, 1}));
 
-  const AnchorMap shared = anchors_of(etp_einsum_p, "weight", {draw(1, {2, 3, 4}), draw(2, {4, 5})},
-                                      {{"equation", "btk,kn->btn"}});
+  const AnchorMap shared =
+      anchors_of(etp_einsum_p, "weight", {draw_positive(1, {2, 3, 4}), draw_positive(2, {4, 5})},
+                 {{"equation", "btk,kn->btn"}});
   EXPECT_EQ(shared.slots, (Shape{3, 4, 5}));
   EXPECT_EQ(shared.y_axes, (std::vector<int>{0, 2}));
   EXPECT_EQ(shared.position_axes, (std::vector<int>{0}));
 
   const Params sparse{{"sparse_mat", SparsePattern::coo(3, 4, {2, 0}, {1, 3}).to_attr()}};
-  EXPECT_EQ(anchors_of(etp_sp_mv_p, "weight", {draw(1, {3}), draw(2, {2})}, sparse).table, (Dims{1, 3}));
+  EXPECT_EQ(anchors_of(etp_sp_mv_p, "weight", {draw_positive(1, {3}), draw_positive(2, {2})}, sparse).table,
+            (Dims{1, 3}));
 
-  const Arrays lora{draw(1, {2, 4}), draw(2, {4, 2}), draw(3, {2, 5})};
+  const Arrays lora{draw_positive(1, {2, 4}), draw_positive(2, {4, 2}), draw_positive(3, {2, 5})};
   EXPECT_EQ(anchors_of(etp_lora_mm_p, "lora_b", lora, {}).slots, (Shape{4, 5}));
   EXPECT_EQ(anchors_of(etp_lora_mm_p, "lora_a", lora, {}).slots, (Shape{2, 5}));
 }
 
 TEST(Anchors, ABiasThatDiffersBetweenSamplesIsNotLearnedOnline) {
-  const Arrays operands{draw(1, {2, 1, 4}), draw(2, {3, 1, 1}), draw(3, {2, 3, 1})};
+  const Arrays operands{draw_positive(1, {2, 1, 4}), draw_positive(2, {3, 1, 1}),
+                        draw_positive(3, {2, 3, 1})};
   EXPECT_THROW(anchors_of(etp_conv_p, "bias", operands, {{"has_bias", true}}), NotSupportedError);
 }
 
@@ -157,21 +161,22 @@ const Primitive no_anchors{mv_with("test_no_anchors", no_anchor_rules)};
 const Primitive wrong_form{mv_with("test_wrong_form", form_rules)};
 
 TEST(Anchors, WrongRulesAreRefused) {
-  const Arrays square{draw(1, {3}), draw(2, {3, 3})};
+  const Arrays square{draw_positive(1, {3}), draw_positive(2, {3, 3})};
   EXPECT_THAT(refusal(wrong_axis, square),
               AllOf(HasSubstr("[test_wrong_axis] trainable 'weight'"), HasSubstr("slot [1, 0]"),
                     HasSubstr("position [1]"), HasSubstr("acts on position [0]")));
-  EXPECT_THAT(refusal(wrong_axis, {draw(1, {2}), draw(2, {2, 3})}), HasSubstr("cannot take its index"));
+  EXPECT_THAT(refusal(wrong_axis, {draw_positive(1, {2}), draw_positive(2, {2, 3})}),
+              HasSubstr("cannot take its index"));
   EXPECT_THAT(refusal(missing_axis, square), HasSubstr("y_axes has 0 entries"));
   EXPECT_THAT(refusal(wrong_slots, square), HasSubstr("do not match the parameter's shape [3,3]"));
   EXPECT_THAT(refusal(twice, square), HasSubstr("is the second one"));
   EXPECT_THAT(refusal(wrong_table, square), HasSubstr("acts on position [1]"));
   EXPECT_THAT(refusal(no_anchors, square), HasSubstr("needs lower, trainables and anchors"));
   EXPECT_THAT(refusal(wrong_form, square), HasSubstr("etp_mv"));
-  const Arrays lora{draw(1, {3}), draw(2, {3, 1}), draw(3, {1, 2})};
+  const Arrays lora{draw_positive(1, {3}), draw_positive(2, {3, 1}), draw_positive(3, {1, 2})};
   EXPECT_THAT(refusal(unscaled_lora, lora, {{"alpha", 2.0}}), HasSubstr("the effective weight gives y"));
   EXPECT_EQ(refusal(unscaled_lora, lora, {{"alpha", 1.0}}), "accepted");
-  EXPECT_THAT(refusal(tanh_p, {draw(1, {3})}), HasSubstr("no etp rules"));
+  EXPECT_THAT(refusal(tanh_p, {draw_positive(1, {3})}), HasSubstr("no etp rules"));
 }
 
 }  // namespace

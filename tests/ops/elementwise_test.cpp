@@ -2,18 +2,13 @@
 // Rules at ordinary points are the business of the property suite.
 #include "etrace/ops/elementwise.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
-#include <limits>
 
-#include "etrace/error.h"
 #include "etrace/interp.h"
-#include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
+#include "support/values.h"
 
-namespace etrace {
+namespace etrace::testing {
 namespace {
 
 using ::testing::DoubleEq;
@@ -22,11 +17,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pointwise;
 
-constexpr double kInf = std::numeric_limits<double>::infinity();
-const double kNan = std::nan("");
-
-std::vector<double> values(const Array& a) { return a.tensor().to_doubles(); }
-Array f64(const std::vector<double>& v) { return array(v, Dtype::F64); }
 Array column(const std::vector<double>& v) {
   return array(v, {static_cast<std::int64_t>(v.size()), 1}, Dtype::F64);
 }
@@ -44,7 +34,7 @@ std::vector<double> derivative(const std::function<Array(ArraySpan)>& f, const A
 
 // The message must name the operation as its stage and hold a phrase.
 template <class E, class F>
-void expect_error(F f, const std::string& stage, const std::string& phrase) {
+void expect_error_in(F f, const std::string& stage, const std::string& phrase) {
   try {
     f();
     ADD_FAILURE() << "no error; expected one about: " << phrase;
@@ -103,7 +93,7 @@ TEST(Elementwise, PolygammaAtOne) {
 
 TEST(Elementwise, SignsAndRounding) {
   EXPECT_THAT(values(sign(f64({-2, -0.0, 0, 3}))), ElementsAre(-1, 0, 0, 1));
-  EXPECT_TRUE(std::isnan(values(sign(f64({kNan})))[0]));
+  EXPECT_TRUE(std::isnan(values(sign(f64({kNaN})))[0]));
   EXPECT_TRUE(std::signbit(values(sign(f64({-0.0})))[0]));
   EXPECT_THAT(values(round(f64({0.5, 1.5, 2.5, -0.5, -1.5, 2.4}))), ElementsAre(0, 2, 2, 0, -2, 2));
   EXPECT_THAT(values(bind1(round_p, {f64({0.5, 2.5, -0.5})}, {{"rounding_method", 0}})),
@@ -111,12 +101,12 @@ TEST(Elementwise, SignsAndRounding) {
   EXPECT_THAT(values(floor(f32({-1.5, 1.5}))), ElementsAre(-2, 1));
   EXPECT_THAT(values(ceil(f32({-1.5, 1.5}))), ElementsAre(-1, 2));
   EXPECT_THAT(values(abs(f64({-2.5, 2.5}))), ElementsAre(2.5, 2.5));
-  EXPECT_THAT(values(is_finite(f32({1, kInf, -kInf, kNan}))), ElementsAre(1, 0, 0, 0));
+  EXPECT_THAT(values(is_finite(f32({1, kInf, -kInf, kNaN}))), ElementsAre(1, 0, 0, 0));
 }
 
 TEST(Elementwise, MaximaPassNanOn) {
-  for (const Array& y : {maximum(f64({kNan, 1}), f64({1, kNan})), minimum(f64({kNan, 1}), f64({1, kNan})),
-                         clamp(0.0, f64({kNan, kNan}), 1.0)})
+  for (const Array& y : {maximum(f64({kNaN, 1}), f64({1, kNaN})), minimum(f64({kNaN, 1}), f64({1, kNaN})),
+                         clamp(0.0, f64({kNaN, kNaN}), 1.0)})
     EXPECT_THAT(values(is_finite(y)), ElementsAre(0, 0));
   EXPECT_THAT(values(maximum(f64({1, 4}), f64({2, 3}))), ElementsAre(2, 4));
   EXPECT_THAT(values(minimum(f64({1, 4}), f64({2, 3}))), ElementsAre(1, 3));
@@ -124,7 +114,7 @@ TEST(Elementwise, MaximaPassNanOn) {
 }
 
 TEST(Elementwise, ComparisonsWithNan) {
-  const Array a = f64({1, 2, kNan}), b = f64({2, 2, 1});
+  const Array a = f64({1, 2, kNaN}), b = f64({2, 2, 1});
   EXPECT_THAT(values(equal_to(a, b)), ElementsAre(0, 1, 0));
   EXPECT_THAT(values(not_equal_to(a, b)), ElementsAre(1, 0, 1));
   EXPECT_THAT(values(a < b), ElementsAre(1, 0, 0));
@@ -186,14 +176,14 @@ TEST(Integers, BitwiseLogic) {
 
 // Conversions -----------------------------------------------------------------------------------------------
 TEST(Convert, FloatsToIntegersSaturate) {
-  const Array x = f64({2.9, -2.9, 1e20, -1e20, kInf, -kInf, kNan});
+  const Array x = f64({2.9, -2.9, 1e20, -1e20, kInf, -kInf, kNaN});
   EXPECT_THAT(values(convert(x, Dtype::I32)), ElementsAre(2, -2, kMax32, kMin32, kMax32, kMin32, 0));
   EXPECT_THAT(values(convert(x, Dtype::U32)), ElementsAre(2, 0, 4294967295.0, 0, 4294967295.0, 0, 0));
   const Array wide = convert(x, Dtype::I64);
   EXPECT_EQ(wide.tensor().data<std::int64_t>()[2], std::numeric_limits<std::int64_t>::max());
   EXPECT_EQ(wide.tensor().data<std::int64_t>()[3], kMin64);
   EXPECT_THAT(values(convert(f32({2147483648.0, -2147483648.0}), Dtype::I32)), ElementsAre(kMax32, kMin32));
-  EXPECT_THAT(values(convert(f64({0, 0.1, kNan}), Dtype::Bool)), ElementsAre(0, 1, 1));
+  EXPECT_THAT(values(convert(f64({0, 0.1, kNaN}), Dtype::Bool)), ElementsAre(0, 1, 1));
 }
 
 TEST(Convert, IntegersKeepTheirLowBits) {
@@ -214,7 +204,7 @@ TEST(Convert, HalfTypesRoundToNearestEven) {
 TEST(Convert, BitsStay) {
   EXPECT_THAT(values(bitcast(f32({1, -0.0}), Dtype::U32)), ElementsAre(0x3f800000, 2147483648.0));
   EXPECT_THAT(values(bitcast(u32({0x3f800000U}), Dtype::F32)), ElementsAre(1));
-  expect_error<TypeError>([] { bitcast(f32({1}), Dtype::I64); }, "bitcast_convert_type", "same width");
+  expect_error_in<TypeError>([] { bitcast(f32({1}), Dtype::I64); }, "bitcast_convert_type", "same width");
 }
 
 // Promotion -------------------------------------------------------------------------------------------------
@@ -388,21 +378,25 @@ TEST(Kernels, EveryLengthAndInPlace) {
 
 // Errors ----------------------------------------------------------------------------------------------------
 TEST(ElementwiseErrors, NameTheOperationAndTheTypes) {
-  expect_error<ValueError>([] { add(f32({1, 2}), f32({1, 2, 3})); }, "add", "[2] and [3] do not broadcast");
-  expect_error<ValueError>(
+  expect_error_in<ValueError>(
+      [] {
+        add(f32({1, 2}), f32({1, 2, 3}));
+      },
+      "add", "[2] and [3] do not broadcast");
+  expect_error_in<ValueError>(
       [] {
         bind1(mul_p, {zeros({2, 3}), zeros({3})});
       },
       "mul", "f32[2,3], f32[3] do not broadcast");
-  expect_error<TypeError>([] { bind1(add_p, {f32({1}), f64({1})}); }, "add", "different element types");
-  expect_error<TypeError>([] { bind1(exp_p, {i32({1})}); }, "exp", "cannot compute on i32[1]");
-  expect_error<TypeError>([] { exp(convert(f32({1}), Dtype::BF16)); }, "exp", "cannot compute on bf16[1]");
-  expect_error<TypeError>([] { neg(less(f32({1}), 2)); }, "neg", "cannot compute on bool[1]");
-  expect_error<TypeError>([] { logical_and(f32({1}), f32({1})); }, "and", "it takes bool, integers");
-  expect_error<TypeError>([] { add(Array(), f32({1})); }, "add", "undefined");
-  expect_error<CompilationError>([] { bind1(add_p, {f32({1})}); }, "add", "takes 2 operands but 1");
-  expect_error<ValueError>([] { integer_pow(i32({2}), -1); }, "integer_pow", "negative power -1");
-  expect_error<CompilationError>(
+  expect_error_in<TypeError>([] { bind1(add_p, {f32({1}), f64({1})}); }, "add", "different element types");
+  expect_error_in<TypeError>([] { bind1(exp_p, {i32({1})}); }, "exp", "cannot compute on i32[1]");
+  expect_error_in<TypeError>([] { exp(convert(f32({1}), Dtype::BF16)); }, "exp", "cannot compute on bf16[1]");
+  expect_error_in<TypeError>([] { neg(less(f32({1}), 2)); }, "neg", "cannot compute on bool[1]");
+  expect_error_in<TypeError>([] { logical_and(f32({1}), f32({1})); }, "and", "it takes bool, integers");
+  expect_error_in<TypeError>([] { add(Array(), f32({1})); }, "add", "undefined");
+  expect_error_in<CompilationError>([] { bind1(add_p, {f32({1})}); }, "add", "takes 2 operands but 1");
+  expect_error_in<ValueError>([] { integer_pow(i32({2}), -1); }, "integer_pow", "negative power -1");
+  expect_error_in<CompilationError>(
       [] {
         bind1(round_p, {f32({1})}, {{"rounding_method", 7}});
       },
@@ -411,24 +405,24 @@ TEST(ElementwiseErrors, NameTheOperationAndTheTypes) {
 
 TEST(ElementwiseErrors, Select) {
   const Array a = f32({1, 2});
-  expect_error<TypeError>(
+  expect_error_in<TypeError>(
       [&] {
         select_n(f32({0, 1}), std::array{a, a});
       },
       "select_n", "must be bool or i32");
-  expect_error<CompilationError>(
+  expect_error_in<CompilationError>(
       [&] {
         select_n(less(a, 1), std::array{a, a, a});
       },
       "select_n", "2 cases but 3");
-  expect_error<ValueError>([&] { select_n(less(a, 1), Arrays{}); }, "select_n", "at least one");
-  expect_error<TypeError>(
+  expect_error_in<ValueError>([&] { select_n(less(a, 1), Arrays{}); }, "select_n", "at least one");
+  expect_error_in<TypeError>(
       [&] {
         bind1(select_n_p, {less(a, 1), a, f64({1, 2})});
       },
       "select_n", "different element types");
-  expect_error<TypeError>([&] { bind1(pow_p, {i32({2}), i32({2})}); }, "pow", "cannot compute on i32[1]");
+  expect_error_in<TypeError>([&] { bind1(pow_p, {i32({2}), i32({2})}); }, "pow", "cannot compute on i32[1]");
 }
 
 }  // namespace
-}  // namespace etrace
+}  // namespace etrace::testing

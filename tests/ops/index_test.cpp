@@ -1,6 +1,5 @@
 // Reading and writing at positions that are values, and ordering: values worked out by hand, and errors.
 #include <cmath>
-#include <limits>
 
 #include "etrace/transform.h"
 #include "support/values.h"
@@ -10,8 +9,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 Array indices(const std::vector<double>& v, const Shape& shape) { return array(v, shape, Dtype::I32); }
 Array at(int i) { return full({}, std::int64_t{i}, Dtype::I32); }

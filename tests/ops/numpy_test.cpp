@@ -1,39 +1,34 @@
 // Creation and composed functions.
 #include "etrace/ops/numpy.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <cmath>
 
-#include "etrace/error.h"
 #include "etrace/transform.h"
+#include "support/values.h"
 
-namespace etrace {
+namespace etrace::testing {
 namespace {
 
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 
-std::vector<double> values(const Array& a) { return a.tensor().to_doubles(); }
-Array f64(const std::vector<double>& v) { return array(v, Dtype::F64); }
-const Array kMatrix = array({{1, 2, 3}, {4, 5, 6}}, Dtype::F64);
+const Array kTable = array({{1, 2, 3}, {4, 5, 6}}, Dtype::F64);
 
-std::vector<double> derivative(Array (*f)(const Array&), const Array& x) {
+std::vector<double> slope(Array (*f)(const Array&), const Array& x) {
   return values(grad([&](ArraySpan a) { return sum(f(a[0])); })(Arrays{x})[0]);
 }
 
 TEST(Creation, Arrays) {
   EXPECT_THAT(values(zeros({2})), ElementsAre(0, 0));
   EXPECT_THAT(values(ones({2}, Dtype::I32)), ElementsAre(1, 1));
-  EXPECT_EQ(ones_like(kMatrix).aval(), kMatrix.aval());
-  EXPECT_EQ(zeros_like(kMatrix).aval(), kMatrix.aval());
+  EXPECT_EQ(ones_like(kTable).aval(), kTable.aval());
+  EXPECT_EQ(zeros_like(kTable).aval(), kTable.aval());
   EXPECT_THAT(values(eye(2)), ElementsAre(1, 0, 0, 1));
   EXPECT_EQ(eye(3, Dtype::F64).dtype(), Dtype::F64);
   EXPECT_THAT(values(linspace(0, 1, 5, Dtype::F64)), ElementsAre(0, 0.25, 0.5, 0.75, 1));
   EXPECT_THAT(values(linspace(3, 4, 1)), ElementsAre(3));
   EXPECT_EQ(linspace(0, 1, 0).shape(), (Shape{0}));
-  EXPECT_EQ(kMatrix.shape(), (Shape{2, 3}));
+  EXPECT_EQ(kTable.shape(), (Shape{2, 3}));
   EXPECT_EQ(array(std::vector<double>{}).shape(), (Shape{0}));
   EXPECT_THROW(array({{1, 2}, {3}}), ValueError);
   EXPECT_THROW(array({1, 2, 3}, Shape{2}), ValueError);
@@ -60,21 +55,21 @@ TEST(Activations, Values) {
 
 TEST(Activations, DerivativesAtKinksAndFarOut) {
   const Array x = f64({-2, 0, 2});
-  EXPECT_THAT(derivative(relu, x), ElementsAre(0, 0, 1));
-  EXPECT_THAT(derivative([](const Array& a) { return leaky_relu(a, 0.1); }, x), ElementsAre(0.1, 1, 1));
-  EXPECT_THAT(derivative([](const Array& a) { return elu(a); }, f64({0, 1000})), ElementsAre(1, 1));
-  EXPECT_THAT(derivative(softplus, f64({-800, 0, 800})), ElementsAre(0, 0.5, 1));
-  EXPECT_THAT(derivative(hard_sigmoid, f64({-4, 0, 4})), ElementsAre(0, DoubleNear(1.0 / 6, 1e-16), 0));
+  EXPECT_THAT(slope(relu, x), ElementsAre(0, 0, 1));
+  EXPECT_THAT(slope([](const Array& a) { return leaky_relu(a, 0.1); }, x), ElementsAre(0.1, 1, 1));
+  EXPECT_THAT(slope([](const Array& a) { return elu(a); }, f64({0, 1000})), ElementsAre(1, 1));
+  EXPECT_THAT(slope(softplus, f64({-800, 0, 800})), ElementsAre(0, 0.5, 1));
+  EXPECT_THAT(slope(hard_sigmoid, f64({-4, 0, 4})), ElementsAre(0, DoubleNear(1.0 / 6, 1e-16), 0));
 }
 
 TEST(Matrices, DiagonalsAndTriangles) {
   EXPECT_THAT(values(diag(f64({1, 2}))), ElementsAre(1, 0, 0, 2));
-  EXPECT_THAT(values(diag(kMatrix)), ElementsAre(1, 5));
-  EXPECT_EQ(trace(kMatrix).item<double>(), 6);
-  EXPECT_THAT(values(tril(kMatrix)), ElementsAre(1, 0, 0, 4, 5, 0));
-  EXPECT_THAT(values(triu(kMatrix)), ElementsAre(1, 2, 3, 0, 5, 6));
+  EXPECT_THAT(values(diag(kTable)), ElementsAre(1, 5));
+  EXPECT_EQ(trace(kTable).item<double>(), 6);
+  EXPECT_THAT(values(tril(kTable)), ElementsAre(1, 0, 0, 4, 5, 0));
+  EXPECT_THAT(values(triu(kTable)), ElementsAre(1, 2, 3, 0, 5, 6));
   EXPECT_EQ(tril(zeros({4, 3, 3})).shape(), (Shape{4, 3, 3}));
-  EXPECT_THAT(derivative(diag, kMatrix), ElementsAre(1, 0, 0, 0, 1, 0));
+  EXPECT_THAT(slope(diag, kTable), ElementsAre(1, 0, 0, 0, 1, 0));
   EXPECT_THROW(diag(zeros({2, 2, 2})), ValueError);
   EXPECT_THROW(tril(zeros({2})), ValueError);
   EXPECT_THROW(trace(zeros({2})), ValueError);
@@ -86,21 +81,21 @@ TEST(Rearrangement, RollFlipTileRepeat) {
   EXPECT_THAT(values(roll(x, -1, 0)), ElementsAre(2, 3, 1));
   EXPECT_THAT(values(roll(x, 7, -1)), ElementsAre(3, 1, 2));
   EXPECT_THAT(values(roll(x, 3, 0)), ElementsAre(1, 2, 3));
-  EXPECT_THAT(values(roll(kMatrix, 1, 1)), ElementsAre(3, 1, 2, 6, 4, 5));
+  EXPECT_THAT(values(roll(kTable, 1, 1)), ElementsAre(3, 1, 2, 6, 4, 5));
   EXPECT_EQ(roll(zeros({0}), 2, 0).shape(), (Shape{0}));
-  EXPECT_THAT(values(flip(kMatrix, 0)), ElementsAre(4, 5, 6, 1, 2, 3));
-  EXPECT_THAT(values(flip(kMatrix, -1)), ElementsAre(3, 2, 1, 6, 5, 4));
+  EXPECT_THAT(values(flip(kTable, 0)), ElementsAre(4, 5, 6, 1, 2, 3));
+  EXPECT_THAT(values(flip(kTable, -1)), ElementsAre(3, 2, 1, 6, 5, 4));
   EXPECT_THAT(values(tile(f64({1, 2}), {2})), ElementsAre(1, 2, 1, 2));
   EXPECT_THAT(values(tile(f64({1, 2}), {2, 1})), ElementsAre(1, 2, 1, 2));
   EXPECT_EQ(tile(f64({1, 2}), {2, 1}).shape(), (Shape{2, 2}));
-  EXPECT_THAT(values(tile(kMatrix, {2})), ElementsAre(1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6));
-  EXPECT_EQ(tile(kMatrix, {0, 1}).shape(), (Shape{0, 3}));
+  EXPECT_THAT(values(tile(kTable, {2})), ElementsAre(1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6));
+  EXPECT_EQ(tile(kTable, {0, 1}).shape(), (Shape{0, 3}));
   EXPECT_THAT(values(repeat(f64({1, 2}), 2, 0)), ElementsAre(1, 1, 2, 2));
-  EXPECT_THAT(values(repeat(kMatrix, 2, 0)), ElementsAre(1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6));
+  EXPECT_THAT(values(repeat(kTable, 2, 0)), ElementsAre(1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6));
   EXPECT_THROW(roll(x, 1, 1), ValueError);
   EXPECT_THROW(tile(x, {-1}), ValueError);
   EXPECT_THROW(repeat(x, -1, 0), ValueError);
 }
 
 }  // namespace
-}  // namespace etrace
+}  // namespace etrace::testing

@@ -1,25 +1,20 @@
 // Random numbers: known answers of the generator, agreement with JAX, distributions, independence.
 #include "etrace/random.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <set>
 
-#include "etrace/error.h"
-#include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
+#include "support/values.h"
 
-namespace etrace {
+namespace etrace::testing {
 namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
 
-std::vector<double> values(const Array& a) { return a.tensor().to_doubles(); }
 std::vector<std::uint32_t> words(const Array& a) {
   const auto data = a.tensor().data<std::uint32_t>();
   return {data.begin(), data.end()};
@@ -28,8 +23,9 @@ double mean_of(const std::vector<double>& v) {
   return std::accumulate(v.begin(), v.end(), 0.0) / static_cast<double>(v.size());
 }
 double variance_of(const std::vector<double>& v) {
+  const double mean = mean_of(v);
   double sum = 0.0;
-  for (const double x : v) sum += (x - mean_of(v)) * (x - mean_of(v));
+  for (const double x : v) sum += (x - mean) * (x - mean);
   return sum / static_cast<double>(v.size());
 }
 
@@ -156,4 +152,4 @@ TEST(RandomErrors, NameWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace etrace
+}  // namespace etrace::testing

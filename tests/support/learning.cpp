@@ -67,7 +67,7 @@ ParamValues initial_params(const Model& m) {
   ParamValues out;
   for (const InputRecord& in : m.inputs) {
     if (in.role != Role::Param) continue;
-    out.leaves.push_back({in.path, in.leaf, to_string(in.leaf_key)});
+    out.leaves.push_back({in.path, in.leaf, etrace::to_string(in.leaf_key)});
     out.values.push_back(in.init);
   }
   return out;

@@ -293,7 +293,7 @@ ModelInputs in_type(Dtype dtype, ModelInputs inputs) {
 
 void set_initial(Model& m, const std::string& path, const Array& value) {
   for (InputRecord& in : m.inputs)
-    if (in.role != Role::Arg && to_string(in.path) == path) {
+    if (in.role != Role::Arg && etrace::to_string(in.path) == path) {
       in.init = convert(reshape(value, in.init.shape().to_dims()), in.init.dtype()).tensor();
       return;
     }

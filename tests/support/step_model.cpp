@@ -77,7 +77,7 @@ Model step_model(std::vector<StepInput> inputs, const std::function<Array(In&)>&
       [&](ArraySpan values) {
         In in;
         for (const StepInput& s : inputs) {
-          std::string name = to_string(s.path);
+          std::string name = etrace::to_string(s.path);
           for (const PathPart& k : s.leaf_key) name += ":" + std::get<std::string>(k);
           in.names_.push_back(name);
         }
