@@ -147,14 +147,20 @@ ETP_SOME(double, f64)
 
 /* ---- blocking ----
  * A panel of B, K_BLOCK rows of one tile width, streams from L2 while each of its rows serves ETP_TILE_R rows
- * of C; a block of A, M_BLOCK x K_BLOCK, lies beside it. Copying ("packing") costs a pass: it pays for B when
- * PACK_ROWS rows of C or more read it in unaligned rows or PACK_BYTES apart, for a transposed A when K
- * exceeds PACK_K. None of these numbers can change a result. */
+ * of C; a block of A, M_BLOCK x K_BLOCK, lies beside it. Where K is small, as many panels as fit L1 (B_BYTES)
+ * are taken side by side, so that C is passed in the order of its rows. A B of FAR_BYTES or more comes from
+ * afar: the next panel is fetched, a row of it every AHEAD steps, and packed while this one is at work.
+ * Copying ("packing") costs a pass: it pays for B when PACK_ROWS rows of C or more read it in unaligned rows
+ * or PACK_BYTES apart, for a transposed A when K exceeds PACK_K. None of these numbers can change a result.
+ */
 #define ETP_K_BLOCK 512
 #define ETP_M_BLOCK 192
 #define ETP_PACK_ROWS 24
 #define ETP_PACK_BYTES 2048
 #define ETP_PACK_K 64
+#define ETP_B_BYTES (32 * 1024)
+#define ETP_AHEAD 16
+#define ETP_FAR_BYTES (4 << 20)
 
 /* flags of etp_gemm_scratch: which operand has no unit stride along its rows */
 #define ETP_GEMM_TA 1 /* acs != 1 */
@@ -194,6 +200,20 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
   { ETP_GEMM_TILE_NAMES(S, 1), ETP_GEMM_TILE_NAMES(S, 2) }
 #endif
 
+/* One k: all of c += a column of A times a row of B. */
+#define ETP_GEMM_STEP(S)                                                                              \
+  {                                                                                                   \
+    ETP_UNROLL for (int j = 0; j < V; j++) {                                                          \
+      b[j] = j < V - 1 || !ETP_MASKS ? etp_load_##S(B + j * L) : etp_load_some_##S(B + j * L, lanes); \
+    }                                                                                                 \
+    ETP_UNROLL for (int r = 0; r < R; r++) {                                                          \
+      etp_v_##S a = A[r * ars] - (etp_v_##S){0}; /* broadcast; exact, also for -0 */                  \
+      ETP_UNROLL for (int j = 0; j < V; j++) c[r][j] = ETP_VFMA_##S(a, b[j], c[r][j]);                \
+    }                                                                                                 \
+    A += acs;                                                                                         \
+    B += ldb;                                                                                         \
+  }
+
 #define ETP_GEMM_KERNEL(T, S)                                                                                \
   /* One tile of C and what it needs. lanes: how many of its last vector are inside C. */                    \
   typedef struct {                                                                                           \
@@ -205,13 +225,17 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
     T* C;                                                                                                    \
     ptrdiff_t ldc;                                                                                           \
     int accumulate;                                                                                          \
+    const T* next;  /* the tile of C that comes next, to be fetched meanwhile */                             \
+    const T* ahead; /* rows, as wide as the tile, of what is needed after this tile; or NULL */              \
+    ptrdiff_t ahead_step;                                                                                    \
   } etp_gemm_tile_##S;                                                                                       \
                                                                                                              \
   /* R rows by V vectors: after inlining both are constants, everything unrolls and c lives in registers. */ \
   ETP_GEMM_FN void etp_gemm_kernel_##S(const int R, const int V, const etp_gemm_tile_##S* t) {               \
     const ptrdiff_t L = ETP_WIDTH(T);                                                                        \
     const ptrdiff_t K = t->K, lanes = t->lanes, ars = t->ars, acs = t->acs, ldb = t->ldb, ldc = t->ldc;      \
-    const T *A = t->A, *B = t->B;                                                                            \
+    const ptrdiff_t ahead_step = t->ahead_step, pace = ETP_AHEAD / V;                                        \
+    const T *A = t->A, *B = t->B, *next = t->next, *ahead = t->ahead;                                        \
     T* C = t->C;                                                                                             \
     etp_v_##S c[ETP_TILE_R][8], b[8];                                                                        \
     if (t->accumulate) {                                                                                     \
@@ -226,26 +250,27 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
       ETP_UNROLL for (int r = 0; r < R; r++) {                                                               \
         ETP_UNROLL for (int j = 0; j < V; j++) c[r][j] = (etp_v_##S){0};                                     \
       }                                                                                                      \
-      C += R * ldc;                                                                                          \
     }                                                                                                        \
-    if (R > 1) { /* the tile below this one */                                                               \
-      ETP_UNROLL for (int r = 0; r < R; r++) {                                                               \
-        ETP_UNROLL for (int j = 0; j < V; j++) __builtin_prefetch(C + j * L, 1);                             \
-        C += ldc;                                                                                            \
-        ETP_OPAQUE(C);                                                                                       \
+    ptrdiff_t k = K;                                                                                         \
+    if (R > 1 && K >= R * ((V + 1) / 2)) { /* not all at once: a core waits for ten lines or so at a time */ \
+      for (int row = 0; row < R; row++) {                                                                    \
+        ETP_UNROLL for (int i = 0; i < V; i += 2) {                                                          \
+          __builtin_prefetch(next + i * L, 1);                                                               \
+          if (i + 1 < V) __builtin_prefetch(next + (i + 1) * L, 1);                                          \
+          ETP_GEMM_STEP(S)                                                                                   \
+        }                                                                                                    \
+        next += ldc;                                                                                         \
       }                                                                                                      \
+      k -= R * ((V + 1) / 2);                                                                                \
     }                                                                                                        \
-    for (ptrdiff_t k = 0; k < K; k++) {                                                                      \
-      ETP_UNROLL for (int j = 0; j < V; j++) {                                                               \
-        b[j] = j < V - 1 || !ETP_MASKS ? etp_load_##S(B + j * L) : etp_load_some_##S(B + j * L, lanes);      \
+    for (; ahead && k >= pace * V; k -= pace * V) {                                                          \
+      for (int i = 0; i < V; i++) {                                                                          \
+        __builtin_prefetch(ahead + i * L, 0, 2);                                                             \
+        for (int step = 0; step < pace; step++) ETP_GEMM_STEP(S)                                             \
       }                                                                                                      \
-      ETP_UNROLL for (int r = 0; r < R; r++) {                                                               \
-        etp_v_##S a = A[r * ars] - (etp_v_##S){0}; /* broadcast; exact, also for -0 */                       \
-        ETP_UNROLL for (int j = 0; j < V; j++) c[r][j] = ETP_VFMA_##S(a, b[j], c[r][j]);                     \
-      }                                                                                                      \
-      A += acs;                                                                                              \
-      B += ldb;                                                                                              \
+      ahead += ahead_step;                                                                                   \
     }                                                                                                        \
+    for (; k > 0; k--) ETP_GEMM_STEP(S)                                                                      \
     C = t->C;                                                                                                \
     ETP_UNROLL for (int r = 0; r < R; r++) {                                                                 \
       ETP_UNROLL for (int j = 0; j < V - 1; j++) etp_store_##S(C + j * L, c[r][j]);                          \
@@ -284,9 +309,21 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
       }                                                                                                      \
     }                                                                                                        \
   }                                                                                                          \
+  /* N columns of B, of K rows, and where they shall be packed. */                                           \
+  typedef struct {                                                                                           \
+    const T* B;                                                                                              \
+    ptrdiff_t N, K, brs, bcs;                                                                                \
+    T* to;                                                                                                   \
+  } etp_gemm_columns_##S;                                                                                    \
+  /* The vectors of the next panel of N columns, and in *width its columns. */                               \
+  ETP_GEMM_FN ptrdiff_t etp_panel_##S(ptrdiff_t N, ptrdiff_t* width) {                                       \
+    ptrdiff_t v = etp_share((N + ETP_WIDTH(T) - 1) / ETP_WIDTH(T), ETP_TILE_V);                              \
+    *width = N < v * ETP_WIDTH(T) ? N : v * ETP_WIDTH(T);                                                    \
+    return v;                                                                                                \
+  }                                                                                                          \
   /* dst[k][n], rows of ld, from N columns of B; the last vector of a row is filled up with zeros. */        \
-  static inline void etp_gemm_pack_b_##S(ptrdiff_t N, ptrdiff_t K, const T* B, ptrdiff_t brs, ptrdiff_t bcs, \
-                                         T* dst, ptrdiff_t ld) {                                             \
+  static inline void etp_gemm_pack_panel_##S(ptrdiff_t N, ptrdiff_t K, const T* B, ptrdiff_t brs,            \
+                                             ptrdiff_t bcs, T* dst, ptrdiff_t ld) {                          \
     const ptrdiff_t L = ETP_WIDTH(T);                                                                        \
     if (bcs == 1) {                                                                                          \
       ptrdiff_t whole = N / L * L;                                                                           \
@@ -321,31 +358,69 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
           for (ptrdiff_t i = 0; i < L; i++) d[k * ld + i] = i < nn ? b[k * brs + i * bcs] : 0;               \
       }                                                                                                      \
     }                                                                                                        \
+  }                                                                                                          \
+  /* Rows [k0, k1) of the panels of N columns of B; the panels, of K rows, one after the other. */           \
+  static inline void etp_gemm_pack_b_##S(const etp_gemm_columns_##S* c, ptrdiff_t k0, ptrdiff_t k1) {        \
+    for (ptrdiff_t n = 0, w; n < c->N; n += w) {                                                             \
+      ptrdiff_t ld = etp_panel_##S(c->N - n, &w) * ETP_WIDTH(T);                                             \
+      etp_gemm_pack_panel_##S(w, k1 - k0, c->B + n * c->bcs + k0 * c->brs, c->brs, c->bcs,                   \
+                              c->to + n * c->K + k0 * ld, ld);                                               \
+    }                                                                                                        \
   }
 
 #define ETP_GEMM_DRIVER(T, S)                                                                                \
-  /* All M rows of a panel of V vectors, tile by tile. packed: A is in the layout of pack_a. */              \
-  static inline void etp_gemm_rows_##S(ptrdiff_t V, ptrdiff_t M, etp_gemm_tile_##S t, int packed) {          \
+  /* How many of N columns of B, K high, are taken at once for M rows of C: those that fit L1, but at least  \
+   * a panel. */                                                                                             \
+  ETP_GEMM_FN ptrdiff_t etp_columns_##S(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K) {                             \
+    const ptrdiff_t W = ETP_TILE_V * ETP_WIDTH(T);                                                           \
+    ptrdiff_t w, fit = ETP_B_BYTES / (ptrdiff_t)sizeof(T) / K / W * W;                                       \
+    if (N <= 0) return 0;                                                                                    \
+    etp_panel_##S(N, &w);                                                                                    \
+    if (M > ETP_TILE_R && w < fit) w = fit;                                                                  \
+    return w < N ? w : N;                                                                                    \
+  }                                                                                                          \
+                                                                                                             \
+  /* M rows by N columns of C, tile by tile, row after row of tiles. packed_a, packed_b: in the layouts of   \
+   * pack_a and pack_b. later: columns to be packed meanwhile, a share after each row of tiles, which has    \
+   * fetched them; or NULL. */                                                                               \
+  static inline void etp_gemm_tiles_##S(ptrdiff_t M, ptrdiff_t N, etp_gemm_tile_##S t, int packed_a,         \
+                                        int packed_b, const etp_gemm_columns_##S* later) {                   \
     static void (*const tile[ETP_TILE_V][ETP_TILE_R])(const etp_gemm_tile_##S*) = ETP_GEMM_TILE_TABLE(S);    \
-    const T* A = t.A;                                                                                        \
+    const ptrdiff_t L = ETP_WIDTH(T), ldb = t.ldb, step = packed_a ? t.K : t.ars;                            \
+    const T *A = t.A, *B = t.B;                                                                              \
     T* C = t.C;                                                                                              \
-    ptrdiff_t step = packed ? t.K : t.ars;                                                                   \
     /* ceil(M / 6) tiles of nearly equal height: one of 1 or 2 rows would starve the FMA units */            \
     ptrdiff_t tiles = (M + ETP_TILE_R - 1) / ETP_TILE_R, low = M / tiles, high = M % tiles;                  \
+    ptrdiff_t share = (t.K / tiles / L + 1) * L, k0 = 0;                                                     \
     for (ptrdiff_t i = 0, m = 0, r; i < tiles; i++, m += r) {                                                \
+      const int fetch = later && k0 < t.K;                                                                   \
       r = low + (i < high);                                                                                  \
       t.A = A + m * step;                                                                                    \
-      if (packed) t.ars = 1;                                                                                 \
-      if (packed) t.acs = r;                                                                                 \
-      t.C = C + m * t.ldc;                                                                                   \
-      tile[V - 1][r - 1](&t);                                                                                \
+      if (packed_a) t.ars = 1;                                                                               \
+      if (packed_a) t.acs = r;                                                                               \
+      t.ahead = fetch ? later->B + k0 * later->brs : NULL;                                                   \
+      t.ahead_step = fetch ? later->brs : 0;                                                                 \
+      for (ptrdiff_t n = 0, w; n < N; n += w) {                                                              \
+        ptrdiff_t v = etp_panel_##S(N - n, &w);                                                              \
+        t.lanes = w - (v - 1) * L;                                                                           \
+        t.B = packed_b ? B + n * t.K : B + n;                                                                \
+        t.ldb = packed_b ? v * L : ldb;                                                                      \
+        t.C = C + m * t.ldc + n;                                                                             \
+        t.next = n + w < N ? t.C + w : C + (m + r) * t.ldc;                                                  \
+        tile[v - 1][r - 1](&t);                                                                              \
+      }                                                                                                      \
+      if (later && k0 < t.K) {                                                                               \
+        ptrdiff_t k1 = k0 + share < t.K ? k0 + share : t.K;                                                  \
+        etp_gemm_pack_b_##S(later, k0, k1);                                                                  \
+        k0 = k1;                                                                                             \
+      }                                                                                                      \
     }                                                                                                        \
   }                                                                                                          \
                                                                                                              \
   /* Bytes of scratch that etp_gemm, or etp_gemm_part, of a product of this size may use. */                 \
   static inline size_t etp_gemm_scratch_##S(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, int flags) {              \
     ptrdiff_t k = K < ETP_K_BLOCK ? K : ETP_K_BLOCK, m = M < ETP_M_BLOCK ? M : ETP_M_BLOCK;                  \
-    ptrdiff_t size = k * ETP_TILE_V * ETP_VBYTES;                                                            \
+    ptrdiff_t panel = k * ETP_TILE_V * ETP_VBYTES, size = 2 * (panel < ETP_B_BYTES ? ETP_B_BYTES : panel);   \
     if (flags & ETP_GEMM_TA) size += m * k * (ptrdiff_t)sizeof(T);                                           \
     return M > 0 && N > 0 && K > 0 ? (size_t)size : 0;                                                       \
   }                                                                                                          \
@@ -360,12 +435,14 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
     const ptrdiff_t row = brs * (ptrdiff_t)sizeof(T);                                                        \
     const int odd = ((uintptr_t)B | (uintptr_t)row) % ETP_VBYTES != 0; /* loads would cross cache lines */   \
     const int pack_b = bcs != 1 || (M >= ETP_PACK_ROWS && (odd || row >= ETP_PACK_BYTES));                   \
+    const int far = pack_b && bcs == 1 && K * row >= ETP_FAR_BYTES;                                          \
     const int pack_a = acs != 1 && M > 1 && N > W && K > ETP_PACK_K;                                         \
     ptrdiff_t mblock = pack_a ? ETP_M_BLOCK : M;                                                             \
     /* few rows: nothing of B is read twice; what must be turned, is so in pieces that fit L1 */             \
     ptrdiff_t kblock = M > ETP_TILE_R ? ETP_K_BLOCK : pack_b || !ETP_MASKS ? 64 : K;                         \
     T* bp = (T*)scratch;                                                                                     \
-    T* ap = pack_a ? bp + (K < ETP_K_BLOCK ? K : ETP_K_BLOCK) * W : bp;                                      \
+    T* ap = bp + etp_gemm_scratch_##S(1, 1, K, 0) / sizeof(T);                                               \
+    const ptrdiff_t half = (ap - bp) / 2;                                                                    \
     if (K <= 0 && !accumulate)                                                                               \
       for (ptrdiff_t m = 0; m < M; m++)                                                                      \
         for (ptrdiff_t n = 0; n < N; n++) C[m * ldc + n] = 0;                                                \
@@ -377,23 +454,28 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
         if (kk > K - k) kk = K - k;                                                                          \
         if (pack_a) etp_gemm_pack_a_##S(mm, kk, a, ars, acs, ap);                                            \
         if (pack_a) a = ap;                                                                                  \
-        for (ptrdiff_t n = 0, w; n < N; n += w) {                                                            \
-          ptrdiff_t left = (N - n + L - 1) / L; /* vectors */                                                \
-          ptrdiff_t v = M == 1 && N - n >= 8 * L && !pack_b ? 8 : etp_share(left, ETP_TILE_V);               \
-          const T* b = B + k * brs + n * bcs;                                                                \
-          const ptrdiff_t width = v * L;                                                                     \
-          w = N - n < width ? N - n : width;                                                                 \
-          etp_gemm_tile_##S t = {kk, 0, a, ars, acs, b, brs, C + m * ldc + n, ldc, accumulate || k > 0};     \
-          t.lanes = w - (v - 1) * L;                                                                         \
-          if (pack_b || (!ETP_MASKS && w < width)) {                                                         \
-            etp_gemm_pack_b_##S(w, kk, b, brs, bcs, bp, width);                                              \
-            t.B = bp;                                                                                        \
-            t.ldb = width;                                                                                   \
-          }                                                                                                  \
-          if (v == 8)                                                                                        \
+        etp_gemm_columns_##S now = {B + k * brs, 0, kk, brs, bcs, bp}, later = now;                          \
+        for (ptrdiff_t n = 0; n < N; n += now.N) {                                                           \
+          etp_gemm_tile_##S t = {                                                                            \
+              kk, 0,    a, ars, acs, B + k * brs + n * bcs, brs, C + m * ldc + n, ldc, accumulate || k > 0,  \
+              a,  NULL, 0};                                                                                  \
+          if (M == 1 && N - n >= 8 * L && !pack_b) {                                                         \
+            now.N = 8 * L;                                                                                   \
+            t.lanes = L;                                                                                     \
             etp_gemm_tile_1x8_##S(&t);                                                                       \
-          else                                                                                               \
-            etp_gemm_rows_##S(v, mm, t, pack_a);                                                             \
+            continue;                                                                                        \
+          }                                                                                                  \
+          now.B = t.B;                                                                                       \
+          now.N = etp_columns_##S(M, N - n, kk);                                                             \
+          const int packed_b = pack_b || (!ETP_MASKS && now.N % L != 0);                                     \
+          if (packed_b && later.N == 0) etp_gemm_pack_b_##S(&now, 0, kk);                                    \
+          if (packed_b) t.B = now.to;                                                                        \
+          later = now;                                                                                       \
+          later.B += now.N * bcs;                                                                            \
+          later.N = far ? etp_columns_##S(M, N - n - now.N, kk) : 0;                                         \
+          later.to = now.to == bp ? bp + half : bp;                                                          \
+          etp_gemm_tiles_##S(mm, now.N, t, pack_a, packed_b, later.N > 0 ? &later : NULL);                   \
+          now.to = later.N > 0 ? later.to : now.to;                                                          \
         }                                                                                                    \
       }                                                                                                      \
     }                                                                                                        \

@@ -130,6 +130,16 @@ TYPED_TEST(GemmTest, BeyondOneBlock) {
   this->check(50, 520, 90, 1);
 }
 
+TYPED_TEST(GemmTest, ManyColumnsOfAShortB) {
+  for (int layout : {0, 1, 2, 3, 5}) this->check(50, 777, 20, layout);
+  this->check(7, 1300, 1, 1);
+}
+
+TYPED_TEST(GemmTest, ABThatComesFromAfar) {
+  const std::ptrdiff_t N = 733, K = ETP_FAR_BYTES / 4 / N + 1;  // several blocks of K, the last panel narrow
+  for (int layout : {0, 1}) this->check(31, N, K, layout);
+}
+
 TYPED_TEST(GemmTest, RandomSizes) {
   std::uniform_int_distribution<int> size(1, 90), any(0, 15);
   for (int i = 0; i < 60; i++)

@@ -262,6 +262,7 @@ class Checker {
     for (std::size_t i = 0; i < out_.size(); ++i) {
       const std::string what = "result " + std::to_string(i) + how;
       if (!results[i].guards_intact()) fail("kernel", what + " is written beyond its end");
+      if (y_[i].aval() != out_[i]) continue;  // check_types says so
       if (out_[i].bytes() != 0 && std::memcmp(out[i], y_[i].bytes(), out_[i].bytes()) != 0)
         fail("kernel",
              what + " has other bits, or was not written in full: " +

@@ -147,8 +147,12 @@ InnerProduct inner(std::span<const Tensor> a, std::span<const Tensor> b) {
 Tensor stack_tensors(std::span<const Tensor> tensors, const Aval& each) {
   Tensor out =
       Tensor::uninitialized({each.dtype, each.shape.with_front(static_cast<std::int64_t>(tensors.size()))});
-  for (std::size_t i = 0; i < tensors.size(); ++i)
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].aval() != each)
+      throw TypeError("stack", "tensor " + std::to_string(i) + " is " + to_string(tensors[i].aval()) +
+                                   " instead of " + to_string(each));
     if (each.bytes() != 0) std::memcpy(out.writable() + i * each.bytes(), tensors[i].bytes(), each.bytes());
+  }
   return out;
 }
 

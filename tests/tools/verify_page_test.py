@@ -16,7 +16,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-import explain_page_test as web
+import browser as web
 
 # Exact throughout; approximate; several groups; spikes with long names of windows; a batch.
 RUNS = {
