@@ -62,24 +62,24 @@ double chosen(Fan fan, const Fans& f) {
   return fan == Fan::Out ? f.out : (f.in + f.out) / 2.0;
 }
 
-// Columns of a rows × cols matrix, rows ≥ cols, made orthonormal in place. Two sweeps, so that rounding of
-// the first is corrected. The diagonal of R is positive, which makes the result uniform over orthogonal
-// frames.
-void orthonormalize(std::vector<double>& q, std::size_t rows, std::size_t cols) {
-  auto at = [&](std::size_t r, std::size_t c) -> double& { return q[r * cols + c]; };
-  auto dot = [&](std::size_t a, std::size_t b) {
+// Vectors of one size, one after the other and no more than its entries, made orthonormal in place. Two
+// sweeps, so that rounding of the first is corrected. The diagonal of R is positive, which makes the result
+// uniform over orthogonal frames.
+void orthonormalize(std::vector<double>& q, std::size_t size) {
+  const auto dot = [size](const double* a, const double* b) {
     double sum = 0.0;
-    for (std::size_t r = 0; r < rows; ++r) sum += at(r, a) * at(r, b);
+    for (std::size_t i = 0; i < size; ++i) sum += a[i] * b[i];
     return sum;
   };
-  for (std::size_t c = 0; c < cols; ++c) {
+  double* const end = q.data() + q.size();
+  for (double* c = q.data(); c != end; c += size) {
     for (int sweep = 0; sweep < 2; ++sweep)
-      for (std::size_t b = 0; b < c; ++b) {
+      for (const double* b = q.data(); b != c; b += size) {
         const double overlap = dot(b, c);
-        for (std::size_t r = 0; r < rows; ++r) at(r, c) -= overlap * at(r, b);
+        for (std::size_t i = 0; i < size; ++i) c[i] -= overlap * b[i];
       }
     const double norm = std::sqrt(dot(c, c));
-    for (std::size_t r = 0; r < rows; ++r) at(r, c) /= norm;
+    for (std::size_t i = 0; i < size; ++i) c[i] /= norm;
   }
 }
 
@@ -154,10 +154,11 @@ Initializer orthogonal(double scale) {
     const std::size_t rest = last == 0 ? 0 : static_cast<std::size_t>(shape.size()) / last;
     const std::size_t tall = std::max(rest, last), thin = std::min(rest, last);
     const Shape matrix{static_cast<std::int64_t>(tall), static_cast<std::int64_t>(thin)};
-    std::vector<double> q = random::normal(key, matrix, Dtype::F64).tensor().to_doubles();
-    orthonormalize(q, tall, thin);
-    Array values = array(q, matrix, Dtype::F64);
-    if (rest < last) values = transpose(values);
+    const Array draws = transpose(random::normal(key, matrix, Dtype::F64));
+    std::vector<double> q = draws.tensor().to_doubles();
+    orthonormalize(q, tall);
+    Array values = array(q, draws.shape(), Dtype::F64);
+    if (rest >= last) values = transpose(values);
     return convert(reshape(values, shape.to_dims()) * scale, dtype);
   };
 }
