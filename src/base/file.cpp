@@ -85,11 +85,19 @@ void write_file(const std::string& path, std::string_view text) {
   std::error_code ignored;
   const std::filesystem::path canonical = std::filesystem::weakly_canonical(path, ignored);
   const std::string target = canonical.empty() ? path : canonical.string();
+  // Written beside it under a short name of its own (a killed process may have left one behind), then
+  // renamed.
+  const std::filesystem::path folder = std::filesystem::path(target).parent_path();
   static std::atomic<unsigned> counter{0};
-  const std::string temporary =
-      target + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(counter++);
-  Descriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (fd.get() < 0) fail("create", temporary, errno);
+  std::string temporary;
+  const auto create = [&] {
+    temporary = folder / (".etrace-" + std::to_string(::getpid()) + "-" + std::to_string(counter++) + ".tmp");
+    return ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  };
+  int opened = create();
+  while (opened < 0 && errno == EEXIST) opened = create();
+  Descriptor fd(opened);
+  if (fd.get() < 0) fail("create", path, errno);
   int error = write_all(fd, text);
   if (error == 0 && ::rename(temporary.c_str(), target.c_str()) != 0) error = errno;
   if (error != 0) {
@@ -98,7 +106,6 @@ void write_file(const std::string& path, std::string_view text) {
   }
   // The new name reaches the disk with its folder; where folders cannot be flushed the system does it in its
   // own time.
-  const std::string folder = std::filesystem::path(target).parent_path().string();
   const Descriptor directory(
       ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (directory.get() >= 0) ::fsync(directory.get());

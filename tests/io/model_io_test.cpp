@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -468,6 +469,17 @@ TEST_F(ModelFile, AFailedWriteLosesNothing) {
   EXPECT_EQ(contents(path), before);
   EXPECT_EQ(files(), 1U);
   EXPECT_THROW(write_model_file(m, (dir_ / "no" / "folder.json").string()), IoError);
+}
+
+TEST_F(ModelFile, LongNamesAndLeftoversOfAKilledProcessAreNoObstacle) {
+  const Model m = read_model(kSmall);
+  for (int i = 0; i < 100; ++i)
+    std::ofstream(dir_ / (".etrace-" + std::to_string(getpid()) + "-" + std::to_string(i) + ".tmp"))
+        << "left";
+  const fs::path path = dir_ / (std::string(250, 'n') + ".json");  // 255 bytes, the longest there is
+  write_model_file(m, path.string());
+  EXPECT_EQ(contents(path), write_model(m));
+  EXPECT_EQ(files(), 101U);
 }
 
 TEST_F(ModelFile, ADeviceIsNotReplaced) {
