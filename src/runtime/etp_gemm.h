@@ -417,10 +417,19 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
     }                                                                                                        \
   }                                                                                                          \
                                                                                                              \
+  /* Bytes for packed columns of B: all of them if they are taken at once, else those at work and the next.  \
+   */                                                                                                        \
+  static inline ptrdiff_t etp_gemm_b_bytes_##S(ptrdiff_t N, ptrdiff_t K) {                                   \
+    const ptrdiff_t W = ETP_TILE_V * ETP_WIDTH(T), row = (N + W - 1) / W * ETP_TILE_V * ETP_VBYTES;          \
+    ptrdiff_t k = K < ETP_K_BLOCK ? K : ETP_K_BLOCK, panel = k * ETP_TILE_V * ETP_VBYTES;                    \
+    ptrdiff_t most = panel < ETP_B_BYTES ? ETP_B_BYTES : panel;                                              \
+    return k * row <= most ? k * row : 2 * most;                                                             \
+  }                                                                                                          \
+                                                                                                             \
   /* Bytes of scratch that etp_gemm, or etp_gemm_part, of a product of this size may use. */                 \
   static inline size_t etp_gemm_scratch_##S(ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, int flags) {              \
     ptrdiff_t k = K < ETP_K_BLOCK ? K : ETP_K_BLOCK, m = M < ETP_M_BLOCK ? M : ETP_M_BLOCK;                  \
-    ptrdiff_t panel = k * ETP_TILE_V * ETP_VBYTES, size = 2 * (panel < ETP_B_BYTES ? ETP_B_BYTES : panel);   \
+    ptrdiff_t size = etp_gemm_b_bytes_##S(N, K);                                                             \
     if (flags & ETP_GEMM_TA) size += m * k * (ptrdiff_t)sizeof(T);                                           \
     return M > 0 && N > 0 && K > 0 ? (size_t)size : 0;                                                       \
   }                                                                                                          \
@@ -441,8 +450,8 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
     /* few rows: nothing of B is read twice; what must be turned, is so in pieces that fit L1 */             \
     ptrdiff_t kblock = M > ETP_TILE_R ? ETP_K_BLOCK : pack_b || !ETP_MASKS ? 64 : K;                         \
     T* bp = (T*)scratch;                                                                                     \
-    T* ap = bp + etp_gemm_scratch_##S(1, 1, K, 0) / sizeof(T);                                               \
-    const ptrdiff_t half = (ap - bp) / 2;                                                                    \
+    const ptrdiff_t packed = etp_gemm_b_bytes_##S(N, K) / (ptrdiff_t)sizeof(T), half = packed / 2;           \
+    T* ap = bp + packed;                                                                                     \
     if (K <= 0 && !accumulate)                                                                               \
       for (ptrdiff_t m = 0; m < M; m++)                                                                      \
         for (ptrdiff_t n = 0; n < N; n++) C[m * ldc + n] = 0;                                                \
