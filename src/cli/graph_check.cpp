@@ -17,7 +17,7 @@ namespace {
 // Facts as lines of text: two graphs agree iff they have the same lines.
 using Lines = std::vector<std::string>;
 
-std::string paths_text(std::vector<StatePath> paths) {
+std::string paths_text(const std::vector<StatePath>& paths) {
   Lines names;
   for (const StatePath& p : paths) names.push_back(to_string(p));
   std::sort(names.begin(), names.end());

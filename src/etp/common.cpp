@@ -115,7 +115,7 @@ Attr trace_fn(std::string_view op, std::string_view key, const WeightFn& fn, con
 }
 
 Array bind_with_bias(const Primitive& prim, Arrays operands, const Array& bias, const WeightFn& bias_fn,
-                     Params params) {
+                     const Params& params) {
   Attr fn;
   if (bias.defined()) {
     operands.push_back(bias);

@@ -75,7 +75,7 @@ Array dense(const Array& x, const Array& weight);
 Attr trace_fn(std::string_view op, std::string_view key, const WeightFn&, const Array& operand);
 // Appends the bias, if any, and the parameters has_bias and bias_fn; then binds.
 Array bind_with_bias(const Primitive&, Arrays operands, const Array& bias, const WeightFn& bias_fn,
-                     Params params);
+                     const Params& params);
 
 // Rules -----------------------------------------------------------------------------------------------------
 std::vector<Trainable> weight_only(const Params&);      // "weight" is operand 1

@@ -84,7 +84,7 @@ PlanBuilder::Learned SequenceDriver::gradients(ArraySpan params, const Carry& c,
   Arrays init = joined({c.states, c.memory});
   for (const Array& p : params) init.push_back(zeros_of(p.aval()));
   const Block block = [&](ArraySpan carry, ArraySpan now) -> ScanResult {
-    const Array w = now.back();
+    const Array& w = now.back();
     const Carry before{Arrays(carry.begin(), carry.begin() + static_cast<std::ptrdiff_t>(ns)),
                        Arrays(carry.begin() + static_cast<std::ptrdiff_t>(ns),
                               carry.begin() + static_cast<std::ptrdiff_t>(ns + nm))};
