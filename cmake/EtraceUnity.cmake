@@ -1,9 +1,9 @@
 # Joined sources: a few files of a target are compiled as one, because reading headers and instantiating the
 # same templates is most of the work (a full build takes half the time). It only saves time: every file
-# includes what it uses and is compiled by itself in the presets fuzz (lower layers) and tidy. Files joined this way share
-# their unnamed namespace, so a name in it is used once per target. Apart stay the eligibility-trace operators,
-# which all call their rules abstract, lower, samples, and the files of kernels for many types, which take long
-# by themselves.
+# includes what it uses and is compiled by itself in the presets fuzz (lower layers) and tidy. Files joined
+# this way share their unnamed namespace, so a name in it is used once per target. Apart stay the
+# eligibility-trace operators, which all call their rules abstract, lower, samples, and the files of kernels for
+# many types, which take long by themselves.
 include_guard()
 option(ETRACE_UNITY "Compile several sources of a target at once" ${PROJECT_IS_TOP_LEVEL})
 

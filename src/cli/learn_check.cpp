@@ -103,7 +103,8 @@ class Numbering {
   static std::string renumbered(const std::string& part, const std::string& prefix, const Map& map) {
     if (!part.starts_with(prefix)) return part;
     const std::string digits = part.substr(prefix.size());
-    if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) return part;
+    if (digits.empty() || digits.size() > 9 || digits.find_first_not_of("0123456789") != std::string::npos)
+      return part;
     const auto it = map.find(std::stoll(digits));
     return it == map.end() ? part : prefix + std::to_string(it->second);
   }

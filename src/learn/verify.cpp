@@ -255,12 +255,14 @@ void measure(VerifyReport& report, std::int64_t window, const Arrays& gradients,
 }
 
 std::vector<std::int64_t> window_lengths(const VerifyOptions& o, std::int64_t steps) {
+  for (const std::int64_t k : o.windows)
+    if (k < 1 || k > steps)
+      throw ValueError(
+          "verify", fmt::format("a window of {} steps in a sequence of {}; give 1 to {}", k, steps, steps));
   std::vector<std::int64_t> out = o.windows;
-  if (out.empty()) out = {1, 2, 5, std::max<std::int64_t>(1, steps / 2), steps};
-  for (std::int64_t& k : out) {
-    if (k < 1) throw ValueError("verify", fmt::format("a window of {} steps; it must have at least 1", k));
-    k = std::min(k, steps);
-  }
+  if (out.empty())
+    out = {1, std::min<std::int64_t>(2, steps), std::min<std::int64_t>(5, steps),
+           std::max<std::int64_t>(1, steps / 2), steps};
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;

@@ -69,6 +69,7 @@ TEST(VerifyVerb, Errors) {
   says({reference("cell_GRUCell"), "--steps", "99"}, 2, "the file carries a sequence of 8");
   says({reference("struct_no_relations")}, 2, "no parameter is learned online");
   says({"gru", "--window", "0"}, 2, "--window");
+  says({"gru", "--window", "7", "--steps", "5"}, 2, "a window of 7 steps in a sequence of 5; give 1 to 5");
   says({"gru", "--json", "--html", "x.html"}, 2, "excludes");
 }
 

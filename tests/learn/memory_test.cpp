@@ -21,13 +21,12 @@ std::int64_t held_bytes() {
 #else
   std::ifstream file("/proc/self/statm");
   std::int64_t total = 0, resident = 0;
-  if (!(file >> total >> resident)) return 0;
+  file >> total >> resident;
   return resident * sysconf(_SC_PAGESIZE);
 #endif
 }
 
 TEST(Memory, FlatOverAMillionSteps) {
-  if (held_bytes() == 0) GTEST_SKIP() << "/proc is not there";
   constexpr std::int64_t kChunk = 1000, kSteps = 1'000'000;
   const Model m = leaky_linear();
   const Sequence data = draw_sequence(m, kChunk);
@@ -40,6 +39,7 @@ TEST(Memory, FlatOverAMillionSteps) {
     else
       learner.etrace_evolve(data.args);
   }
+  ASSERT_GT(early, 0) << "memory cannot be measured here";
   EXPECT_EQ(learner.age(), kSteps);
   EXPECT_LT(held_bytes() - early, std::int64_t{4} << 20);
 }

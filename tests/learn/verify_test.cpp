@@ -306,6 +306,9 @@ TEST(Verify, JsonHoldsEverything) {
 TEST(Verify, Errors) {
   const Model m = leaky_integrator();
   expect_error<ValueError>("a window of 0 steps", [&] { verified(m, D_RTRL{}, {.windows = {0}}); });
+  expect_error<ValueError>("a window of 99 steps in a sequence of", [&] {
+    verified(m, D_RTRL{}, {.windows = {2, 99}});
+  });
   expect_error<ValueError>("no sequence", [&] { verify(m, D_RTRL{}, Arrays{}, mse()); });
   expect_error<ValueError>("same number of steps", [&] {
     Random random(1);
