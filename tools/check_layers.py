@@ -31,6 +31,8 @@ PUBLIC = {
     "tensor.h": "base",
     "abi.h": "runtime",
     "ir.h": "ir",
+    "program.h": "ir",
+    "backend.h": "ir",
     "params.h": "ir",
     "parse.h": "ir",
     "print.h": "ir",

@@ -3,6 +3,7 @@
 
 #include "etrace/array.h"
 #include "etrace/aval.h"
+#include "etrace/backend.h"
 #include "etrace/compiler.h"
 #include "etrace/control.h"
 #include "etrace/diagnostics.h"
@@ -30,6 +31,7 @@
 #include "etrace/param_values.h"
 #include "etrace/plan.h"
 #include "etrace/primitive.h"
+#include "etrace/program.h"
 #include "etrace/random.h"
 #include "etrace/save.h"
 #include "etrace/tasks.h"

@@ -1,0 +1,45 @@
+// What runs programs. The interpreter is one backend; learners know only this interface.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "etrace/program.h"
+
+namespace etrace {
+
+// A program, ready to run on buffers that the caller owns.
+class Runnable {
+ public:
+  virtual ~Runnable() = default;
+  // One pointer per argument and per result, to row-major data. The two pointers of an alias pair are the
+  // same; no other result overlaps an argument or another result. No checks, and no allocation after the
+  // first run. May be called from several threads at once, on different buffers.
+  virtual void run(const void* const* arguments, void* const* results) const = 0;
+  virtual std::size_t arena_bytes() const = 0;  // intermediate values of one run
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string_view name() const = 0;  // "interpreter"
+  virtual std::string_view doc() const = 0;   // one line
+  virtual std::shared_ptr<const Runnable> compile(const Program&) const = 0;
+
+ protected:
+  Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+};
+
+// A backend adds itself while the program starts: `const RegisterBackend row(the_backend);` at namespace
+// scope.
+struct RegisterBackend {
+  explicit RegisterBackend(const Backend&);
+};
+std::vector<const Backend*> backends();              // sorted by name
+const Backend& find_backend(std::string_view name);  // ValueError lists the names
+
+}  // namespace etrace

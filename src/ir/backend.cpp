@@ -1,0 +1,34 @@
+// The table of backends.
+#include "etrace/backend.h"
+
+#include <algorithm>
+
+#include "etrace/error.h"
+
+namespace etrace {
+
+namespace {
+std::vector<const Backend*>& table() {
+  static std::vector<const Backend*> rows;
+  return rows;
+}
+}  // namespace
+
+RegisterBackend::RegisterBackend(const Backend& b) { table().push_back(&b); }
+
+std::vector<const Backend*> backends() {
+  std::vector<const Backend*> out = table();
+  std::sort(out.begin(), out.end(), [](const Backend* a, const Backend* b) { return a->name() < b->name(); });
+  return out;
+}
+
+const Backend& find_backend(std::string_view name) {
+  std::string known;
+  for (const Backend* b : backends()) {
+    if (b->name() == name) return *b;
+    known += (known.empty() ? "" : ", ") + std::string(b->name());
+  }
+  throw ValueError("backend", "there is no backend \"" + std::string(name) + "\"; there are: " + known);
+}
+
+}  // namespace etrace
