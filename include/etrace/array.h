@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <iosfwd>
 #include <memory>
 #include <optional>
 #include <span>
@@ -50,6 +51,8 @@ class Array {
   T item() const {  // the only element, converted
     return static_cast<T>(to_double(scalar_item()));
   }
+  // "f32[2,2] [[0.5, 1], [2, -3]]"; of many elements the first and last along each axis.
+  friend std::ostream& operator<<(std::ostream&, const Array&);
 
   struct Rep;  // private to trace/
   explicit Array(std::shared_ptr<const Rep> rep) : rep_(std::move(rep)) {}

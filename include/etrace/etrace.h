@@ -38,4 +38,5 @@
 #include "etrace/tensor.h"
 #include "etrace/transform.h"
 #include "etrace/units.h"
+#include "etrace/verify.h"
 #include "etrace/version.h"

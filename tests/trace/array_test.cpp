@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
 #include <type_traits>
 
 #include "etrace/error.h"
@@ -121,6 +122,46 @@ TEST(Bind, TypingErrorsNameTheOperation) {
   EXPECT_THROW(bind_primitive(add_p, {x}), Error);
   for (const char* phrase : {"[add]", "[2]", "[3]"})
     expect_error<Error>(phrase, [&] { bind_primitive(add_p, {x, y}); });
+}
+
+std::string printed(const Array& a) {
+  std::ostringstream out;
+  out << a;
+  return out.str();
+}
+
+TEST(ArrayText, ShowsTypeShapeAndValues) {
+  EXPECT_EQ(printed(Array(1.5)), "f32[] 1.5");
+  EXPECT_EQ(printed(Array(true)), "bool[] true");
+  EXPECT_EQ(printed(array({{0.5, 1.0}, {2.0, -3.0}}, Dtype::F64)), "f64[2,2] [[0.5, 1], [2, -3]]");
+  EXPECT_EQ(printed(Tensor::of(std::vector<std::int32_t>{7, -8}, {2})), "i32[2] [7, -8]");
+  EXPECT_EQ(printed(convert(array({0.1, 1e10}), Dtype::BF16)), "bf16[2] [0.100098, 9.99922e+09]");
+  EXPECT_EQ(printed(array({NAN, -INFINITY}, Dtype::F64)), "f64[2] [nan, -inf]");
+  EXPECT_EQ(printed(zeros({2})), printed(Tensor::zeros({Dtype::F32, {2}})));
+  EXPECT_EQ(printed(zeros({0, 3})), "f32[0,3] []");
+  EXPECT_EQ(printed(Array{}), "undefined array");
+}
+
+TEST(ArrayText, LargeArraysAreAbbreviated) {
+  std::vector<std::int64_t> numbers(700);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<std::int64_t>(i);
+  EXPECT_EQ(printed(Tensor::of(numbers, {700})), "i64[700] [0, 1, 2, …, 697, 698, 699]");
+  EXPECT_EQ(printed(Tensor::of(numbers, {7, 100})),
+            "i64[7,100] [[0, 1, 2, …, 97, 98, 99], [100, 101, 102, …, 197, 198, 199], …, "
+            "[500, 501, 502, …, 597, 598, 599], [600, 601, 602, …, 697, 698, 699]]");
+  // No memory is taken for a constant.
+  EXPECT_EQ(printed(zeros({1 << 20, 1 << 20})), "f32[1048576,1048576] (all 0)");
+}
+
+TEST(ArrayText, OfARecordedValueIsItsType) {
+  std::string text;
+  make_jaxpr(
+      [&](ArraySpan in) {
+        text = printed(in[0]);
+        return Arrays{in[0]};
+      },
+      Avals{{Dtype::F32, {3}}});
+  EXPECT_EQ(text, "f32[3] (a value of the program that is being recorded)");
 }
 
 }  // namespace
