@@ -21,11 +21,20 @@ struct KernelArgs {
   void* const* out;       // one per result
   void* scratch;          // Kernel::scratch_bytes, 64-byte aligned
 };
+// A result that may lie where an operand of as many bytes lies.
+struct InPlace {
+  std::size_t result, operand;
+};
 struct Kernel {
-  std::function<void(const KernelArgs&)>
-      run;  // everything is decided when it is made: a call allocates nothing
+  // Everything is decided when it is made: a call allocates nothing and changes nothing in the kernel, so
+  // that several threads may call it at once.
+  std::function<void(const KernelArgs&)> run;
   std::size_t scratch_bytes = 0;
-  bool in_place = false;  // result 0 may occupy the storage of any operand of the same size
+  // Pairs may be used together, each result and each operand once. The kernel then must not read an element
+  // of the operand after it has written there; all other operands lie elsewhere.
+  std::vector<InPlace> in_place = {};
+  bool view =
+      false;  // result 0 is operand 0, byte by byte: where both may share storage nothing needs to run
 };
 struct KernelRequest {
   const Params& params;

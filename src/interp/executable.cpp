@@ -99,34 +99,39 @@ class Builder {
       for (const Var& v : eqn.out) out.push_back(v.aval);
       Step step{make_kernel(*eqn.prim, {eqn.params, in, out}), {}, {}};
       scratch_bytes_ = std::max(scratch_bytes_, step.kernel.scratch_bytes);
-      place_results(eqn, i, step.kernel.in_place);
+      place_results(eqn, i, step.kernel);
       release_dead(eqn, i);
       impl_.steps.push_back(std::move(step));
     }
   }
 
-  void place_results(const Eqn& eqn, std::size_t index, bool in_place) {
+  void place_results(const Eqn& eqn, std::size_t index, const Kernel& kernel) {
     for (std::size_t k = 0; k < eqn.out.size(); ++k) {
       const Var& v = eqn.out[k];
       if (places_.contains(v.id)) continue;
-      if (k == 0 && in_place)
-        if (const Var* donor = find_donor(eqn, v, index)) {
-          places_[v.id] = places_.at(donor->id);
-          taken_.insert_or_assign(donor->id, true);
-          continue;
-        }
+      if (const Var* donor = find_donor(eqn, k, index, kernel)) {
+        places_[v.id] = places_.at(donor->id);
+        taken_.insert_or_assign(donor->id, true);
+        continue;
+      }
       places_[v.id] = {Place::Arena, planner_.take(v.aval.bytes()), nullptr};
     }
   }
 
-  // An operand in the arena that dies here and has the result's size.
-  const Var* find_donor(const Eqn& eqn, const Var& result, std::size_t index) const {
-    for (const Atom& a : eqn.in) {
-      const Var* v = as_var(a);
-      if (v == nullptr || v->aval.bytes() != result.aval.bytes() || last_use_.at(v->id) != index) continue;
-      // A broadcast operand is read more than once per position and must not be overwritten.
-      if (v->aval.shape != result.aval.shape) continue;
-      if (places_.at(v->id).kind == Place::Arena && !taken_.contains(v->id)) return v;
+  // An operand in the arena that dies here and in whose place the result may be written.
+  const Var* find_donor(const Eqn& eqn, std::size_t result, std::size_t index, const Kernel& kernel) const {
+    const auto allowed = [&](std::size_t operand) {
+      return std::any_of(kernel.in_place.begin(), kernel.in_place.end(),
+                         [&](const InPlace& p) { return p.result == result && p.operand == operand; });
+    };
+    for (std::size_t i = 0; i < eqn.in.size(); ++i) {
+      const Var* v = as_var(eqn.in[i]);
+      if (v == nullptr || !allowed(i) || last_use_.at(v->id) != index) continue;
+      bool everywhere = true;  // the same value may be an operand twice
+      for (std::size_t j = 0; j < eqn.in.size(); ++j)
+        if (const Var* other = as_var(eqn.in[j]); other != nullptr && other->id == v->id)
+          everywhere = everywhere && allowed(j);
+      if (everywhere && places_.at(v->id).kind == Place::Arena && !taken_.contains(v->id)) return v;
     }
     return nullptr;
   }

@@ -68,7 +68,8 @@ Kernel copy_kernel(const KernelRequest& r) {
               [bytes = r.y().bytes()](const KernelArgs& a) {
                 if (bytes != 0 && a.out[0] != a.in[0]) std::memcpy(a.out[0], a.in[0], bytes);
               },
-          .in_place = true};
+          .in_place = {{0, 0}},
+          .view = true};
 }
 
 template <const Primitive& P>

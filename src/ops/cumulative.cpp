@@ -32,7 +32,7 @@ Running running(const KernelRequest& q) {
 template <class T, class State>
 Kernel running_kernel(const KernelRequest& q) {
   Kernel kernel;
-  kernel.in_place = true;  // an entry is read before its place is written
+  kernel.in_place = {{0, 0}};  // an entry is read before its place is written
   kernel.run = [w = running(q)](const KernelArgs& k) {
     constexpr std::int64_t kColumns = 64;
     const T* x = static_cast<const T*>(k.in[0]);

@@ -155,7 +155,7 @@ const Primitive dynamic_update_slice_p{{
       const StartReader start(x, update.to_dims(), q.in.subspan(2));
       const StridedCopy copy(update.dims(), strides_of(x), strides_of(update), size_of(q.y().dtype));
       Kernel kernel;
-      kernel.in_place = only_first_fits(q);
+      kernel.in_place = {{0, 0}};
       kernel.run = [=, bytes = q.y().bytes()](const KernelArgs& k) {
         if (k.out[0] != k.in[0] && bytes > 0) std::memcpy(k.out[0], k.in[0], bytes);
         copy(k.in[1], 0, k.out[0], start(k.in + 2));

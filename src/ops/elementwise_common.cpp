@@ -143,10 +143,10 @@ Kernel Loops::kernel() && {
 
 Kernel loop_kernel(const KernelRequest& r, std::span<const Row> rows) {
   Kernel kernel = Loops(r.y(), r.in, rows).kernel();
-  // Index by index is only right in place if the elements have one size.
-  kernel.in_place = std::all_of(r.in.begin(), r.in.end(), [&](const Aval& x) {
-    return size_of(x.dtype) == size_of(r.y().dtype) || x.bytes() != r.y().bytes();
-  });
+  // Index by index: elements of one size, none read for several positions.
+  for (std::size_t i = 0; i < r.in.size(); ++i)
+    if (r.x(i).shape == r.y().shape && size_of(r.x(i).dtype) == size_of(r.y().dtype))
+      kernel.in_place.push_back({0, i});
   return kernel;
 }
 

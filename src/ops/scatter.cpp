@@ -33,7 +33,7 @@ Avals typing(std::string_view op, const Params& params, std::span<const Aval> in
 template <class Write>
 Kernel scatter_kernel(const KernelRequest& q, const Windows& windows, Write write) {
   Kernel kernel;
-  kernel.in_place = only_first_fits(q);
+  kernel.in_place = {{0, 0}};
   kernel.run = [=, bytes = q.y().bytes()](const KernelArgs& k) {
     if (k.out[0] != k.in[0] && bytes > 0) std::memcpy(k.out[0], k.in[0], bytes);
     windows.for_each(k.in[1], [&](std::int64_t to, std::int64_t from, bool inside) {

@@ -237,16 +237,12 @@ void fill_elements(void* dst, std::int64_t count, const void* element, std::size
 
 Kernel copy_kernel(std::size_t bytes) {
   Kernel kernel;
-  kernel.in_place = true;
+  kernel.in_place = {{0, 0}};
+  kernel.view = true;
   kernel.run = [bytes](const KernelArgs& k) {
     if (k.out[0] != k.in[0] && bytes > 0) std::memcpy(k.out[0], k.in[0], bytes);
   };
   return kernel;
-}
-
-bool only_first_fits(const KernelRequest& q) {
-  return std::none_of(q.in.begin() + 1, q.in.end(),
-                      [&](const Aval& a) { return a.bytes() == q.y().bytes(); });
 }
 
 ReadIndex index_reader(Dtype dtype) {

@@ -149,8 +149,6 @@ StridedCopy permuting_copy(const Shape& from, std::span<const std::int64_t> perm
                            std::size_t element_bytes);
 void fill_elements(void* dst, std::int64_t count, const void* element, std::size_t element_bytes);
 Kernel copy_kernel(std::size_t bytes);  // result 0 = operand 0, byte by byte
-// True if result 0 can only ever be given the storage of operand 0: then it may be updated in place.
-bool only_first_fits(const KernelRequest&);
 
 // f(std::type_identity<T>{}) for the element types that kernels compute on; Bool is a byte, 0 or 1.
 template <class F>

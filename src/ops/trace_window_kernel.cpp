@@ -528,10 +528,7 @@ Kernel kernel_for(const KernelRequest& request, const Storage<T>& storage) {
 
   Kernel kernel;
   kernel.scratch_bytes = per_part * static_cast<std::size_t>(parts);
-  // The trace may be overwritten, but nothing else of that size.
-  kernel.in_place = true;
-  for (std::size_t i = 1; i < request.in.size(); ++i)
-    if (request.in[i].bytes() == request.in[0].bytes()) kernel.in_place = false;
+  kernel.in_place = {{0, at.trace}};
   kernel.run = [g, at, own, per_part, parts, rows, storage](const KernelArgs& args) {
     auto operand = [&](std::optional<std::size_t> i) {
       return i ? static_cast<const T*>(args.in[*i]) : nullptr;

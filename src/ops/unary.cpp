@@ -319,7 +319,7 @@ Kernel power_kernel(const KernelRequest& r) {
                   std::copy_n(result.begin(), n, y + start);
                 }
               },
-          .in_place = true};
+          .in_place = {{0, 0}}};
 }
 }  // namespace
 

@@ -26,7 +26,7 @@ Kernel map_kernel(const KernelRequest& r) {
                 auto* y = static_cast<double*>(a.out[0]);
                 for (std::int64_t i = 0; i < n; ++i) y[i] = F(x[i]);
               },
-          .in_place = true};
+          .in_place = {{0, 0}}};
 }
 constexpr auto kSquare = [](double x) { return x * x; };
 constexpr auto kTriple = [](double x) { return 3.0 * x; };
@@ -155,7 +155,7 @@ const Primitive wrong_in_place_p{{
                     auto* y = static_cast<double*>(a.out[0]);
                     for (std::int64_t i = 0; i < n; ++i) y[i] = x[n - 1 - i];
                   },
-              .in_place = true};
+              .in_place = {{0, 0}}};
     },
     .lower = [](const Params&, ArraySpan x) -> Arrays {
       return {reshape(rev(reshape(x[0], {-1}), {0}), x[0].shape().to_dims())};

@@ -236,29 +236,51 @@ class Checker {
 
   void check_kernel() {
     const Kernel kernel = make_kernel(prim_, {params_, in_, out_});
-    run_kernel(kernel, 0x5a, in_.size());
-    run_kernel(kernel, 0xa5, in_.size());
-    if (!kernel.in_place || out_.empty()) return;
-    for (std::size_t i = 0; i < in_.size(); ++i)
-      if (in_[i].shape == out_[0].shape && in_[i].bytes() == out_[0].bytes()) run_kernel(kernel, 0x5a, i);
+    run_kernel(kernel, 0x5a, {});
+    run_kernel(kernel, 0xa5, {});
+    for (const InPlace& pair : kernel.in_place) {
+      const std::string what =
+          "result " + std::to_string(pair.result) + " in place of operand " + std::to_string(pair.operand);
+      if (pair.result >= out_.size() || pair.operand >= in_.size() ||
+          out_[pair.result].bytes() != in_[pair.operand].bytes())
+        fail("kernel", what + ": there is no such pair of one size");
+      else
+        run_kernel(kernel, 0x5a, {pair});
+    }
+    if (kernel.in_place.size() > 1) run_kernel(kernel, 0x5a, pairs_together(kernel));
+    if (kernel.view && (out_.size() != 1 || in_.empty() || in_[0].bytes() != out_[0].bytes() ||
+                        std::memcmp(x_[0].bytes(), y_[0].bytes(), out_[0].bytes()) != 0))
+      fail("kernel", "the result is no view of operand 0");
   }
 
-  // Operand `shared` lies where result 0 goes.
-  void run_kernel(const Kernel& kernel, unsigned char fill, std::size_t shared) {
+  // As many of the pairs as may hold at once.
+  static std::vector<InPlace> pairs_together(const Kernel& kernel) {
+    std::vector<InPlace> out;
+    for (const InPlace& pair : kernel.in_place)
+      if (std::none_of(out.begin(), out.end(), [&](const InPlace& p) {
+            return p.result == pair.result || p.operand == pair.operand;
+          }))
+        out.push_back(pair);
+    return out;
+  }
+
+  // The operands of these pairs lie where the results go.
+  void run_kernel(const Kernel& kernel, unsigned char fill, const std::vector<InPlace>& shared) {
     std::vector<Guarded> results;
     for (const Aval& a : out_) results.emplace_back(a.bytes(), fill);
     std::vector<const void*> in;
     for (const Tensor& x : x_) in.push_back(x.bytes());
     std::vector<void*> out;
     for (Guarded& r : results) out.push_back(r.data());
-    if (shared < in.size()) {
-      std::memcpy(out[0], in[shared], out_[0].bytes());
-      in[shared] = out[0];
+    std::string how;
+    for (const InPlace& pair : shared) {
+      if (out_[pair.result].bytes() != 0)
+        std::memcpy(out[pair.result], in[pair.operand], out_[pair.result].bytes());
+      in[pair.operand] = out[pair.result];
+      how += " in place of operand " + std::to_string(pair.operand);
     }
     Guarded scratch(kernel.scratch_bytes, fill);
     kernel.run({in.data(), out.data(), scratch.data()});
-    const std::string how =
-        shared < in.size() ? " in place of operand " + std::to_string(shared) : std::string();
     for (std::size_t i = 0; i < out_.size(); ++i) {
       const std::string what = "result " + std::to_string(i) + how;
       if (!results[i].guards_intact()) fail("kernel", what + " is written beyond its end");
