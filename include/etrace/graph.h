@@ -36,6 +36,9 @@ struct CompileOptions {
   ControlFlowPolicy control_flow;
   Compat compat = Compat::None;  // Braintrace: reproduce the reference system's decisions, defects included
   bool strict = false;           // a warning is an error
+  // Samples in the leading axis of every hidden state; ValueError if one has no such axis. None: as the
+  // batched operators of the step have them.
+  std::optional<std::int64_t> batch_size;
 };
 
 // The module ------------------------------------------------------------------------------------------------
@@ -63,6 +66,9 @@ struct ModuleInfo {
   std::size_t num_var_out = 0;                   // results of the step
   std::size_t num_var_state = 0;                 // state leaves among the outputs
   ControlFlowPolicy control_flow;
+  // Samples in the leading axis of the hidden states: from the options, or from the batched operators of the
+  // step if they agree. None: there is no batch, or nothing tells.
+  std::optional<std::int64_t> batch_size;
   std::vector<std::uint64_t> descended_scans;  // ids of equations that are traced inside
 
   // Var id -> index into hidden (by entry and exit Var) and weights (by leaf); of aliased states the last one
@@ -105,6 +111,15 @@ struct Descent {
   std::vector<Var> body_hidden_invars;
 };
 
+// A way from hidden states at t-1 to states of a group at t that the group's transition leaves out: it
+// crosses an equation that mixes positions.
+struct DroppedWay {
+  std::uint64_t eqn_id = 0;
+  const Primitive* primitive = nullptr;  // a trainable operator, a plain product, or an opaque body
+  std::optional<StatePath> weight_path;  // the parameter that it multiplies by, if there is one
+  std::vector<StatePath> from, to;       // states that enter it, and states of the group that it reaches
+};
+
 struct HiddenGroup {
   std::size_t index = 0;
   std::vector<StatePath> hidden_paths;
@@ -115,8 +130,12 @@ struct HiddenGroup {
   std::string mixing_reason;           // why it is not proven
   std::optional<PositionPattern> snap;
   std::optional<Descent> descent;
+  std::optional<std::int64_t> batch_size;  // given: the leading axis of varshape counts samples
+  std::vector<DroppedWay> dropped;         // what of its recurrence is not in transition_jaxpr
 
   Shape varshape() const { return hidden_states.front().varshape; }
+  std::int64_t batch() const { return batch_size.value_or(1); }
+  Shape sample_shape() const { return batch_size ? varshape().without(0) : varshape(); }
   std::int64_t num_state() const;
   std::int64_t trace_state_width() const;  // num_state, times the neighbours under SnAp
   const std::vector<Var>& transition_jaxpr_constvars() const { return transition_jaxpr.constvars; }

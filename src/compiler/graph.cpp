@@ -73,6 +73,19 @@ void extend_outputs(ETraceGraph& graph, const std::vector<Var>& stacked) {
   out.add(stacked);
 }
 
+// Where nothing has told the batch of a group, its operators do: a batched one has a sample per index of its
+// first axis, and the result of one without a batch is spread over the group's first axis, which it lacks.
+void settle_batches(ETraceGraph& graph) {
+  for (const HiddenParamOpRelation& r : graph.hidden_param_op_relations)
+    for (const std::size_t g : r.hidden_groups) {
+      HiddenGroup& group = graph.hidden_groups[g];
+      const Shape positions = group.varshape(), &y = r.y_var.aval.shape;
+      if (group.batch_size || positions.is_scalar()) continue;
+      if (y == (etp_rules(*r.primitive)->batched ? positions : positions.without(0)))
+        group.batch_size = positions[0];
+    }
+}
+
 void enforce_strict(const Reporter& reporter) {
   for (const CompilationRecord& r : reporter.records())
     if (r.level >= DiagnosticLevel::Warning)
@@ -105,6 +118,7 @@ void Passes::find_relations() {
                                                         graph.options);
   for (const HiddenParamOpRelation& r : relations) refuse_drive_into_loop(r, graph.hidden_groups);
   std::move(loops_.relations.begin(), loops_.relations.end(), std::back_inserter(relations));
+  settle_batches(graph);
 }
 
 void Passes::finish() {

@@ -335,6 +335,9 @@ HiddenGroup make_group(std::size_t index, const std::vector<std::size_t>& member
     g.hidden_invars.push_back(h.invar);
     g.hidden_outvars.push_back(h.outvar);
   }
+  const Shape positions = g.varshape();
+  if (info.batch_size && !positions.is_scalar() && positions[0] == *info.batch_size)
+    g.batch_size = info.batch_size;
   return g;
 }
 

@@ -7,6 +7,7 @@
 #include "compiler/own_outvars.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
+#include "etrace/etp.h"
 
 namespace etrace {
 
@@ -50,6 +51,34 @@ void require_unwritten(const Model& model, const ClosedJaxpr& program, std::size
                                                      to_string(model.inputs[input].path)));
 }
 
+// Sizes of the leading axis of batched operators, at any depth.
+void collect_batches(const Jaxpr& jaxpr, std::vector<std::int64_t>& found) {
+  for (const Eqn& eqn : jaxpr.eqns) {
+    const EtpRules* rules = etp_rules(*eqn.prim);
+    if (rules == nullptr) {
+      for (const JaxprPtr& body : nested_jaxprs(eqn)) collect_batches(body->jaxpr, found);
+    } else if (const std::int64_t n = rules->batched ? eqn.out[0].aval.shape[0] : 0;
+               rules->batched && std::find(found.begin(), found.end(), n) == found.end()) {
+      found.push_back(n);
+    }
+  }
+}
+
+std::optional<std::int64_t> batch_of(const ModuleInfo& info, const CompileOptions& options) {
+  if (!options.batch_size) {
+    std::vector<std::int64_t> found;
+    collect_batches(info.jaxpr(), found);
+    return found.size() == 1 ? std::optional(found.front()) : std::nullopt;
+  }
+  for (const HiddenInfo& h : info.hidden)
+    if (h.varshape.is_scalar() || h.varshape[0] != *options.batch_size)
+      throw ValueError("module_info",
+                       fmt::format("batch_size is {}, but hidden state {} has type {}; its leading axis must "
+                                   "count the samples, so initialise the states with that batch",
+                                   *options.batch_size, to_string(h.path), to_string(h.invar.aval)));
+  return options.batch_size;
+}
+
 }  // namespace
 
 ModuleInfo extract_module_info(const Model& model, Reporter& reporter, const CompileOptions& options) {
@@ -88,6 +117,7 @@ ModuleInfo extract_module_info(const Model& model, Reporter& reporter, const Com
   }
   for (const OutputRecord& o : model.outputs) ++(o.role == Role::Out ? info.num_var_out : info.num_var_state);
   info.closed_jaxpr = canonicalize_control_flow(program, tables, options.control_flow, reporter);
+  info.batch_size = batch_of(info, options);
   return info;
 }
 

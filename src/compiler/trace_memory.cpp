@@ -11,11 +11,12 @@ namespace etrace {
 
 namespace {
 
-// Copies of y that a group holds: an operator without data (element-wise) has one result for the whole batch,
-// but each sample's state has a trace of its own.
-std::int64_t copies(const HiddenParamOpRelation& r, const HiddenGroup& g) {
-  const std::int64_t y = r.y_var.aval.shape.size(), positions = g.varshape().size();
-  return y > 0 && positions > y ? positions / y : 1;
+// Samples of a group that have a trace of their own: one where a weight has slots for all of them, and where
+// a batched operator feeds a single one.
+std::int64_t samples_of(const HiddenParamOpRelation& r, const HiddenGroup& g) {
+  const Shape &y = r.y_var.aval.shape, positions = g.varshape();
+  if (y == positions.with_front(1)) return 1;
+  return etp_rules(*r.primitive)->batched || y != positions ? g.batch() : 1;
 }
 
 std::int64_t x_numbers(const HiddenParamOpRelation& r, const EtpRules& rules, const Avals& in) {
@@ -43,14 +44,12 @@ std::vector<RelationMemory> trace_memory(const ETraceGraph& graph) {
     RelationMemory m;
     for (const TrainableSource& t : r.trainables)
       m.slots.push_back({t.key, rules.anchors(r.eqn_params, t.key, in, y).slots});
-    const std::int64_t samples = rules.batched ? y.shape[0] : 1;
-    m.batch = samples;
     for (const std::size_t g : r.hidden_groups) {
       const HiddenGroup& group = graph.hidden_groups[g];
-      m.batch = std::max(m.batch, samples * copies(r, group));
-      for (const auto& s : m.slots)
-        m.d_rtrl += samples * copies(r, group) * s.shape.size() * group.trace_state_width();
-      m.df_trace += y.shape.size() * copies(r, group) * group.num_state();
+      const std::int64_t samples = samples_of(r, group);
+      m.batch = std::max(m.batch, samples);
+      for (const auto& s : m.slots) m.d_rtrl += samples * s.shape.size() * group.trace_state_width();
+      m.df_trace += group.varshape().size() * group.num_state();
     }
     const auto [first, is_first] = payer.try_emplace(r.x_var ? r.x_var->id : 0, i);
     if (!r.x_var || is_first)

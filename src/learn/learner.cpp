@@ -122,6 +122,7 @@ CompileOptions compile_options(const LearningRule& rule, const LearnerOptions& o
   out.compat = o.compat;
   out.control_flow = o.control_flow;
   out.strict = o.strict;
+  out.batch_size = o.batch_size;
   rule.configure(out);
   return out;
 }

@@ -70,10 +70,12 @@ TraceSlots::TraceSlots(const HiddenParamOpRelation& r, const TrainableSource& t,
   batched_op_ = rules.batched;
   const Shape varshape = group.varshape(), y = r.y_var.aval.shape;
   sample_y_ = batched_op_ ? y.without(0) : y;
-  if (varshape.rank() == sample_y_.rank() + 1 && varshape.without(0) == sample_y_) {
-    batch_ = varshape[0];
-    has_batch_ = true;
-  } else if (varshape != sample_y_) {
+  // A batched operator on one sample may feed states without a batch. A weight as large as all samples
+  // together has a slot of its own for each of them, and so no batch either.
+  const bool one_sample = batched_op_ && y == varshape.with_front(1);
+  has_batch_ = !one_sample && (batched_op_ || (group.batch_size && varshape != y));
+  if (has_batch_) batch_ = group.batch();
+  if (!one_sample && varshape != (has_batch_ && !batched_op_ ? y.with_front(batch_) : y)) {
     throw NotSupportedError(
         "learn", fmt::format("{}: the output {} of {} is spread over the hidden shape "
                              "{} by broadcasting; give it that shape",

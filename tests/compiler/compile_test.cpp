@@ -85,6 +85,67 @@ TEST(Compile, StrictModeTurnsWarningsIntoErrors) {
   EXPECT_THROW(compile_cell(step, {param("w", {3, 4}), param("o", {4, 2})}, strict), CompilationError);
 }
 
+// The batch -------------------------------------------------------------------------------------------------
+// A step on x [2,3] and h [2,4] with one weight, through an operator with or without a batch.
+ETraceGraph compile_pair(const Step& step, const CompileOptions& options = {}) {
+  return compile_etrace_graph(
+      step_model({arg("x", {2, 3}), hidden("h", {2, 4}), param("w", {3, 4}), param("a", {4})}, step),
+      options);
+}
+
+TEST(Batch, IsKnownFromABatchedOperator) {
+  const ETraceGraph g = compile_pair([](In& in) {
+    in.set("h", 0.5 * in["h"] * element_wise(in["a"]) + matmul(in["x"], in["w"]));
+    return in["h"];
+  });
+  EXPECT_EQ(g.module_info.batch_size, 2);
+  ASSERT_EQ(g.hidden_groups.size(), 1U);
+  EXPECT_EQ(g.hidden_groups[0].batch_size, 2);
+  EXPECT_EQ(g.hidden_groups[0].sample_shape(), Shape({4}));
+}
+
+TEST(Batch, WithoutOneItIsTheAxisThatAResultIsSpreadOver) {
+  const ETraceGraph g = compile_pair([](In& in) {
+    in.set("h", 0.5 * in["h"] + element_wise(in["a"]) + sum(in["x"]) * sum(in["w"]));
+    return in["h"];
+  });
+  EXPECT_EQ(g.module_info.batch_size, std::nullopt);
+  EXPECT_EQ(g.hidden_groups[0].batch_size, 2);
+}
+
+TEST(Batch, OneSampleHasNone) {
+  const ETraceGraph g = compile_cell(two_way, kTwoWeights);
+  EXPECT_EQ(g.module_info.batch_size, std::nullopt);
+  EXPECT_EQ(g.hidden_groups[0].batch_size, std::nullopt);
+  EXPECT_EQ(g.hidden_groups[0].batch(), 1);
+  EXPECT_EQ(g.hidden_groups[0].sample_shape(), Shape({4}));
+}
+
+TEST(Batch, TheOptionsDecide) {
+  // A square state of one sample: by its shape alone it might as well be a batch of four.
+  const auto square_state = [](const CompileOptions& options) {
+    return compile_etrace_graph(step_model({arg("x", {4}), hidden("h", {4, 4}), param("w", {4, 4})},
+                                           [](In& in) {
+                                             in.set("h", 0.5 * in["h"] + element_wise(in["w"]));
+                                             return in["h"];
+                                           }),
+                                options);
+  };
+  EXPECT_EQ(square_state({}).hidden_groups[0].batch_size, std::nullopt);
+  CompileOptions four;
+  four.batch_size = 4;
+  EXPECT_EQ(square_state(four).module_info.batch_size, 4);
+  EXPECT_EQ(square_state(four).hidden_groups[0].batch_size, 4);
+  CompileOptions three;
+  three.batch_size = 3;
+  try {
+    square_state(three);
+    FAIL() << "a batch that no state has was accepted";
+  } catch (const ValueError& e) {
+    EXPECT_THAT(std::string(e.what()), ::testing::HasSubstr("hidden state h has type f64[4,4]"));
+  }
+}
+
 TEST(Compile, WrittenParameterIsRefused) {
   EXPECT_THROW(compile_cell(
                    [](In& in) {
