@@ -2,6 +2,7 @@
 #include "etrace/nn/init.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/random.h"
+#include "nn/orthogonal.h"
 
 namespace etrace::nn {
 
@@ -33,8 +35,8 @@ namespace {
 // Standard deviation of a standard normal cut at ±2.
 constexpr double kTruncatedDeviation = 0.87962566103423978;
 
-Array standard_truncated_normal(const Array& key, const Shape& shape, Dtype dtype) {
-  const double edge = std::erf(2.0 / std::numbers::sqrt2);
+Array standard_truncated_normal(const Array& key, const Shape& shape, Dtype dtype, double cut = 2.0) {
+  const double edge = std::erf(cut / std::numbers::sqrt2);
   return erf_inv(random::uniform(key, shape, dtype, -edge, edge)) * std::numbers::sqrt2;
 }
 
@@ -62,33 +64,24 @@ double chosen(Fan fan, const Fans& f) {
   return fan == Fan::Out ? f.out : (f.in + f.out) / 2.0;
 }
 
-// Vectors of one size, one after the other and no more than its entries, made orthonormal in place. Two
-// sweeps, so that rounding of the first is corrected. The diagonal of R is positive, which makes the result
-// uniform over orthogonal frames.
-void orthonormalize(std::vector<double>& q, std::size_t size) {
-  const auto dot = [size](const double* a, const double* b) {
-    double sum = 0.0;
-    for (std::size_t i = 0; i < size; ++i) sum += a[i] * b[i];
-    return sum;
-  };
-  double* const end = q.data() + q.size();
-  for (double* c = q.data(); c != end; c += size) {
-    for (int sweep = 0; sweep < 2; ++sweep)
-      for (const double* b = q.data(); b != c; b += size) {
-        const double overlap = dot(b, c);
-        for (std::size_t i = 0; i < size; ++i) c[i] -= overlap * b[i];
-      }
-    const double norm = std::sqrt(dot(c, c));
-    for (std::size_t i = 0; i < size; ++i) c[i] /= norm;
-  }
-}
-
 }  // namespace
 
 Initializer constant(double value) {
   return [=](const Array&, const Shape& shape, Dtype dtype) { return full(shape, value, dtype); };
 }
 Initializer zeros() { return constant(0.0); }
+Initializer ones() { return constant(1.0); }
+
+Initializer values(const Array& given) {
+  return [=](const Array&, const Shape& shape, Dtype dtype) {
+    if (numpy_broadcast_shapes(given.shape(), shape) != shape)
+      throw ValueError("init",
+                       "values of type " + to_string(given.aval()) + " for a parameter of shape " +
+                           to_string(shape) + "; they must broadcast to it",
+                       OriginScope::current());
+    return broadcast_to(convert(given, dtype), shape);
+  };
+}
 
 Initializer normal(double scale, double mean) {
   return [=](const Array& key, const Shape& shape, Dtype dtype) {
@@ -102,9 +95,23 @@ Initializer uniform(double low, double high) {
   };
 }
 
-Initializer truncated_normal(double scale) {
+Initializer truncated_normal(double scale, double mean, double cut) {
+  if (!(cut > 0.0))
+    throw ValueError("init", "a normal cut at " + std::to_string(cut) + " deviations; expected more than 0");
   return [=](const Array& key, const Shape& shape, Dtype dtype) {
-    return standard_truncated_normal(key, shape, dtype) * scale;
+    return standard_truncated_normal(key, shape, dtype, cut) * scale + mean;
+  };
+}
+
+Initializer log_normal(double mean, double scale) {
+  return [=](const Array& key, const Shape& shape, Dtype dtype) {
+    return exp(random::normal(key, shape, dtype) * scale + mean);
+  };
+}
+
+Initializer exponential(double mean) {
+  return [=](const Array& key, const Shape& shape, Dtype dtype) {
+    return log1p(-random::uniform(key, shape, dtype)) * -mean;
   };
 }
 
@@ -145,22 +152,141 @@ Initializer xavier_uniform() { return xavier_normal(Distribution::Uniform); }
 Initializer lecun_normal(Distribution d) { return variance_scaling({.distribution = d}); }
 Initializer lecun_uniform() { return lecun_normal(Distribution::Uniform); }
 
-Initializer orthogonal(double scale) {
+double leaky_relu_scale(double slope) { return 2.0 / (1.0 + slope * slope); }
+
+namespace family_b {
+
+namespace {
+Initializer law(double scale, Fan fan, Distribution d) {
   return [=](const Array& key, const Shape& shape, Dtype dtype) {
-    if (shape.rank() < 2)
-      throw ValueError("init",
-                       "orthogonal values of shape " + to_string(shape) + "; expected at least two axes");
-    const auto last = static_cast<std::size_t>(shape.back());
-    const std::size_t rest = last == 0 ? 0 : static_cast<std::size_t>(shape.size()) / last;
-    const std::size_t tall = std::max(rest, last), thin = std::min(rest, last);
-    const Shape matrix{static_cast<std::int64_t>(tall), static_cast<std::int64_t>(thin)};
-    const Array draws = transpose(random::normal(key, matrix, Dtype::F64));
-    std::vector<double> q = draws.tensor().to_doubles();
-    orthonormalize(q, tall);
-    Array values = array(q, draws.shape(), Dtype::F64);
-    if (rest >= last) values = transpose(values);
-    return convert(reshape(values, shape.to_dims()) * scale, dtype);
+    const bool kernel = shape.rank() >= 3;
+    return variance_scaling({.scale = scale,
+                             .fan = fan,
+                             .distribution = d,
+                             .in_axis = kernel ? 1 : -2,
+                             .out_axis = kernel ? 0 : -1})(key, shape, dtype);
   };
+}
+}  // namespace
+
+Initializer kaiming_normal(double scale) { return law(scale, Fan::In, Distribution::Normal); }
+Initializer kaiming_uniform(double scale) { return law(scale, Fan::In, Distribution::Uniform); }
+Initializer xavier_normal(double scale) { return law(scale, Fan::Average, Distribution::Normal); }
+Initializer xavier_uniform(double scale) { return law(scale, Fan::Average, Distribution::Uniform); }
+Initializer lecun_normal(double scale) { return law(scale, Fan::In, Distribution::Normal); }
+Initializer lecun_uniform(double scale) { return law(scale, Fan::In, Distribution::Uniform); }
+
+}  // namespace family_b
+
+Initializer orthogonal(double scale, int axis) {
+  return [=](const Array& key, const Shape& shape, Dtype dtype) {
+    const auto rank = static_cast<int>(shape.rank());
+    if (rank < 2 || axis < -rank || axis >= rank)
+      throw ValueError("init",
+                       "orthogonal values of shape " + to_string(shape) + " along axis " +
+                           std::to_string(axis) + "; expected at least two axes, that one among them",
+                       OriginScope::current());
+    const auto along = static_cast<std::size_t>(axis < 0 ? axis + rank : axis);
+    const Shape others = shape.without(along);
+    const std::int64_t last = shape[along], rest = others.size();
+    const Dtype precision = dtype == Dtype::F64 ? Dtype::F64 : Dtype::F32;
+    Array frame = orthonormal_columns(key, std::max(rest, last), std::min(rest, last), precision);
+    if (rest < last) frame = transpose(frame);
+    Dims sizes = others.to_dims();
+    sizes.push_back(last);
+    return convert(moveaxis(reshape(frame, sizes), -1, axis) * scale, dtype);
+  };
+}
+
+Initializer delta_orthogonal(double scale) {
+  return [=](const Array& key, const Shape& shape, Dtype dtype) {
+    const std::size_t rank = shape.rank();
+    if (rank < 3 || shape[rank - 2] > shape[rank - 1])
+      throw ValueError("init",
+                       "an orthogonal kernel of shape " + to_string(shape) +
+                           "; expected [space…, in, out] with no more inputs than outputs",
+                       OriginScope::current());
+    const Array centre = orthogonal(scale)(key, {shape[rank - 2], shape[rank - 1]}, dtype);
+    std::vector<PadAxis> around(rank);
+    for (std::size_t a = 0; a + 2 < rank; ++a) {
+      around[a].low = shape[a] / 2;
+      around[a].high = shape[a] - 1 - shape[a] / 2;
+    }
+    Dims sizes(rank, 1);
+    sizes[rank - 2] = shape[rank - 2];
+    sizes[rank - 1] = shape[rank - 1];
+    return pad(reshape(centre, sizes), full({}, 0.0, dtype), around);
+  };
+}
+
+Initializer scaled(Initializer init, double factor) {
+  return [=](const Array& key, const Shape& shape, Dtype dtype) { return init(key, shape, dtype) * factor; };
+}
+
+Initializer clipped(Initializer init, double low, double high) {
+  return [=](const Array& key, const Shape& shape, Dtype dtype) {
+    return clip(init(key, shape, dtype), low, high);
+  };
+}
+
+Initializer magnitude(Initializer init) {
+  return [=](const Array& key, const Shape& shape, Dtype dtype) { return abs(init(key, shape, dtype)); };
+}
+
+Initializer stacked_rows(std::int64_t rows, Initializer above, Initializer below) {
+  return [=](const Array& key, const Shape& shape, Dtype dtype) {
+    if (shape.rank() == 0 || shape[0] < rows)
+      throw ValueError("init", std::to_string(rows) + " rows of a parameter of shape " + to_string(shape),
+                       OriginScope::current());
+    const Array first = above(random::fold_in(key, 0), shape.with(0, rows), dtype);
+    const Array others = below(random::fold_in(key, 1), shape.with(0, shape[0] - rows), dtype);
+    return concatenate(Arrays{first, others}, 0);
+  };
+}
+
+namespace {
+struct InitRow {
+  std::string_view name;
+  Initializer (*make)();
+};
+constexpr std::array<InitRow, 20> kInitRows{{
+    {"delta_orthogonal", [] { return delta_orthogonal(); }},
+    {"exponential", [] { return exponential(); }},
+    {"family_b.kaiming_normal", [] { return family_b::kaiming_normal(); }},
+    {"family_b.kaiming_uniform", [] { return family_b::kaiming_uniform(); }},
+    {"family_b.lecun_normal", [] { return family_b::lecun_normal(); }},
+    {"family_b.lecun_uniform", [] { return family_b::lecun_uniform(); }},
+    {"family_b.xavier_normal", [] { return family_b::xavier_normal(); }},
+    {"family_b.xavier_uniform", [] { return family_b::xavier_uniform(); }},
+    {"identity", [] { return identity(); }},
+    {"kaiming_normal", [] { return kaiming_normal(); }},
+    {"kaiming_uniform", [] { return kaiming_uniform(); }},
+    {"lecun_normal", [] { return lecun_normal(); }},
+    {"lecun_uniform", [] { return lecun_uniform(); }},
+    {"log_normal", [] { return log_normal(); }},
+    {"normal", [] { return normal(); }},
+    {"orthogonal", [] { return orthogonal(); }},
+    {"truncated_normal", [] { return truncated_normal(); }},
+    {"xavier_normal", [] { return xavier_normal(); }},
+    {"xavier_uniform", [] { return xavier_uniform(); }},
+    {"zeros", [] { return zeros(); }},
+}};
+}  // namespace
+
+std::vector<std::string> names() {
+  std::vector<std::string> result;
+  result.reserve(kInitRows.size());
+  for (const InitRow& row : kInitRows) result.emplace_back(row.name);
+  return result;
+}
+
+Initializer by_name(std::string_view name) {
+  std::string known;
+  for (const InitRow& row : kInitRows) {
+    if (row.name == name) return row.make();
+    known += (known.empty() ? "" : ", ") + std::string(row.name);
+  }
+  throw ValueError("init", "there is no initialiser '" + std::string(name) + "'; expected one of " + known);
 }
 
 }  // namespace init

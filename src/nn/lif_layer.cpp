@@ -2,24 +2,14 @@
 
 #include "etrace/nn/cell.h"
 #include "etrace/ops/numpy.h"
-#include "etrace/random.h"
 #include "nn/decay.h"
 
 namespace etrace::nn {
 
 namespace {
-// Input rows above recurrent rows.
-Initializer stacked_rows(std::int64_t in_size, const LIFLayerOptions& o) {
-  return [=](const Array& key, const Shape& shape, Dtype dtype) {
-    const Shape input = shape.with(0, in_size), recurrent = shape.with(0, shape[0] - in_size);
-    const Array above = o.input_scale * o.input_init(random::fold_in(key, 0), input, dtype);
-    const Array below = o.recurrent_scale * o.recurrent_init(random::fold_in(key, 1), recurrent, dtype);
-    return concatenate(Arrays{above, below}, 0);
-  };
-}
-
 LinearOptions synapse_options(std::int64_t in_size, const LIFLayerOptions& o) {
-  return {.weight_init = stacked_rows(in_size, o),
+  return {.weight_init = init::stacked_rows(in_size, init::scaled(o.input_init, o.input_scale),
+                                            init::scaled(o.recurrent_init, o.recurrent_scale)),
           .bias_init = o.bias_init,
           .dtype = o.neuron.dtype,
           .seed = o.seed};

@@ -1,5 +1,5 @@
 // The matrix product beneath dot_general and the convolution: C = A·B, or C += A·B, for any element strides
-// of A and B. Private to ops/.
+// of A and B. Private; also used to draw orthogonal values (nn/).
 #pragma once
 
 #include <cstddef>

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
@@ -66,6 +67,102 @@ TEST(Init, Orthogonal) {
               std::nullopt);
   }
   EXPECT_THROW(init::orthogonal()(random::key(0), {4}, Dtype::F32), ValueError);
+}
+
+// Several blocks of reflections, either way round and along another axis.
+TEST(Init, LargeOrthogonalFrames) {
+  const auto off_by = [](const Array& tall) {
+    const Array q = convert(tall, Dtype::F64);
+    return max(abs(matmul_plain(transpose(q), q) - eye(q.dim(1), Dtype::F64))).item<double>();
+  };
+  for (const Dtype dtype : {Dtype::F32, Dtype::F64}) {
+    const double tolerance = dtype == Dtype::F64 ? 2e-14 : 2e-7;
+    EXPECT_LT(off_by(init::orthogonal()(random::key(5), {200, 150}, dtype)), tolerance);
+    EXPECT_LT(off_by(transpose(init::orthogonal()(random::key(5), {65, 129}, dtype))), tolerance);
+    const Array middle = init::orthogonal(1.0, 1)(random::key(5), {2, 70, 3}, dtype);
+    EXPECT_LT(off_by(reshape(moveaxis(middle, 1, 0), {70, 6})), tolerance);
+  }
+}
+
+// Whatever machine and however many threads: these bits.
+TEST(Init, OrthogonalBitsAreFixed) {
+  const auto fingerprint = [](const Array& a) {
+    std::uint64_t hash = 0xcbf29ce484222325U;
+    for (const double value : a.tensor().to_doubles()) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, &value, sizeof word);
+      hash = (hash ^ word) * 0x100000001b3U;
+    }
+    return hash;
+  };
+  EXPECT_EQ(fingerprint(init::orthogonal()(random::key(1), {150, 100}, Dtype::F32)), 10379770853691045125U);
+  EXPECT_EQ(fingerprint(init::orthogonal()(random::key(1), {150, 100}, Dtype::F64)), 5837910096067780706U);
+}
+
+// Uniform over frames: the entries of a column of length n have mean 0 and variance 1/n, and so does the
+// inner product of columns of two frames; the determinant has either sign.
+TEST(Init, OrthogonalIsUniform) {
+  double mean = 0.0, square = 0.0, fourth = 0.0, positive = 0.0;
+  constexpr int kFrames = 4000;
+  for (int i = 0; i < kFrames; ++i) {
+    const std::vector<double> q =
+        init::orthogonal()(random::key(static_cast<std::uint64_t>(i)), {2, 2}, Dtype::F64)
+            .tensor()
+            .to_doubles();
+    mean += q[1] / kFrames;
+    square += q[1] * q[1] / kFrames;
+    fourth += q[1] * q[1] * q[1] * q[1] / kFrames;
+    positive += (q[0] * q[3] - q[1] * q[2] > 0.0 ? 1.0 : 0.0) / kFrames;
+  }
+  EXPECT_NEAR(mean, 0.0, 0.04);
+  EXPECT_NEAR(square, 0.5, 0.02);    // of sin² of a uniform angle
+  EXPECT_NEAR(fourth, 0.375, 0.02);  // of sin⁴
+  EXPECT_NEAR(positive, 0.5, 0.03);
+}
+
+TEST(Init, DeltaOrthogonal) {
+  const Array kernel = init::delta_orthogonal(3.0)(random::key(2), {3, 5, 2, 4}, Dtype::F64);
+  const Array centre = reshape(slice(kernel, {1, 2, 0, 0}, {2, 3, 2, 4}), {2, 4});
+  EXPECT_EQ(testing::difference(matmul_plain(centre, transpose(centre)).tensor(),
+                                (eye(2, Dtype::F64) * 9.0).tensor(), 1e-12),
+            std::nullopt);
+  EXPECT_NEAR(sum(square(kernel)).item<double>(), 18.0, 1e-12);  // nothing elsewhere
+  EXPECT_THROW(init::delta_orthogonal()(random::key(0), {3, 4, 2}, Dtype::F32), ValueError);
+  EXPECT_THROW(init::delta_orthogonal()(random::key(0), {2, 2}, Dtype::F32), ValueError);
+}
+
+TEST(Init, SecondFamily) {
+  expect_variance(init::family_b::kaiming_normal(), {200, 100}, 2.0 / 200);
+  expect_variance(init::family_b::kaiming_normal(init::leaky_relu_scale(0.5)), {200, 100}, 1.6 / 200);
+  expect_variance(init::family_b::kaiming_uniform(3.0), {200, 100}, 3.0 / 200);
+  expect_variance(init::family_b::xavier_uniform(), {200, 100}, 1.0 / 150);
+  expect_variance(init::family_b::lecun_normal(), {20000}, 1.0 / 20000);
+  expect_variance(init::family_b::xavier_normal(), {100, 20, 5}, 2.0 / (100 + 500));  // [out, in, space]
+  EXPECT_GT(moments(init::family_b::kaiming_normal(), {200, 100}).largest, 2.5 * std::sqrt(2.0 / 200));
+}
+
+TEST(Init, Compositions) {
+  const auto draw = [](const Initializer& f, const Shape& shape) {
+    return f(random::key(4), shape, Dtype::F64).tensor().to_doubles();
+  };
+  EXPECT_EQ(draw(init::values(array({1, 2}, Dtype::F64)), {2, 2}), (std::vector<double>{1, 2, 1, 2}));
+  EXPECT_THROW(draw(init::values(array({1, 2}, Dtype::F64)), {3}), ValueError);
+  EXPECT_EQ(draw(init::scaled(init::ones(), 3.0), {2}), (std::vector<double>{3, 3}));
+  EXPECT_LE(moments(init::clipped(init::normal(), -0.5, 0.5), {1000}).largest, 0.5);
+  EXPECT_GT(moments(init::magnitude(init::normal()), {1000}).mean, 0.7);
+  EXPECT_EQ(draw(init::stacked_rows(1, init::ones(), init::zeros()), {3, 1}), (std::vector<double>{1, 0, 0}));
+  EXPECT_THROW(draw(init::stacked_rows(4, init::ones(), init::zeros()), {3, 1}), ValueError);
+  EXPECT_NEAR(moments(init::exponential(2.0), {20000}).mean, 2.0, 0.05);
+  EXPECT_NEAR(moments(init::log_normal(0.0, 0.5), {20000}).mean, std::exp(0.125), 0.03);
+  const Moments m = moments(init::truncated_normal(1.0, 5.0, 0.5), {20000});
+  EXPECT_NEAR(m.mean, 5.0, 0.02);
+  EXPECT_LE(m.largest, 5.5);
+}
+
+TEST(Init, ByName) {
+  for (const std::string& name : init::names())
+    EXPECT_EQ(init::by_name(name)(random::key(0), {3, 2, 4}, Dtype::F32).shape(), (Shape{3, 2, 4})) << name;
+  EXPECT_THROW(init::by_name("kaiming"), ValueError);
 }
 
 TEST(Init, SimpleOnes) {

@@ -4,6 +4,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "etrace/array.h"
 
@@ -21,10 +24,15 @@ namespace init {
 
 Initializer constant(double value);
 Initializer zeros();
+Initializer ones();
+Initializer values(
+    const Array&);  // these, broadcast to the parameter's shape (ValueError if they do not fit)
 Initializer normal(double scale = 1.0, double mean = 0.0);
 Initializer uniform(double low, double high);
-Initializer truncated_normal(
-    double scale = 1.0);  // cut at ±2 scale before scaling; `scale` is that of the uncut normal
+// Cut at ±cut·scale around the mean; `scale` is that of the uncut normal.
+Initializer truncated_normal(double scale = 1.0, double mean = 0.0, double cut = 2.0);
+Initializer log_normal(double mean = 0.0, double scale = 1.0);  // of the logarithm
+Initializer exponential(double mean = 1.0);
 Initializer identity(double scale = 1.0);  // last two axes
 
 enum class Fan : std::uint8_t { In, Out, Average };
@@ -45,10 +53,34 @@ Initializer xavier_normal(Distribution = Distribution::TruncatedNormal);  // var
 Initializer xavier_uniform();
 Initializer lecun_normal(Distribution = Distribution::TruncatedNormal);  // variance 1/fan_in
 Initializer lecun_uniform();
+double leaky_relu_scale(double slope);  // 2/(1 + slope²): what takes the place of Kaiming's 2
 
-// Orthonormal rows or columns (whichever are fewer) of the matrix [product of the other axes, last axis],
-// uniformly distributed. ValueError for less than two axes.
-Initializer orthogonal(double scale = 1.0);
+// The same laws as the reference system's second family has them: plain normal values, and a parameter of
+// three axes or more is read as [out, in, space…]. `scale` takes the place of the 2 or the 1.
+namespace family_b {
+Initializer kaiming_normal(double scale = 2.0);
+Initializer kaiming_uniform(double scale = 2.0);
+Initializer xavier_normal(double scale = 1.0);
+Initializer xavier_uniform(double scale = 1.0);
+Initializer lecun_normal(double scale = 1.0);
+Initializer lecun_uniform(double scale = 1.0);
+}  // namespace family_b
+
+// Orthonormal rows or columns (whichever are fewer) of the matrix [product of the other axes, this axis],
+// uniformly distributed, times the scale. ValueError for less than two axes.
+Initializer orthogonal(double scale = 1.0, int axis = -1);
+// A kernel [space…, in, out] that is orthogonal at the centre and zero elsewhere. ValueError for less than
+// three axes, or more inputs than outputs.
+Initializer delta_orthogonal(double scale = 1.0);
+
+Initializer scaled(Initializer, double factor);
+Initializer clipped(Initializer, double low, double high);
+Initializer magnitude(Initializer);  // |values|: weights of one sign
+// The first `rows` rows from one, the others from the other, each with a fan of its own.
+Initializer stacked_rows(std::int64_t rows, Initializer above, Initializer below);
+
+Initializer by_name(std::string_view name);  // with the defaults above; ValueError lists the names
+std::vector<std::string> names();            // ascending
 
 }  // namespace init
 }  // namespace etrace::nn
