@@ -41,16 +41,14 @@ et::AnchorMap wrong_anchors(const et::Params&, std::string_view, std::span<const
 
 std::vector<et::Trainable> trainables(const et::Params&) { return {{"weight", 1}}; }
 
-const et::EtpRules kRules{.trainables = trainables, .anchors = anchors};
-const et::EtpRules kWrongRules{.trainables = trainables, .anchors = wrong_anchors};
-
 const et::Primitive& quadratic_synapse_p() {
-  static const et::Primitive& row = et::register_primitive({.name = "quadratic_synapse",
-                                                            .doc = "y = x²·W",
-                                                            .abstract = types,
-                                                            .lower = forward,
-                                                            .etp = &kRules,
-                                                            .samples = samples});
+  static const et::Primitive& row =
+      et::register_primitive({.name = "quadratic_synapse",
+                              .doc = "y = x²·W",
+                              .abstract = types,
+                              .lower = forward,
+                              .etp = et::make_etp({.trainables = trainables, .anchors = anchors}),
+                              .samples = samples});
   return row;
 }
 
@@ -79,7 +77,7 @@ int main() {
                             .doc = "y = x²·W with a wrong anchor map",
                             .abstract = types,
                             .lower = forward,
-                            .etp = &kWrongRules,
+                            .etp = et::make_etp({.trainables = trainables, .anchors = wrong_anchors}),
                             .samples = samples});
   } catch (const et::CompilationError& e) {
     refused = true;

@@ -8,9 +8,11 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "etrace/array.h"
@@ -38,10 +40,9 @@ struct AnchorMap {
 // A trainable that acts through an effective weight W, whose slots its trace has (LoRA: W = alpha·f(B)·g(A)
 // for B).
 struct EffectiveWeight {
-  std::string_view key;
-  Array (*weight)(const Params&, ArraySpan operands) = nullptr;  // W
-  Array (*forward)(const Params&, ArraySpan operands,
-                   const Array& weight) = nullptr;  // y, with W for the key
+  std::string key;
+  std::function<Array(const Params&, ArraySpan operands)> weight = nullptr;                        // W
+  std::function<Array(const Params&, ArraySpan operands, const Array& weight)> forward = nullptr;  // y by W
 };
 
 // Where ∂y[anchor]/∂θ[slot] comes from, when it is a product: gain[θ]·values[source of the slot].
@@ -57,20 +58,25 @@ struct EtpRules {
   bool gradient_enabled = false;             // may lie on the way from another operator's y to a hidden state
   std::optional<std::size_t> x_operand = 0;  // none: the operator has no data input
   const Primitive* batched_form = nullptr;   // what vmap over x alone turns it into
-  std::vector<Trainable> (*trainables)(const Params&) = nullptr;
+  std::function<std::vector<Trainable>(const Params&)> trainables = nullptr;
   // `in` and `y` are the equation's types, batch axis included.
-  AnchorMap (*anchors)(const Params&, std::string_view key, std::span<const Aval> in,
-                       const Aval& y) = nullptr;
+  std::function<AnchorMap(const Params&, std::string_view key, std::span<const Aval> in, const Aval& y)>
+      anchors = nullptr;
   // One-step adjacency of a hidden axis of length n that feeds x and receives y: a[p*n + q] = "p depends on
   // q". Empty: no statement (all-to-all is assumed).
-  std::vector<bool> (*adjacency)(const Params&, std::int64_t n) = nullptr;
+  std::function<std::vector<bool>(const Params&, std::int64_t n)> adjacency = nullptr;
   // What the factorised rule filters in place of x (embedding: the one-hot of the index).
-  Array (*x_representation)(const Params&, const Array& x, std::span<const Aval> in) = nullptr;
-  const EffectiveWeight* effective = nullptr;
+  std::function<Array(const Params&, const Array& x, std::span<const Aval> in)> x_representation = nullptr;
+  std::optional<EffectiveWeight> effective = {};
   // For speed: the derivative as a product. None (or no rule): it is taken by reverse mode, slot by slot, and
   // as large as a trace. With an effective weight, the derivative with respect to that.
-  std::optional<TraceSource> (*source)(const Params&, std::string_view key, ArraySpan operands) = nullptr;
+  std::function<std::optional<TraceSource>(const Params&, std::string_view key, ArraySpan operands)> source =
+      nullptr;
 };
+// For the slot `etp` of a row.
+inline std::shared_ptr<const EtpRules> make_etp(EtpRules rules) {
+  return std::make_shared<const EtpRules>(std::move(rules));
+}
 const EtpRules* etp_rules(const Primitive&);  // null: not an ETP operator
 inline bool is_etp(const Primitive& p) { return etp_rules(p) != nullptr; }
 

@@ -32,11 +32,25 @@
 namespace etrace {
 
 // States ----------------------------------------------------------------------------------------------------
-// Any ─┬─ LongTerm ── Param                     survives a reset
+// Any ─┬─ LongTerm ─┬─ Param                    survives a reset
+//      │            ├─ Random
+//      │            └─ Mode
 //      └─ ShortTerm ── Hidden ── HiddenGroup ── HiddenTree
-enum class StateKind : std::uint8_t { Any, LongTerm, Param, ShortTerm, Hidden, HiddenGroup, HiddenTree };
+enum class StateKind : std::uint8_t {
+  Any,
+  LongTerm,
+  Param,
+  Random,
+  Mode,
+  ShortTerm,
+  Hidden,
+  HiddenGroup,
+  HiddenTree
+};
 std::string_view name(StateKind);            // "ParamState"
 bool is_a(StateKind kind, StateKind other);  // every kind is_a(Any); HiddenTree is_a(ShortTerm)
+// The kind of that name, as model files have it; none for a class of an author's own.
+std::optional<StateKind> state_kind(std::string_view name);
 
 using NamedArrays = std::vector<std::pair<std::string, Array>>;
 
@@ -67,6 +81,8 @@ class State : public std::enable_shared_from_this<State> {
  protected:
   State(StateKind kind, const Array& value);
   State(StateKind kind, NamedArrays leaves);
+  struct Unchecked {};  // may be made while a step is traced, because it outlives the step
+  State(StateKind kind, Array value, Unchecked);
   void replace(Arrays leaves);                               // as set_leaves, but types may change
   Array fitted(const Array& value, const Aval& type) const;  // checked; a bare number filled up
   std::string describe() const;                              // "HiddenState 'h'"
@@ -102,8 +118,27 @@ class ParamState : public LongTermState {
   explicit ParamState(NamedArrays leaves) : LongTermState(StateKind::Param, std::move(leaves)) {}
 };
 
+// A random key that goes on from step to step and over resets: the same noise comes twice only if the key is
+// set to the same seed. A step draws with key.next().
+class RandomState : public LongTermState {
+ public:
+  explicit RandomState(std::uint64_t seed);
+  explicit RandomState(const Array& key);  // u32[2]; TypeError otherwise
+
+  Array next();  // a key of its own for one draw; the state moves on
+  void seed(std::uint64_t seed);
+};
+
+// Whether the model trains or is evaluated; see Module::training.
+class ModeState : public LongTermState {
+ public:
+  ModeState();
+};
+
 // Set back to its initial value by init_all_states and reset_all_states. Alone it is carried from step to
-// step but is no hidden state: delays, counters, random keys.
+// step but is no hidden state: delays, counters. A random key (u32[2]) is not set back but replaced by one
+// that follows from its initial value and the number of resets, so that no two sequences get the same noise;
+// RandomState is made for keys.
 class ShortTermState : public State {
  public:
   // per_sample: a batch gives every sample a copy, along a leading axis.
@@ -111,7 +146,8 @@ class ShortTermState : public State {
       : ShortTermState(StateKind::ShortTerm, init, per_sample) {}
   explicit ShortTermState(NamedArrays init, bool per_sample = true);
 
-  void init(std::optional<std::int64_t> batch);  // the initial value, with or without a batch axis
+  // The initial value, with or without a batch axis; random keys differ between samples.
+  void init(std::optional<std::int64_t> batch);
   void reset() { init(batch_); }
 
  protected:
@@ -121,6 +157,7 @@ class ShortTermState : public State {
   Arrays init_;
   bool per_sample_;
   std::optional<std::int64_t> batch_;
+  std::uint32_t times_ = 0;  // how often it was initialised
 };
 
 // Exactly one array that the compiler takes for the network's memory.
@@ -170,7 +207,7 @@ class HiddenTreeState : public HiddenGroupState {
 // declare members with child(), param(), hidden() …, and override one of the two forms of update.
 class Module : public std::enable_shared_from_this<Module> {
  public:
-  Module() = default;
+  Module();
   virtual ~Module();
   Module(const Module&) = delete;  // members refer to children and states
   Module& operator=(const Module&) = delete;
@@ -181,6 +218,14 @@ class Module : public std::enable_shared_from_this<Module> {
   // One step. Equations that are recorded meanwhile carry the module's place in their origin.
   Array operator()(const Array& x);
   Arrays operator()(ArraySpan x);
+
+  // Training (as a model starts) or evaluating, for the whole tree that the module belongs to. It is a state
+  // of the model, so that programs that were compiled before see the change. A step reads it as training(), a
+  // bool scalar: where(training(), dropped, y). In programs its path is training_mode.
+  void train(bool on = true);
+  void eval() { train(false); }
+  bool is_training() const;
+  Array training() const { return mode_->value(); }
 
   struct Member {
     PathPart name;
@@ -233,6 +278,9 @@ class Module : public std::enable_shared_from_this<Module> {
   HiddenTreeState& hidden_tree(std::string name, const NamedArrays& init) {
     return state<HiddenTreeState>(std::move(name), init);
   }
+  RandomState& random_key(std::string name, std::uint64_t seed = 0) {
+    return state<RandomState>(std::move(name), seed);
+  }
   ShortTermState& short_term(std::string name, const Array& init, bool per_sample = true) {
     return state<ShortTermState>(std::move(name), init, per_sample);
   }
@@ -242,6 +290,7 @@ class Module : public std::enable_shared_from_this<Module> {
 
  private:
   friend class ModuleList;
+  friend class StatefulTrace;
   template <std::derived_from<Module> M, class... Args>
   M& make_child(PathPart name, Args&&... args) {
     std::shared_ptr<M> made;
@@ -261,7 +310,9 @@ class Module : public std::enable_shared_from_this<Module> {
   void adopt(PathPart name, std::shared_ptr<Module>);
   void add_state(std::string name, std::shared_ptr<State>);
   void add(Member);
+  void follow(const std::shared_ptr<ModeState>& mode);
 
+  std::shared_ptr<ModeState> mode_;  // one for a tree
   std::vector<Member> members_;
   std::vector<std::string> scope_;
 };

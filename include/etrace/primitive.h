@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -50,42 +51,54 @@ struct EtpRules;  // etrace/etp.h
 struct ValuesAndTangents {
   Arrays y, dy;
 };
+// A rule is any callable, so that rows can be made at run time: a rule may hold what it needs.
 struct PrimitiveSpec {
-  std::string_view name;
-  std::string_view doc;  // one line: the formula
+  std::string name = {};
+  std::string doc = {};  // one line: the formula
+
+  // The static parameters by name. A model file's equation with any other is refused, and named.
+  std::vector<std::string> params = {};
+  // Parameters that other systems write beside them and that mean nothing here (placement, precision, names
+  // for people): model files may have them, and they are dropped.
+  std::vector<std::string> ignored_params = {};
+
+  // Each element of the result depends on the elements of the operands at the same place only.
+  bool elementwise = false;
 
   // Types of the results. CompilationError or ValueError/TypeError for operands that do not fit. Required.
-  Avals (*abstract)(const Params&, std::span<const Aval> in) = nullptr;
+  std::function<Avals(const Params&, std::span<const Aval> in)> abstract = nullptr;
 
   // Evaluation by native code.
-  Kernel (*kernel)(const KernelRequest&) = nullptr;
+  std::function<Kernel(const KernelRequest&)> kernel = nullptr;
 
   // The same function in terms of other primitives: gives kernel, jvp and batch where these are null.
-  Arrays (*lower)(const Params&, ArraySpan x) = nullptr;
+  std::function<Arrays(const Params&, ArraySpan x)> lower = nullptr;
 
   // dy = J(x)·dx, given x and y = f(x); only called with at least one defined dx. Results may be symbolic
   // zeros.
-  Arrays (*jvp)(const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) = nullptr;
+  std::function<Arrays(const Params&, ArraySpan x, ArraySpan y, ArraySpan dx)> jvp = nullptr;
 
   // Cotangents of the undefined operands, given those of the results (at least one defined). One entry per
   // operand, undefined for operands with a value. `in` are the operands' types.
-  Arrays (*transpose)(const Params&, ArraySpan ct, ArraySpan x, std::span<const Aval> in) = nullptr;
+  std::function<Arrays(const Params&, ArraySpan ct, ArraySpan x, std::span<const Aval> in)> transpose =
+      nullptr;
 
   // The operation mapped over a leading axis of size n: operand i carries it iff batched[i] (at least one
   // does). Every result carries it.
-  Arrays (*batch)(const Params&, ArraySpan x, const std::vector<bool>& batched, std::int64_t n) = nullptr;
+  std::function<Arrays(const Params&, ArraySpan x, const std::vector<bool>& batched, std::int64_t n)> batch =
+      nullptr;
 
   // For operations with bodies, in place of `jvp`: values and tangents together.
-  ValuesAndTangents (*jvp_joint)(const Params&, ArraySpan x, ArraySpan dx) = nullptr;
+  std::function<ValuesAndTangents(const Params&, ArraySpan x, ArraySpan dx)> jvp_joint = nullptr;
   // The same for reverse mode: x are known now, dx only later; dy may use dx in linear operations only.
-  ValuesAndTangents (*linearize)(const Params&, ArraySpan x, ArraySpan dx) = nullptr;
+  std::function<ValuesAndTangents(const Params&, ArraySpan x, ArraySpan dx)> linearize = nullptr;
 
   // For operations with bodies: the same equation without what only unused results need. The results left are
   // a superset of the used ones.
-  Eqn (*prune)(const Eqn&, const std::vector<bool>& used) = nullptr;
+  std::function<Eqn(const Eqn&, const std::vector<bool>& used)> prune = nullptr;
 
-  // Set iff the operation can own a trainable weight that is learned online.
-  const EtpRules* etp = nullptr;
+  // Set iff the operation can own a trainable weight that is learned online; see make_etp (etrace/etp.h).
+  std::shared_ptr<const EtpRules> etp = nullptr;
 
   // Samples for the generic test suite: example operands with parameters. Required (enforced by the suite).
   struct Sample {
@@ -93,7 +106,7 @@ struct PrimitiveSpec {
     Params params;
     bool differentiable = true;  // false: skip the derivative tests at this point (kinks, integers)
   };
-  std::vector<Sample> (*samples)(std::uint64_t seed) = nullptr;
+  std::function<std::vector<Sample>(std::uint64_t seed)> samples = nullptr;
 };
 
 // Pinned: its address is its identity. Rows link themselves into primitives() while the program starts.
@@ -110,6 +123,10 @@ class Primitive {
 
 std::vector<const Primitive*> primitives();              // sorted by name
 const Primitive* find_primitive(std::string_view name);  // null if unknown: used by readers only
+
+// Is `key` a static parameter of this operation; is it one that readers drop?
+bool knows_param(const Primitive&, std::string_view key);
+bool ignores_param(const Primitive&, std::string_view key);
 
 // The one primitive that recording itself writes: arrays of one value enter a program as a broadcast literal.
 extern const Primitive broadcast_in_dim_p;

@@ -14,7 +14,6 @@
 #include "etrace/ops/linalg.h"
 #include "etrace/ops/reduce.h"
 #include "etrace/ops/shape.h"
-#include "ops/families.h"
 
 namespace etrace {
 
@@ -106,8 +105,9 @@ class Sweeper {
   void step(const Eqn& eqn) {
     if (is_mixing(eqn)) return mix(eqn);
     const bool gradient_enabled_etp = is_etp(*eqn.prim) && !is_mixing_etp(eqn);
-    const bool spike = eqn.prim == &heaviside_surrogate_gradient_p && compat_ == Compat::None;
-    if (gradient_enabled_etp || spike || is_elementwise(*eqn.prim)) return elementwise(eqn);
+    // The reference does not know that a spike keeps positions apart.
+    const bool coupling_spike = eqn.prim == &heaviside_surrogate_gradient_p && compat_ != Compat::None;
+    if (gradient_enabled_etp || (eqn.prim->spec.elementwise && !coupling_spike)) return elementwise(eqn);
     if (compat_ != Compat::None || !move(eqn)) fail(not_preserving(eqn));
   }
 

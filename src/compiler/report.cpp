@@ -46,7 +46,9 @@ std::vector<StatePath> states_outside_groups(const ETraceGraph& graph) {
   std::vector<StatePath> out;
   for (const InputRecord& in : graph.module_info.model.inputs) {
     if (in.role != Role::Hidden && in.role != Role::Other) continue;
-    if (in.type == "LongTermState" || graph.hid_path_to_group(in.path) != nullptr) continue;
+    const std::optional<StateKind> kind = state_kind(in.type);
+    if (kind && is_a(*kind, StateKind::LongTerm)) continue;
+    if (graph.hid_path_to_group(in.path) != nullptr) continue;
     if (std::find(out.begin(), out.end(), in.path) == out.end()) out.push_back(in.path);
   }
   return out;

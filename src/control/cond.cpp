@@ -205,6 +205,8 @@ Array branch_index(const Array& predicate) {
 const Primitive cond_p{{
     .name = "cond",
     .doc = "branches[index](operands)",
+    .params = {"branches"},
+    .ignored_params = {"linear"},
     .abstract = cond_abstract,
     .kernel = cond_kernel,
     .transpose = cond_transpose,

@@ -78,6 +78,8 @@ Array vec(const std::vector<double>& values) {
 const Primitive custom_jvp_call_p{{
     .name = "custom_jvp_call",
     .doc = "calls `call_jaxpr`; its tangent is that of `jvp_jaxpr`",
+    .params = {"call_jaxpr", "jvp_jaxpr", "num_consts"},
+    .ignored_params = {"name", "symbolic_zeros"},
     .abstract = call_abstract,
     .kernel = custom_kernel,
     .lower = call_lower,
@@ -111,6 +113,7 @@ extern const Primitive custom_vjp_linear_p;
 const Primitive custom_vjp_linear_p{{
     .name = "custom_vjp_linear",
     .doc = "the linear map whose transpose is `bwd_jaxpr`; exists inside reverse mode only",
+    .params = {"bwd_jaxpr", "num_res"},
     .abstract =
         [](const Params& params, std::span<const Aval> in) {
           const JaxprPtr bwd = params.jaxpr("bwd_jaxpr");
@@ -164,6 +167,8 @@ ValuesAndTangents custom_vjp_jvp(const Params& params, ArraySpan x, ArraySpan dx
 const Primitive custom_vjp_call_p{{
     .name = "custom_vjp_call",
     .doc = "calls `call_jaxpr`; its cotangents are those of `bwd_jaxpr` after `fwd_jaxpr`",
+    .params = {"call_jaxpr", "fwd_jaxpr", "bwd_jaxpr", "num_consts"},
+    .ignored_params = {"name", "symbolic_zeros"},
     .abstract = call_abstract,
     .kernel = custom_kernel,
     .lower = call_lower,

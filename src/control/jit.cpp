@@ -29,6 +29,9 @@ Eqn prune_call(const Eqn& eqn, const Mask& used) {
 const Primitive jit_p{{
     .name = "jit",
     .doc = "calls the program `jaxpr`",
+    .params = {"jaxpr"},
+    .ignored_params = {"name", "inline", "keep_unused", "donated_invars", "resource_env", "prevent_cse",
+                       "policy", "differentiated", "compiler_options_kvs"},
     .abstract =
         [](const Params& params, std::span<const Aval> in) {
           const JaxprPtr body = params.jaxpr("jaxpr");

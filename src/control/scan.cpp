@@ -571,6 +571,8 @@ std::vector<PrimitiveSpec::Sample> scan_samples(std::uint64_t) {
 const Primitive scan_p{{
     .name = "scan",
     .doc = "carry, y_t = jaxpr(consts, carry, x_t) over the leading axis of xs",
+    .params = {"jaxpr", "length", "num_carry", "num_consts", "reverse", "checkpoint_every"},
+    .ignored_params = {"linear", "unroll", "_split_transpose"},
     .abstract = scan_abstract,
     .kernel = scan_kernel,
     .transpose = scan_transpose,

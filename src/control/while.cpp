@@ -532,6 +532,7 @@ std::vector<PrimitiveSpec::Sample> tape_samples(std::uint64_t seed) {
 const Primitive while_p{{
     .name = "while",
     .doc = "carry = body_jaxpr(consts, carry) while cond_jaxpr(consts, carry)",
+    .params = {"cond_jaxpr", "cond_nconsts", "body_jaxpr", "body_nconsts"},
     .abstract =
         [](const Params& params, std::span<const Aval> in) {
           const Avals carry = check_loop("while", params, in);
@@ -550,6 +551,7 @@ const Primitive while_p{{
 const Primitive tape_while_p{{
     .name = "tape_while",
     .doc = "runs a while loop, then r = back_jaxpr(consts, carry_k, r) over its iterations, last first",
+    .params = {"cond_jaxpr", "cond_nconsts", "body_jaxpr", "body_nconsts", "back_jaxpr", "back_nconsts"},
     .abstract = tape_abstract,
     .kernel = tape_kernel,
     .batch = tape_batch,

@@ -5,11 +5,10 @@
 #include "etrace/ops/linalg.h"
 #include "etrace/ops/shape.h"
 #include "etrace/transform.h"
-#include "ops/families.h"
 
 namespace etrace {
 
-const EtpRules* etp_rules(const Primitive& p) { return p.spec.etp; }
+const EtpRules* etp_rules(const Primitive& p) { return p.spec.etp.get(); }
 
 namespace etp {
 
@@ -175,7 +174,7 @@ std::vector<std::int64_t> source_positions(const TraceSource& source, const Shap
 namespace {
 bool element_by_element(const ClosedJaxpr& fn) {
   for (const Eqn& eqn : fn.jaxpr.eqns)
-    if (!is_elementwise(*eqn.prim) && eqn.prim != &select_n_p && eqn.prim != &clamp_p) return false;
+    if (!eqn.prim->spec.elementwise) return false;
   return fn.in_avals()[0].shape == fn.out_avals()[0].shape;
 }
 }  // namespace
@@ -191,9 +190,8 @@ std::optional<TraceSource> trace_source(const Params& params, std::string_view f
   return source;
 }
 
-Arrays promoting_batch(const Primitive& prim, const Params& params, ArraySpan x,
+Arrays promoting_batch(const EtpRules& rules, const LowerRule& lower, const Params& params, ArraySpan x,
                        const std::vector<bool>& batched, std::int64_t n) {
-  const EtpRules& rules = *etp_rules(prim);
   bool x_alone = rules.batched_form != nullptr && rules.x_operand.has_value();
   for (std::size_t i = 0; x_alone && i < x.size(); ++i) x_alone = batched[i] == (i == *rules.x_operand);
   if (x_alone) return bind_primitive(*rules.batched_form, x, params);
@@ -201,11 +199,48 @@ Arrays promoting_batch(const Primitive& prim, const Params& params, ArraySpan x,
   Avals in;
   for (std::size_t i = 0; i < x.size(); ++i)
     in.push_back(batched[i] ? Aval{x[i].dtype(), x[i].shape().without(0)} : x[i].aval());
-  const Recording body = record(in, [&](ArraySpan args) { return prim.spec.lower(params, args); });
+  const Recording body = record(in, [&](ArraySpan args) { return lower(params, args); });
   BatchedArrays out = batch_eval(body.jaxpr, body.captured, x, batched, n);
   for (std::size_t i = 0; i < out.values.size(); ++i)
     out.values[i] = structure::with_batch_axis(out.values[i], out.batched[i], n);
   return out.values;
+}
+
+// Rows ------------------------------------------------------------------------------------------------------
+namespace {
+PrimitiveSpec common_row(const OperatorPair& pair, bool batched) {
+  const std::string name = batched ? pair.batched_name : pair.name;
+  return {
+      .name = name,
+      .doc = batched ? pair.batched_doc : pair.doc,
+      .params = pair.params,
+      .abstract =
+          [types = pair.types, name, batched](const Params& params, std::span<const Aval> in) {
+            return types({name, batched}, params, in);
+          },
+      .lower = pair.lower,
+      .samples = [samples = pair.samples, batched](std::uint64_t seed) { return samples(seed, batched); }};
+}
+}  // namespace
+
+PrimitiveSpec batched_row(const OperatorPair& pair) {
+  PrimitiveSpec row = common_row(pair, true);
+  EtpRules rules = pair.rules;
+  rules.batched = true;
+  row.etp = make_etp(std::move(rules));
+  return row;
+}
+
+PrimitiveSpec single_row(const OperatorPair& pair, const Primitive& batched_form) {
+  PrimitiveSpec row = common_row(pair, false);
+  EtpRules rules = pair.rules;
+  rules.batched_form = &batched_form;
+  row.etp = make_etp(std::move(rules));
+  row.batch = [rules = row.etp, lower = pair.lower](const Params& params, ArraySpan x,
+                                                    const std::vector<bool>& batched, std::int64_t n) {
+    return promoting_batch(*rules, lower, params, x, batched, n);
+  };
+  return row;
 }
 
 }  // namespace etp

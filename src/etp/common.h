@@ -3,6 +3,7 @@
 // starts from matmul.cpp.
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <span>
@@ -95,11 +96,36 @@ std::optional<TraceSource> trace_source(const Params&, std::string_view fn_key, 
                                         const Array& values = {}, std::vector<int> axes = {});
 
 // Mapped over x alone, an operator becomes its batched form; otherwise its lowering is mapped.
-Arrays promoting_batch(const Primitive&, const Params&, ArraySpan x, const std::vector<bool>& batched,
-                       std::int64_t n);
-template <const Primitive& P>
-Arrays batch_rule(const Params& params, ArraySpan x, const std::vector<bool>& batched, std::int64_t n) {
-  return promoting_batch(P, params, x, batched, n);
-}
+using LowerRule = decltype(PrimitiveSpec::lower);
+Arrays promoting_batch(const EtpRules&, const LowerRule&, const Params&, ArraySpan x,
+                       const std::vector<bool>& batched, std::int64_t n);
+
+// Rows ------------------------------------------------------------------------------------------------------
+// One operator on data with a leading batch axis and on a single sample: two rows from one definition. What
+// differs between them is asked for by `batched`.
+struct Form {
+  std::string_view op;  // the row's name
+  bool batched;
+  // [any, sizes…] or [sizes…]
+  Dims data(Dims sizes) const {
+    if (batched) sizes.insert(sizes.begin(), kAny);
+    return sizes;
+  }
+  // The same with the batch of x.
+  Shape result(const Aval& x, Dims sizes) const {
+    if (batched) sizes.insert(sizes.begin(), x.shape[0]);
+    return Shape(sizes);
+  }
+};
+struct OperatorPair {
+  std::string batched_name, batched_doc, name, doc;
+  std::vector<std::string> params;
+  std::function<Avals(const Form&, const Params&, std::span<const Aval> in)> types;
+  LowerRule lower;
+  std::function<Samples(std::uint64_t seed, bool batched)> samples;
+  EtpRules rules;  // without `batched` and `batched_form`
+};
+PrimitiveSpec batched_row(const OperatorPair&);
+PrimitiveSpec single_row(const OperatorPair&, const Primitive& batched_form);
 
 }  // namespace etrace::etp

@@ -400,7 +400,7 @@ Samples samples(std::uint64_t seed) {
 Arrays batch(const Params& params, ArraySpan x, const std::vector<bool>& batched, std::int64_t n) {
   const bool over_x = batched[0] && std::count(batched.begin(), batched.end(), true) == 1;
   if (!over_x || params.integer_or("batch_group_count", 1) != 1)
-    return promoting_batch(etp_conv_p, params, x, batched, n);
+    return promoting_batch(*etp_rules(etp_conv_p), lower, params, x, batched, n);
   Arrays in(x.begin(), x.end());
   Dims dims = x[0].shape().to_dims();
   const std::int64_t per_lane = dims[1];
@@ -420,17 +420,17 @@ std::vector<Trainable> trainables(const Params& params) {
   return out;
 }
 
-constexpr EtpRules kRules{.batched = true, .trainables = trainables, .anchors = anchors, .source = source};
-
 }  // namespace
 
 const Primitive etp_conv_p{{
     .name = kOp,
     .doc = "y = conv(x, f(K)) + g(b)",
+    .params = {"has_bias", "strides", "padding", "lhs_dilation", "rhs_dilation", "feature_group_count",
+               "batch_group_count", "dimension_numbers", "kernel_fn", "bias_fn"},
     .abstract = abstract,
     .lower = lower,
     .batch = batch,
-    .etp = &kRules,
+    .etp = make_etp({.batched = true, .trainables = trainables, .anchors = anchors, .source = source}),
     .samples = samples,
 }};
 

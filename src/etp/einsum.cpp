@@ -122,20 +122,19 @@ std::optional<TraceSource> source(const Params& params, std::string_view, ArrayS
   return trace_source(params, "weight_fn", x[1], summed.empty() ? values : reduce_sum(values, summed), axes);
 }
 
-constexpr EtpRules kRules{.batched = true, .trainables = weight_only, .anchors = anchors, .source = source};
-
 }  // namespace
 
 const Primitive etp_einsum_p{{
     .name = "etp_einsum",
     .doc = "y = einsum(equation, x, f(W))",
+    .params = {"equation", "weight_fn"},
     .abstract = abstract,
     .lower = [](const Params& params, ArraySpan x) -> Arrays {
       const Dtype dtype = common_dtype(x);
       const Arrays operands{convert(x[0], dtype), convert(apply_fn(params, "weight_fn", x[1]), dtype)};
       return {einsum_plain(canonical(params.text("equation")), operands)};
     },
-    .etp = &kRules,
+    .etp = make_etp({.batched = true, .trainables = weight_only, .anchors = anchors, .source = source}),
     .samples = [](std::uint64_t seed) -> Samples {
       Source r(seed);
       const std::int64_t b = r.integer(1, 3), t = r.integer(1, 3), k = r.integer(1, 4), n = r.integer(1, 4);

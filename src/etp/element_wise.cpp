@@ -10,7 +10,7 @@ using namespace etp;
 
 namespace {
 
-constexpr EtpRules kRules{
+const EtpRules kRules{
     .gradient_enabled = true,
     .x_operand = std::nullopt,
     .trainables = [](const Params&) -> std::vector<Trainable> {
@@ -27,6 +27,7 @@ constexpr EtpRules kRules{
 const Primitive etp_elemwise_p{{
     .name = "etp_elemwise",
     .doc = "y = f(w)",
+    .params = {"weight_fn"},
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       const Operands o("etp_elemwise", params, in, {"weight"});
       o.expect_fn("weight_fn", 0);
@@ -35,7 +36,7 @@ const Primitive etp_elemwise_p{{
     .lower = [](const Params& params, ArraySpan x) -> Arrays {
       return {apply_fn(params, "weight_fn", x[0])};
     },
-    .etp = &kRules,
+    .etp = make_etp(kRules),
     .samples = [](std::uint64_t seed) -> Samples {
       Source r(seed);
       Samples out;

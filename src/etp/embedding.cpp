@@ -12,19 +12,17 @@ using namespace etp;
 
 namespace {
 
-template <bool kBatched>
-Avals abstract(const Params& params, std::span<const Aval> in) {
-  const char* op = kBatched ? "etp_emb" : "etp_emb_v";
-  const Operands o(op, params, in, {"indices", "weight"});
+Avals types(const Form& form, const Params& params, std::span<const Aval> in) {
+  const Operands o(form.op, params, in, {"indices", "weight"});
   if (!is_integer(o[0].dtype))
-    throw TypeError(
-        op, "indices have type " + to_string(o[0]) + ", expected integers; use matmul for one-hot rows");
-  o.expect(0, kBatched ? Dims{kAny} : Dims{});
+    throw TypeError(std::string(form.op), "indices have type " + to_string(o[0]) +
+                                              ", expected integers; use matmul for one-hot rows");
+  o.expect(0, form.data({}));
   o.expect(1, {kAny, kAny});
   o.expect_fn("weight_fn", 1);
-  structure::expect_number(op, o[1].dtype);
+  structure::expect_number(form.op, o[1].dtype);
   const std::int64_t width = o.shape(1)[1];
-  return {{o[1].dtype, kBatched ? Shape{o.shape(0)[0], width} : Shape{width}}};
+  return {{o[1].dtype, form.result(o[0], {width})}};
 }
 
 Array wrapped(const Array& indices, std::int64_t rows) {
@@ -60,12 +58,11 @@ std::optional<TraceSource> source(const Params& params, std::string_view, ArrayS
   return trace_source(params, "weight_fn", x[1], one_hot_rows(params, x[0], avals_of(x)), {0});
 }
 
-template <bool kBatched>
-Samples samples(std::uint64_t seed) {
+Samples samples(std::uint64_t seed, bool batched) {
   Source r(seed);
   const std::int64_t v = r.integer(2, 6), d = r.integer(1, 4);
   auto indices = [&](std::int64_t low, std::int64_t high, Dtype t = Dtype::I32) {
-    return r.ints(kBatched ? Shape{r.integer(1, 5)} : Shape{}, low, high, t);
+    return r.ints(batched ? Shape{r.integer(1, 5)} : Shape{}, low, high, t);
   };
   const Array w = r.floats({v, d});
   const Attr sine = trace_fn(
@@ -76,37 +73,25 @@ Samples samples(std::uint64_t seed) {
           {{indices(0, 2), r.floats({3, 0})}, {}}};
 }
 
-constexpr EtpRules kBatchedRules{.batched = true,
-                                 .trainables = weight_only,
-                                 .anchors = anchors,
-                                 .x_representation = one_hot_rows,
-                                 .source = source};
-constexpr EtpRules kScalarRules{.batched_form = &etp_emb_p,
-                                .trainables = weight_only,
-                                .anchors = anchors,
-                                .x_representation = one_hot_rows,
-                                .source = source};
+const OperatorPair kPair{
+    .batched_name = "etp_emb",
+    .batched_doc = "y[b,d] = f(T)[index[b],d]",
+    .name = "etp_emb_v",
+    .doc = "y[d] = f(T)[index,d]",
+    .params = {"weight_fn"},
+    .types = types,
+    .lower = lower,
+    .samples = samples,
+    .rules = {.trainables = weight_only,
+              .anchors = anchors,
+              .x_representation = one_hot_rows,
+              .source = source},
+};
 
 }  // namespace
 
-const Primitive etp_emb_p{{
-    .name = "etp_emb",
-    .doc = "y[b,d] = f(T)[index[b],d]",
-    .abstract = abstract<true>,
-    .lower = lower,
-    .etp = &kBatchedRules,
-    .samples = samples<true>,
-}};
-
-const Primitive etp_emb_v_p{{
-    .name = "etp_emb_v",
-    .doc = "y[d] = f(T)[index,d]",
-    .abstract = abstract<false>,
-    .lower = lower,
-    .batch = batch_rule<etp_emb_v_p>,
-    .etp = &kScalarRules,
-    .samples = samples<false>,
-}};
+const Primitive etp_emb_p{batched_row(kPair)};
+const Primitive etp_emb_v_p{single_row(kPair, etp_emb_p)};
 
 Array embedding(const Array& indices, const Array& weight, const WeightFn& weight_fn) {
   if (indices.rank() > 1 && is_integer(indices.dtype()))

@@ -11,16 +11,15 @@ using namespace etp;
 
 namespace {
 
-template <bool kBatched>
-Avals abstract(const Params& params, std::span<const Aval> in) {
-  const Operands o(kBatched ? "etp_gmm" : "etp_gmv", params, in, {"x", "weight"});
+Avals types(const Form& form, const Params& params, std::span<const Aval> in) {
+  const Operands o(form.op, params, in, {"x", "weight"});
   o.expect(1, {kAny, kAny, kAny});
   const Shape& w = o.shape(1);
-  o.expect(0, kBatched ? Dims{kAny, w[0], w[1]} : Dims{w[0], w[1]});
+  o.expect(0, form.data({w[0], w[1]}));
   o.expect_bias({w[0], w[2]});
   o.expect_fn("weight_fn", 1);
   o.expect_bias_fn();
-  return o.result(kBatched ? Shape{o.shape(0)[0], w[0], w[2]} : Shape{w[0], w[2]});
+  return o.result(form.result(o[0], {w[0], w[2]}));
 }
 
 Arrays lower(const Params& params, ArraySpan x) {
@@ -44,12 +43,11 @@ std::optional<TraceSource> source(const Params& params, std::string_view key, Ar
   return trace_source(params, "weight_fn", x[1], convert(x[0], common_dtype(x)), {0, 1});
 }
 
-template <bool kBatched>
-Samples samples(std::uint64_t seed) {
+Samples samples(std::uint64_t seed, bool batched) {
   Source r(seed);
   const std::int64_t g = r.integer(1, 3), k = r.integer(1, 4), n = r.integer(1, 4);
   auto x = [&](std::int64_t groups, std::int64_t inputs, Dtype t = Dtype::F64) {
-    return r.floats(kBatched ? Shape{r.integer(1, 3), groups, inputs} : Shape{groups, inputs}, t);
+    return r.floats(batched ? Shape{r.integer(1, 3), groups, inputs} : Shape{groups, inputs}, t);
   };
   const Array w = r.floats({g, k, n}), b = r.floats({g, n});
   const Attr sine = trace_fn(
@@ -62,31 +60,22 @@ Samples samples(std::uint64_t seed) {
           {{x(2, 0), r.floats({2, 0, 3}), r.floats({2, 3})}, {{"has_bias", true}}}};
 }
 
-constexpr EtpRules kBatchedRules{
-    .batched = true, .trainables = weight_and_bias, .anchors = anchors, .source = source};
-constexpr EtpRules kVectorRules{
-    .batched_form = &etp_gmm_p, .trainables = weight_and_bias, .anchors = anchors, .source = source};
+const OperatorPair kPair{
+    .batched_name = "etp_gmm",
+    .batched_doc = "y[b,g,n] = Σ_k x[b,g,k] f(W)[g,k,n] + h(b)[g,n]",
+    .name = "etp_gmv",
+    .doc = "y[g,n] = Σ_k x[g,k] f(W)[g,k,n] + h(b)[g,n]",
+    .params = {"has_bias", "weight_fn", "bias_fn"},
+    .types = types,
+    .lower = lower,
+    .samples = samples,
+    .rules = {.trainables = weight_and_bias, .anchors = anchors, .source = source},
+};
 
 }  // namespace
 
-const Primitive etp_gmm_p{{
-    .name = "etp_gmm",
-    .doc = "y[b,g,n] = Σ_k x[b,g,k] f(W)[g,k,n] + h(b)[g,n]",
-    .abstract = abstract<true>,
-    .lower = lower,
-    .etp = &kBatchedRules,
-    .samples = samples<true>,
-}};
-
-const Primitive etp_gmv_p{{
-    .name = "etp_gmv",
-    .doc = "y[g,n] = Σ_k x[g,k] f(W)[g,k,n] + h(b)[g,n]",
-    .abstract = abstract<false>,
-    .lower = lower,
-    .batch = batch_rule<etp_gmv_p>,
-    .etp = &kVectorRules,
-    .samples = samples<false>,
-}};
+const Primitive etp_gmm_p{batched_row(kPair)};
+const Primitive etp_gmv_p{single_row(kPair, etp_gmm_p)};
 
 Array grouped_matmul(const Array& x, const Array& weight, const Array& bias, const MatmulOptions& options) {
   if (x.rank() != 2 && x.rank() != 3)

@@ -13,11 +13,9 @@ using namespace etp;
 
 namespace {
 
-template <bool kBatched>
-Avals abstract(const Params& params, std::span<const Aval> in) {
-  const char* op = kBatched ? "etp_lora_mm" : "etp_lora_mv";
-  const Operands o(op, params, in, {"x", "lora_b", "lora_a"});
-  o.expect(0, kBatched ? Dims{kAny, kAny} : Dims{kAny});
+Avals types(const Form& form, const Params& params, std::span<const Aval> in) {
+  const Operands o(form.op, params, in, {"x", "lora_b", "lora_a"});
+  o.expect(0, form.data({kAny}));
   o.expect(1, {o.shape(0).back(), kAny});
   o.expect(2, {o.shape(1)[1], kAny});
   const std::int64_t out = o.shape(2)[1];
@@ -25,9 +23,10 @@ Avals abstract(const Params& params, std::span<const Aval> in) {
   o.expect_fn("b_fn", 1);
   o.expect_fn("a_fn", 2);
   o.expect_bias_fn();
-  const Avals y = o.result(kBatched ? Shape{o.shape(0)[0], out} : Shape{out});
+  const Avals y = o.result(form.result(o[0], {out}));
   if (!is_floating(y[0].dtype))
-    throw TypeError(op, "alpha times the product of integers is no integer; convert the factors to float32");
+    throw TypeError(std::string(form.op),
+                    "alpha times the product of integers is no integer; convert the factors to float32");
   return y;
 }
 
@@ -49,7 +48,7 @@ Arrays lower(const Params& params, ArraySpan x) {
   return {add_bias(params, dense(scaled(params, dense(convert(x[0], dtype), b)), a), x)};
 }
 
-constexpr EffectiveWeight kEffective{
+const EffectiveWeight kEffective{
     .key = "lora_b",
     .weight = [](const Params& params, ArraySpan x) -> Array {
       const auto [b, a] = factors(params, x, common_dtype(x));
@@ -82,12 +81,11 @@ std::optional<TraceSource> source(const Params& params, std::string_view key, Ar
   return trace_source(params, "a_fn", x[2], scaled(params, dense(data, b)), {0});
 }
 
-template <bool kBatched>
-Samples samples(std::uint64_t seed) {
+Samples samples(std::uint64_t seed, bool batched) {
   Source r(seed);
   const std::int64_t i = r.integer(1, 5), o = r.integer(1, 5), rank = r.integer(1, 3);
   auto x = [&](std::int64_t n, Dtype t = Dtype::F64) {
-    return r.floats(kBatched ? Shape{r.integer(1, 3), n} : Shape{n}, t);
+    return r.floats(batched ? Shape{r.integer(1, 3), n} : Shape{n}, t);
   };
   const Array b = r.floats({i, rank}), a = r.floats({rank, o}), bias = r.floats({o});
   auto fn = [](const char* key, const WeightFn& f, const Array& w) {
@@ -106,37 +104,22 @@ Samples samples(std::uint64_t seed) {
           {{x(2), r.floats({2, 0}), r.floats({0, 3}), r.floats({3})}, {{"has_bias", true}}}};
 }
 
-constexpr EtpRules kBatchedRules{.batched = true,
-                                 .trainables = trainables,
-                                 .anchors = anchors,
-                                 .effective = &kEffective,
-                                 .source = source};
-constexpr EtpRules kVectorRules{.batched_form = &etp_lora_mm_p,
-                                .trainables = trainables,
-                                .anchors = anchors,
-                                .effective = &kEffective,
-                                .source = source};
+const OperatorPair kPair{
+    .batched_name = "etp_lora_mm",
+    .batched_doc = "y[b,o] = alpha Σ_ir x[b,i] f(B)[i,r] g(A)[r,o] + h(b)[o]",
+    .name = "etp_lora_mv",
+    .doc = "y[o] = alpha Σ_ir x[i] f(B)[i,r] g(A)[r,o] + h(b)[o]",
+    .params = {"alpha", "has_bias", "b_fn", "a_fn", "bias_fn"},
+    .types = types,
+    .lower = lower,
+    .samples = samples,
+    .rules = {.trainables = trainables, .anchors = anchors, .effective = kEffective, .source = source},
+};
 
 }  // namespace
 
-const Primitive etp_lora_mm_p{{
-    .name = "etp_lora_mm",
-    .doc = "y[b,o] = alpha Σ_ir x[b,i] f(B)[i,r] g(A)[r,o] + h(b)[o]",
-    .abstract = abstract<true>,
-    .lower = lower,
-    .etp = &kBatchedRules,
-    .samples = samples<true>,
-}};
-
-const Primitive etp_lora_mv_p{{
-    .name = "etp_lora_mv",
-    .doc = "y[o] = alpha Σ_ir x[i] f(B)[i,r] g(A)[r,o] + h(b)[o]",
-    .abstract = abstract<false>,
-    .lower = lower,
-    .batch = batch_rule<etp_lora_mv_p>,
-    .etp = &kVectorRules,
-    .samples = samples<false>,
-}};
+const Primitive etp_lora_mm_p{batched_row(kPair)};
+const Primitive etp_lora_mv_p{single_row(kPair, etp_lora_mm_p)};
 
 Array lora_matmul(const Array& x, const Array& b, const Array& a, const Array& bias,
                   const LoraOptions& options) {

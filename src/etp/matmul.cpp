@@ -9,16 +9,15 @@ using namespace etp;
 
 namespace {
 
-template <bool kBatched>
-Avals abstract(const Params& params, std::span<const Aval> in) {
-  const Operands o(kBatched ? "etp_mm" : "etp_mv", params, in, {"x", "weight"});
-  o.expect(0, kBatched ? Dims{kAny, kAny} : Dims{kAny});
+Avals types(const Form& form, const Params& params, std::span<const Aval> in) {
+  const Operands o(form.op, params, in, {"x", "weight"});
+  o.expect(0, form.data({kAny}));
   o.expect(1, {o.shape(0).back(), kAny});
   const std::int64_t out = o.shape(1)[1];
   o.expect_bias({out});
   o.expect_fn("weight_fn", 1);
   o.expect_bias_fn();
-  return o.result(kBatched ? Shape{o.shape(0)[0], out} : Shape{out});
+  return o.result(form.result(o[0], {out}));
 }
 
 Arrays lower(const Params& params, ArraySpan x) {
@@ -38,12 +37,11 @@ std::optional<TraceSource> source(const Params& params, std::string_view key, Ar
   return trace_source(params, "weight_fn", x[1], convert(x[0], common_dtype(x)), {0});
 }
 
-template <bool kBatched>
-Samples samples(std::uint64_t seed) {
+Samples samples(std::uint64_t seed, bool batched) {
   Source r(seed);
   const std::int64_t i = r.integer(1, 5), o = r.integer(1, 5);
   auto x = [&](std::int64_t n, Dtype t = Dtype::F64) {
-    return r.floats(kBatched ? Shape{r.integer(1, 3), n} : Shape{n}, t);
+    return r.floats(batched ? Shape{r.integer(1, 3), n} : Shape{n}, t);
   };
   const Array w = r.floats({i, o}), b = r.floats({o});
   const Attr sine = trace_fn(
@@ -57,37 +55,22 @@ Samples samples(std::uint64_t seed) {
           {{convert(x(i), Dtype::I32), w}, {{"has_bias", false}}}};
 }
 
-constexpr EtpRules kBatchedRules{.batched = true,
-                                 .trainables = weight_and_bias,
-                                 .anchors = anchors,
-                                 .adjacency = all_to_all,
-                                 .source = source};
-constexpr EtpRules kVectorRules{.batched_form = &etp_mm_p,
-                                .trainables = weight_and_bias,
-                                .anchors = anchors,
-                                .adjacency = all_to_all,
-                                .source = source};
+const OperatorPair kPair{
+    .batched_name = "etp_mm",
+    .batched_doc = "y[b,o] = Σ_i x[b,i] f(W)[i,o] + g(b)[o]",
+    .name = "etp_mv",
+    .doc = "y[o] = Σ_i x[i] f(W)[i,o] + g(b)[o]",
+    .params = {"has_bias", "weight_fn", "bias_fn"},
+    .types = types,
+    .lower = lower,
+    .samples = samples,
+    .rules = {.trainables = weight_and_bias, .anchors = anchors, .adjacency = all_to_all, .source = source},
+};
 
 }  // namespace
 
-const Primitive etp_mm_p{{
-    .name = "etp_mm",
-    .doc = "y[b,o] = Σ_i x[b,i] f(W)[i,o] + g(b)[o]",
-    .abstract = abstract<true>,
-    .lower = lower,
-    .etp = &kBatchedRules,
-    .samples = samples<true>,
-}};
-
-const Primitive etp_mv_p{{
-    .name = "etp_mv",
-    .doc = "y[o] = Σ_i x[i] f(W)[i,o] + g(b)[o]",
-    .abstract = abstract<false>,
-    .lower = lower,
-    .batch = batch_rule<etp_mv_p>,
-    .etp = &kVectorRules,
-    .samples = samples<false>,
-}};
+const Primitive etp_mm_p{batched_row(kPair)};
+const Primitive etp_mv_p{single_row(kPair, etp_mm_p)};
 
 Array matmul(const Array& x, const Array& weight, const Array& bias, const MatmulOptions& options) {
   if (x.rank() != 1 && x.rank() != 2)

@@ -16,16 +16,15 @@ SparsePattern pattern_of(const Params& params) {
   return SparsePattern::from_attr(attr == nullptr ? Attr() : *attr);
 }
 
-template <bool kBatched>
-Avals abstract(const Params& params, std::span<const Aval> in) {
-  const Operands o(kBatched ? "etp_sp_mm" : "etp_sp_mv", params, in, {"x", "weight"});
+Avals types(const Form& form, const Params& params, std::span<const Aval> in) {
+  const Operands o(form.op, params, in, {"x", "weight"});
   const SparsePattern s = pattern_of(params);
-  o.expect(0, kBatched ? Dims{kAny, s.rows()} : Dims{s.rows()});
+  o.expect(0, form.data({s.rows()}));
   o.expect(1, {s.nnz()});  // one value per stored entry
   o.expect_bias({s.cols()});
   o.expect_fn("weight_fn", 1);
   o.expect_bias_fn();
-  return o.result(kBatched ? Shape{o.shape(0)[0], s.cols()} : Shape{s.cols()});
+  return o.result(form.result(o[0], {s.cols()}));
 }
 
 Array index_array(const Dims& values) {
@@ -74,12 +73,11 @@ std::vector<bool> adjacency(const Params& params, std::int64_t n) {
   return depends;
 }
 
-template <bool kBatched>
-Samples samples(std::uint64_t seed) {
+Samples samples(std::uint64_t seed, bool batched) {
   Source r(seed);
   const std::int64_t i = r.integer(1, 5), o = r.integer(1, 5);
   auto x = [&](std::int64_t n, Dtype t = Dtype::F64) {
-    return r.floats(kBatched ? Shape{r.integer(1, 3), n} : Shape{n}, t);
+    return r.floats(batched ? Shape{r.integer(1, 3), n} : Shape{n}, t);
   };
   Dims row, col;
   for (std::int64_t p = r.integer(1, 6); p > 0; --p) {
@@ -103,37 +101,22 @@ Samples samples(std::uint64_t seed) {
       {{x(2), r.floats({0})}, {{"sparse_mat", SparsePattern::coo(2, 2, {}, {}).to_attr()}}}};
 }
 
-constexpr EtpRules kBatchedRules{.batched = true,
-                                 .trainables = weight_and_bias,
-                                 .anchors = anchors,
-                                 .adjacency = adjacency,
-                                 .source = source};
-constexpr EtpRules kVectorRules{.batched_form = &etp_sp_mm_p,
-                                .trainables = weight_and_bias,
-                                .anchors = anchors,
-                                .adjacency = adjacency,
-                                .source = source};
+const OperatorPair kPair{
+    .batched_name = "etp_sp_mm",
+    .batched_doc = "y[b,col(p)] += x[b,row(p)] f(w)[p] for all stored entries p, + g(b)",
+    .name = "etp_sp_mv",
+    .doc = "y[col(p)] += x[row(p)] f(w)[p] for all stored entries p, + g(b)",
+    .params = {"sparse_mat", "has_bias", "weight_fn", "bias_fn"},
+    .types = types,
+    .lower = lower,
+    .samples = samples,
+    .rules = {.trainables = weight_and_bias, .anchors = anchors, .adjacency = adjacency, .source = source},
+};
 
 }  // namespace
 
-const Primitive etp_sp_mm_p{{
-    .name = "etp_sp_mm",
-    .doc = "y[b,col(p)] += x[b,row(p)] f(w)[p] for all stored entries p, + g(b)",
-    .abstract = abstract<true>,
-    .lower = lower,
-    .etp = &kBatchedRules,
-    .samples = samples<true>,
-}};
-
-const Primitive etp_sp_mv_p{{
-    .name = "etp_sp_mv",
-    .doc = "y[col(p)] += x[row(p)] f(w)[p] for all stored entries p, + g(b)",
-    .abstract = abstract<false>,
-    .lower = lower,
-    .batch = batch_rule<etp_sp_mv_p>,
-    .etp = &kVectorRules,
-    .samples = samples<false>,
-}};
+const Primitive etp_sp_mm_p{batched_row(kPair)};
+const Primitive etp_sp_mv_p{single_row(kPair, etp_sp_mm_p)};
 
 Array sparse_matmul(const Array& x, const Array& weight, const SparsePattern& pattern, const Array& bias,
                     const MatmulOptions& options) {

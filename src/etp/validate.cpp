@@ -41,7 +41,7 @@ class Check {
       key_ = t.key;
       if (t.operand >= in_.size() || t.operand == rules_.x_operand)
         fail("trainable stands at operand " + std::to_string(t.operand) + ", which is none or x");
-      const bool effective = rules_.effective != nullptr && rules_.effective->key == t.key;
+      const bool effective = rules_.effective && rules_.effective->key == t.key;
       const Array at = effective ? rules_.effective->weight(sample_.params, sample_.operands)
                                  : sample_.operands[t.operand];
       map_ = rules_.anchors(sample_.params, t.key, in_, y_);

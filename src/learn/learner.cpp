@@ -34,9 +34,20 @@ namespace {
 
 constexpr std::size_t kCachedPrograms = 32;
 
+bool holds_key(const InputRecord& in) {
+  const Aval& a = in.init.aval();
+  return a.dtype == Dtype::U32 && a.shape.rank() > 0 && a.shape.back() == 2;
+}
+
 std::string place_name(const InputRecord& in) {
   const std::string key = to_string(in.leaf_key);
   return key.empty() ? to_string(in.path) : to_string(in.path) + "." + key;
+}
+
+// Statistics, the mode and random keys: noise must not begin again with every sequence.
+bool survives_reset(const InputRecord& in) {
+  const std::optional<StateKind> kind = state_kind(in.type);
+  return (kind && is_a(*kind, StateKind::LongTerm)) || holds_key(in);
 }
 
 }  // namespace
@@ -58,7 +69,8 @@ Learner::Impl::Impl(ETraceGraph g, const LearningRule& r, LearnerOptions o)
                                graph.explain());
   for (const InputRecord& in : graph.module_info.model.inputs) {
     if (in.role == Role::Arg) continue;
-    (in.role == Role::Param ? params : states).push_back({place_name(in), nullptr, 0, in.init, in.init});
+    (in.role == Role::Param ? params : states)
+        .push_back({place_name(in), nullptr, 0, in.init, in.init, survives_reset(in)});
   }
   memory = to_tensors(builder.initial_memory());
 }
@@ -131,11 +143,16 @@ CompileOptions compile_options(const LearningRule& rule, const LearnerOptions& o
 void seed_states(Module& model, std::uint64_t seed) {
   for (const StateEntry& e : states(model)) {
     const Avals types = e.state->avals();
-    if (types.size() != 1 || types[0] != Aval{Dtype::U32, {2}}) continue;
+    const Shape& shape = types[0].shape;
+    const bool per_sample = shape.rank() == 2;  // [batch, 2]
+    if (types.size() != 1 || types[0].dtype != Dtype::U32 || shape.is_scalar() || shape.back() != 2 ||
+        shape.rank() > 2)
+      continue;
     std::uint32_t place = 2166136261u;
     for (const char c : to_string(e.path)) place = (place ^ static_cast<unsigned char>(c)) * 16777619u;
-    e.state->set(
-        random::fold_in(random::key(seed), Array(Tensor::full({Dtype::U32, {}}, std::int64_t{place}))));
+    const Array key =
+        random::fold_in(random::key(seed), Array(Tensor::full({Dtype::U32, {}}, std::int64_t{place})));
+    e.state->set(per_sample ? random::split(key, shape[0]) : key);
   }
 }
 
@@ -148,16 +165,24 @@ Array first_lane(const Array& a, std::int64_t batch) {
   return squeeze(slice_axis(a, 0, 0, 1), {0});
 }
 
-// The step of every lane at once: arguments and states get a leading axis, parameters stay.
+// The step of every lane at once: arguments and states get a leading axis, parameters and the mode stay.
+bool in_every_lane(const OutputRecord& r) {
+  return r.role == Role::Param || state_kind(r.type) == StateKind::Mode;
+}
+
 Model in_lanes(const Model& model, std::int64_t batch) {
   Mask mapped, out_mapped;
-  for (const InputRecord& in : model.inputs) mapped.push_back(in.role != Role::Param);
-  for (const OutputRecord& out : model.outputs) out_mapped.push_back(out.role != Role::Param);
+  for (const InputRecord& in : model.inputs) mapped.push_back(!in_every_lane(in));
+  for (const OutputRecord& out : model.outputs) out_mapped.push_back(!in_every_lane(out));
   Model out = model;
   out.program = vmap(model.program, mapped, batch, out_mapped).jaxpr;
   for (InputRecord& in : out.inputs) {
-    if (!is_state(in.role)) continue;
+    if (!is_state(in.role) || in_every_lane(in)) continue;
     const Array init = in.init;
+    if (in.init.aval() == Aval{Dtype::U32, {2}}) {  // every lane draws for itself
+      in.init = random::split(init, batch).tensor();
+      continue;
+    }
     in.init = broadcast_to(expand_dims(init, {0}), init.shape().with_front(batch)).tensor();
   }
   return out;
@@ -191,8 +216,8 @@ Learner compile(Module& model, const LearningRule& rule, ArraySpan example, cons
   for (State* touched : step.touched)
     for (std::size_t leaf = 0; leaf < touched->avals().size(); ++leaf) {
       const bool is_param = touched->kind() == StateKind::Param;
-      if (!is_param && o.vmap) continue;
       Place& place = is_param ? impl->params[param++] : impl->states[state++];
+      if (!is_param && o.vmap && touched->kind() != StateKind::Mode) continue;
       place.state = touched;
       place.leaf = leaf;
     }
@@ -277,7 +302,7 @@ void Learner::reset_state() { impl_->memory = to_tensors(impl_->builder.initial_
 void Learner::reset_model_state() {
   if (impl_->module != nullptr) reset_all_states(*impl_->module);
   for (Place& p : impl_->states)
-    if (p.state == nullptr) p.own = p.init;
+    if (p.state == nullptr && !p.survives_reset) p.own = p.init;
 }
 
 // Access ----------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ struct Place {
   State* state = nullptr;
   std::size_t leaf = 0;
   Tensor own, init;  // used without a state
+  bool survives_reset = false;
 
   Tensor get() const;
   void set(const Tensor&);

@@ -66,7 +66,7 @@ TraceSlots::TraceSlots(const HiddenParamOpRelation& r, const TrainableSource& t,
   const EtpRules& rules = *etp_rules(*r.primitive);
   Avals types = types_of(r);
   anchors_ = rules.anchors(r.eqn_params, t.key, types, r.y_var.aval);
-  effective_ = rules.effective != nullptr && rules.effective->key == t.key;
+  effective_ = rules.effective && rules.effective->key == t.key;
   batched_op_ = rules.batched;
   const Shape varshape = group.varshape(), y = r.y_var.aval.shape;
   sample_y_ = batched_op_ ? y.without(0) : y;

@@ -1,6 +1,7 @@
 // Modules: the tree of children and states, and the walk over it.
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
 #include "etrace/error.h"
 #include "etrace/module.h"
@@ -26,7 +27,27 @@ std::string text_of(const Module::Member& member) {
 }  // namespace
 
 // Module ----------------------------------------------------------------------------------------------------
+Module::Module() : mode_(std::make_shared<ModeState>()) {}
 Module::~Module() = default;
+
+void Module::train(bool on) { mode_->set(full({}, on, Dtype::Bool)); }
+
+bool Module::is_training() const {
+  const Array mode = mode_->value();
+  if (mode.is_tracer())
+    throw NotSupportedError("module",
+                            "is_training() was asked inside a traced step, whose program shall serve both "
+                            "modes; use where(training(), a, b)",
+                            Origin{scope_, {}, 0});
+  return std::get<bool>(mode.tensor().at(0));
+}
+
+void Module::follow(const std::shared_ptr<ModeState>& mode) {
+  if (mode_ == mode) return;
+  const std::shared_ptr<ModeState> before = std::exchange(mode_, mode);
+  for (const Member& m : members_)  // a module that another tree made follows that one
+    if (m.module != nullptr && m.module->mode_ == before) m.module->follow(mode);
+}
 
 Array Module::update(const Array&) {
   throw NotSupportedError("module",
@@ -82,6 +103,7 @@ void Module::rename(std::vector<std::string> scope) { scope_ = std::move(scope);
 
 void Module::adopt(PathPart name, std::shared_ptr<Module> module) {
   module->rename(scope_of(name));
+  module->follow(mode_);
   add({std::move(name), std::move(module), nullptr});
 }
 

@@ -5,6 +5,7 @@
 #include "etrace/error.h"
 #include "etrace/module.h"
 #include "etrace/ops/shape.h"
+#include "etrace/random.h"
 #include "module/stateful_trace.h"
 
 namespace etrace {
@@ -15,10 +16,12 @@ struct KindRow {
   std::string_view name;
   StateKind parent;
 };
-constexpr std::array<KindRow, 7> kKinds{{
+constexpr std::array<KindRow, 9> kKinds{{
     {"State", StateKind::Any},
     {"LongTermState", StateKind::Any},
     {"ParamState", StateKind::LongTerm},
+    {"RandomState", StateKind::LongTerm},
+    {"ModeState", StateKind::LongTerm},
     {"ShortTermState", StateKind::Any},
     {"HiddenState", StateKind::ShortTerm},
     {"HiddenGroupState", StateKind::Hidden},
@@ -47,6 +50,12 @@ void require_value(StateKind kind, const Array& value) {
 
 std::string_view name(StateKind kind) { return row(kind).name; }
 
+std::optional<StateKind> state_kind(std::string_view name) {
+  for (std::size_t i = 0; i < kKinds.size(); ++i)
+    if (kKinds[i].name == name) return static_cast<StateKind>(i);
+  return std::nullopt;
+}
+
 bool is_a(StateKind kind, StateKind other) {
   while (kind != other && kind != StateKind::Any) kind = row(kind).parent;
   return kind == other;
@@ -54,6 +63,8 @@ bool is_a(StateKind kind, StateKind other) {
 
 // State -----------------------------------------------------------------------------------------------------
 State::State(StateKind kind, const Array& value) : kind_(kind), leaves_{value} { require_value(kind, value); }
+
+State::State(StateKind kind, Array value, Unchecked) : kind_(kind), leaves_{std::move(value)} {}
 
 State::State(StateKind kind, NamedArrays leaves) : kind_(kind) {
   std::sort(leaves.begin(), leaves.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -156,6 +167,31 @@ void State::replace(Arrays leaves) {
   leaves_ = std::move(leaves);
 }
 
+// LongTermState ---------------------------------------------------------------------------------------------
+namespace {
+bool is_key(const Aval& a) { return a == Aval{Dtype::U32, {2}}; }
+
+Array checked_key(const Array& key) {
+  if (key.defined() && !is_key(key.aval()))
+    throw TypeError("state", "a RandomState holds a random key u32[2] but was given " +
+                                 to_string(key.aval()) + "; make one with random::key(seed)");
+  return key;
+}
+}  // namespace
+
+RandomState::RandomState(std::uint64_t seed) : RandomState(random::key(seed)) {}
+RandomState::RandomState(const Array& key) : LongTermState(StateKind::Random, checked_key(key)) {}
+
+Array RandomState::next() {
+  const Array keys = random::split(value());
+  set(squeeze(slice_axis(keys, 0, 0, 1), {0}));
+  return squeeze(slice_axis(keys, 0, 1, 2), {0});
+}
+
+void RandomState::seed(std::uint64_t seed) { set(random::key(seed)); }
+
+ModeState::ModeState() : LongTermState(StateKind::Mode, full({}, true, Dtype::Bool), Unchecked{}) {}
+
 // ShortTermState --------------------------------------------------------------------------------------------
 ShortTermState::ShortTermState(StateKind kind, const Array& init, bool per_sample)
     : State(kind, init), init_{init}, per_sample_(per_sample) {}
@@ -166,11 +202,18 @@ ShortTermState::ShortTermState(NamedArrays init, bool per_sample)
 void ShortTermState::init(std::optional<std::int64_t> batch) {
   if (batch && *batch < 0)
     throw ValueError("state", "a batch of " + std::to_string(*batch) + " samples; expected 0 or more");
+  const bool lanes = batch && per_sample_;
   Arrays values = init_;
-  if (batch && per_sample_)
-    for (Array& v : values) v = broadcast_to(v, v.shape().with_front(*batch));
+  for (Array& v : values)
+    if (is_key(v.aval())) {
+      if (times_ > 0) v = random::fold_in(v, full({}, std::int64_t{times_}, Dtype::U32));
+      if (lanes) v = random::split(v, *batch);
+    } else if (lanes) {
+      v = broadcast_to(v, v.shape().with_front(*batch));
+    }
   replace(std::move(values));
   batch_ = batch;
+  ++times_;
 }
 
 // Stacked hidden states -------------------------------------------------------------------------------------

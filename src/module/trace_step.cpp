@@ -8,6 +8,7 @@ namespace etrace {
 namespace {
 
 thread_local StatefulTrace* active_trace = nullptr;
+constexpr const char* kModeName = "training_mode";
 
 Role role_of(const State& state) {
   if (is_a(state.kind(), StateKind::Param)) return Role::Param;
@@ -37,6 +38,7 @@ StatefulTrace::StatefulTrace(const Module& root) : known_(states(root)) {
     throw NotSupportedError("trace_step", "a step is being traced already; trace the outermost module only",
                             OriginScope::current());
   for (const StateEntry& entry : known_) paths_.emplace(entry.state, entry.path);
+  paths_.emplace(root.mode_.get(), StatePath{kModeName});
   active_trace = this;
 }
 

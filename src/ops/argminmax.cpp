@@ -85,6 +85,7 @@ Samples arg_samples(std::uint64_t seed) {
 const Primitive argmax_p{{
     .name = "argmax",
     .doc = "y = the first i with the largest x[i] along the axis",
+    .params = {"axes", "index_dtype"},
     .abstract = typing<argmax_p>,
     .kernel = [](const KernelRequest& q) { return arg_kernel(q, [](auto a, auto b) { return a > b; }); },
     .jvp = no_tangent,
@@ -95,6 +96,7 @@ const Primitive argmax_p{{
 const Primitive argmin_p{{
     .name = "argmin",
     .doc = "y = the first i with the smallest x[i] along the axis",
+    .params = {"axes", "index_dtype"},
     .abstract = typing<argmin_p>,
     .kernel = [](const KernelRequest& q) { return arg_kernel(q, [](auto a, auto b) { return a < b; }); },
     .jvp = no_tangent,

@@ -116,6 +116,7 @@ const Primitive rem_p{binary<rem_p, kNumber,
 const Primitive pow_p{{
     .name = "pow",
     .doc = "y = a^b, 0^0 = 1; the exponent may be an integer",
+    .elementwise = true,
     .abstract = [](const Params&, std::span<const Aval> in) -> Avals {
       require_arity("pow", in, 2);
       require_kind("pow", kFloating, in[0]);

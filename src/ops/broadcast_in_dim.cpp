@@ -12,6 +12,7 @@ using namespace structure;
 const Primitive broadcast_in_dim_p{{
     .name = "broadcast_in_dim",
     .doc = "y[j] = x[i], i_k = j[broadcast_dimensions[k]], or 0 where x has size 1",
+    .params = {"shape", "broadcast_dimensions"},
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       const std::string_view op = "broadcast_in_dim";
       expect_operands(op, in, 1);

@@ -9,6 +9,7 @@ using namespace elementwise;
 namespace {
 template <const Primitive& P, auto F>
 PrimitiveSpec comparison(PrimitiveSpec row) {
+  row.elementwise = true;
   row.abstract = to_bool<P, kAny, 2>;
   row.kernel = map_kernel<kAny, F, 2>;
   row.jvp = jvp_zero;

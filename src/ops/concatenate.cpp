@@ -73,6 +73,7 @@ Dims split_sizes(const Params& params, const Aval& in) {
 const Primitive concatenate_p{{
     .name = "concatenate",
     .doc = "y holds the operands one after the other along the axis `dimension`",
+    .params = {"dimension"},
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       const Dtype dtype = common_dtype("concatenate", in);
       const Dims axis{params.integer("dimension")};
@@ -130,6 +131,7 @@ const Primitive concatenate_p{{
 const Primitive stack_p{{
     .name = "stack",
     .doc = "y holds the operands, which have one shape, along a new axis `axis`",
+    .params = {"axis"},
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       const Dtype dtype = common_dtype("stack", in);
       const Dims axis{params.integer("axis")};
@@ -179,6 +181,7 @@ const Primitive stack_p{{
 const Primitive split_p{{
     .name = "split",
     .doc = "y_k are consecutive parts of x along the axis `axis`, of the given sizes",
+    .params = {"sizes", "axis"},
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       expect_operands("split", in, 1);
       Avals out;

@@ -106,7 +106,7 @@ Array kernel_cotangent(const Array& ct, const Array& x, const Aval& w, const Con
   return bind_conv(x, ct, t);
 }
 
-Avals typing(const Params& params, std::span<const Aval> in) {
+Avals conv_types(const Params& params, std::span<const Aval> in) {
   expect_operands(kConv, in, 2);
   const Aval &x = in[0], &w = in[1];
   if (x.dtype != w.dtype)
@@ -140,14 +140,14 @@ Avals typing(const Params& params, std::span<const Aval> in) {
   return {{x.dtype, out}};
 }
 
-Arrays batch(const Params& params, ArraySpan x, const std::vector<bool>& batched, std::int64_t n) {
+Arrays batch_conv(const Params& params, ArraySpan x, const std::vector<bool>& batched, std::int64_t n) {
   ConvOptions o = conv_options(params, x[0].rank() - (batched[0] ? 1 : 0));
   const std::int64_t groups = o.feature_group_count * o.batch_group_count;
   if (n == 0) {  // nothing to compute, and sizes that were multiplied by 0 could not be told apart again
     Avals single = avals_of(x);
     for (std::size_t i = 0; i < 2; ++i)
       if (batched[i]) single[i].shape = single[i].shape.without(0);
-    const Aval out = typing(params, single)[0];
+    const Aval out = conv_types(params, single)[0];
     return {zeros_of({out.dtype, out.shape.with_front(0)})};
   }
   if (batched[0] && batched[1]) {  // every entry of the batch is a group of its own
@@ -242,7 +242,10 @@ Samples conv_samples(std::uint64_t seed) {
 const Primitive conv_general_dilated_p{{
     .name = "conv_general_dilated",
     .doc = "y[b, o, p] = Σ x[b, i, p·stride - low + t·dilation]·w[o, i, t] over i and t",
-    .abstract = typing,
+    .params = {"window_strides", "padding", "lhs_dilation", "rhs_dilation", "dimension_numbers",
+               "feature_group_count", "batch_group_count", "preferred_element_type"},
+    .ignored_params = {"precision"},
+    .abstract = conv_types,
     .kernel = conv_kernel,
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       Array dy;
@@ -257,7 +260,7 @@ const Primitive conv_general_dilated_p{{
       if (!x[1].defined()) out[1] = kernel_cotangent(ct[0], x[0], in[1], o);
       return out;
     },
-    .batch = batch,
+    .batch = batch_conv,
     .samples = conv_samples,
 }};
 

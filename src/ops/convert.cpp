@@ -106,6 +106,8 @@ std::vector<Sample> copy_samples(std::uint64_t seed) {
 const Primitive convert_element_type_p{{
     .name = "convert_element_type",
     .doc = "y = x as new_dtype; floats to integers truncate and saturate, NaN to 0",
+    .params = {"new_dtype", "weak_type"},
+    .elementwise = true,
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       require_arity("convert_element_type", in, 1);
       return {{params.dtype("new_dtype"), in[0].shape}};
@@ -125,6 +127,8 @@ const Primitive convert_element_type_p{{
 const Primitive bitcast_convert_type_p{{
     .name = "bitcast_convert_type",
     .doc = "y = the bits of x read as new_dtype, a type of the same width",
+    .params = {"new_dtype"},
+    .elementwise = true,
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       require_arity("bitcast_convert_type", in, 1);
       const Dtype to = params.dtype("new_dtype");
@@ -155,6 +159,7 @@ const Primitive bitcast_convert_type_p{{
 const Primitive stop_gradient_p{{
     .name = "stop_gradient",
     .doc = "y = x, a constant to differentiation",
+    .elementwise = true,
     .abstract = unchanged<stop_gradient_p>,
     .kernel = copy_kernel,
     .jvp = jvp_zero,
@@ -165,6 +170,7 @@ const Primitive stop_gradient_p{{
 const Primitive copy_p{{
     .name = "copy",
     .doc = "y = x",
+    .elementwise = true,
     .abstract = unchanged<copy_p>,
     .kernel = copy_kernel,
     .jvp = [](const Params&, ArraySpan, ArraySpan, ArraySpan dx) -> Arrays { return {dx[0]}; },

@@ -172,6 +172,7 @@ Samples cumulative_samples(std::uint64_t seed, bool integers) {
 const Primitive cumsum_p{{
     .name = "cumsum",
     .doc = "y_k = Σ_{i≤k} x_i along `axis`",
+    .params = {"axis", "reverse"},
     .abstract = typing<cumsum_p>,
     .kernel = number_kernel<SumState>,
     .jvp = [](const Params& params, ArraySpan, ArraySpan, ArraySpan dx) -> Arrays {
@@ -187,6 +188,7 @@ const Primitive cumsum_p{{
 const Primitive cumprod_p{{
     .name = "cumprod",
     .doc = "y_k = Π_{i≤k} x_i along `axis`",
+    .params = {"axis", "reverse"},
     .abstract = typing<cumprod_p>,
     .kernel = number_kernel<ProdState>,
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
@@ -206,6 +208,7 @@ const Primitive cumprod_p{{
 const Primitive cummax_p{{
     .name = "cummax",
     .doc = "y_k = max_{i≤k} x_i along `axis`",
+    .params = {"axis", "reverse"},
     .abstract = typing<cummax_p>,
     .kernel = number_kernel<MaxState>,
     .jvp = [](const Params& params, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
@@ -218,6 +221,7 @@ const Primitive cummax_p{{
 const Primitive cummin_p{{
     .name = "cummin",
     .doc = "y_k = min_{i≤k} x_i along `axis`",
+    .params = {"axis", "reverse"},
     .abstract = typing<cummin_p>,
     .kernel = number_kernel<MinState>,
     .jvp = [](const Params& params, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
@@ -230,6 +234,7 @@ const Primitive cummin_p{{
 const Primitive cumlogsumexp_p{{
     .name = "cumlogsumexp",
     .doc = "y_k = log Σ_{i≤k} exp(x_i) along `axis`",
+    .params = {"axis", "reverse"},
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       if (!in.empty() && !is_floating(in[0].dtype))
         refuse_type("cumlogsumexp",

@@ -209,6 +209,8 @@ Array cotangent(const Array& ct, const Array& other, const Aval& wanted, const D
 const Primitive dot_general_p{{
     .name = "dot_general",
     .doc = "y[batch, i, j] = Σ_k a[batch, i, k]·b[batch, j, k], axes as in dimension_numbers",
+    .params = {"dimension_numbers", "preferred_element_type"},
+    .ignored_params = {"precision"},
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       expect_operands(kDotGeneral, in, 2);
       const Aval &a = in[0], &b = in[1];

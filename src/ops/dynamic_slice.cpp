@@ -92,6 +92,7 @@ Arrays followed_by(Arrays x, ArraySpan starts) {
 const Primitive dynamic_slice_p{{
     .name = "dynamic_slice",
     .doc = "y[i] = x[clamp(start, 0, size of x - slice_sizes) + i]",
+    .params = {"slice_sizes"},
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       if (in.empty()) refuse("dynamic_slice", "takes an operand and one start for each of its axes");
       const Dims sizes = params.dims("slice_sizes");

@@ -139,14 +139,14 @@ template <class T, std::size_t>
 using Repeated = T;
 
 template <unsigned K, auto F, std::size_t... I>
-Kernel map_kernel(const KernelRequest& r, std::index_sequence<I...>) {
+Kernel map_operands(const KernelRequest& r, std::index_sequence<I...>) {
   return for_dtype<K>(r.x(0).dtype,
                       [&]<class T>() { return loop_kernel(r, map_rows<F, Repeated<T, I>...>()); });
 }
 // The kernel of y = F(x0, …), N operands of one element type among K.
 template <unsigned K, auto F, std::size_t N>
 Kernel map_kernel(const KernelRequest& r) {
-  return map_kernel<K, F>(r, std::make_index_sequence<N>());
+  return map_operands<K, F>(r, std::make_index_sequence<N>());
 }
 
 // Batching --------------------------------------------------------------------------------------------------
@@ -177,6 +177,7 @@ Arrays tangent(const Array& y, std::initializer_list<Array> partials);
 // Rows ------------------------------------------------------------------------------------------------------
 template <const Primitive& P, unsigned K, auto F>
 PrimitiveSpec unary(PrimitiveSpec row) {
+  row.elementwise = true;
   row.abstract = same_type<P, K, 1>;
   row.kernel = map_kernel<K, F, 1>;
   row.batch = batch<P>;
@@ -185,6 +186,8 @@ PrimitiveSpec unary(PrimitiveSpec row) {
 // y = f(x) by one scalar function per floating type.
 template <const Primitive& P, auto F32, auto F64>
 PrimitiveSpec float_unary(PrimitiveSpec row) {
+  row.elementwise = true;
+  row.ignored_params = {"accuracy"};
   row.abstract = same_type<P, kFloating, 1>;
   row.kernel = [](const KernelRequest& r) {
     return loop_kernel(r, r.x(0).dtype == Dtype::F32 ? map_rows<F32, float>() : map_rows<F64, double>());
@@ -194,6 +197,7 @@ PrimitiveSpec float_unary(PrimitiveSpec row) {
 }
 template <const Primitive& P, unsigned K, auto F>
 PrimitiveSpec binary(PrimitiveSpec row) {
+  row.elementwise = true;
   row.abstract = same_type<P, K, 2>;
   row.kernel = map_kernel<K, F, 2>;
   row.batch = batch<P>;

@@ -56,6 +56,8 @@ Params take_along_params(const Shape& x, std::size_t axis, const char* mode) {
 const Primitive gather_p{{
     .name = "gather",
     .doc = "y[b, w] = x[start(indices[b]) + w] for all windows b and positions w inside",
+    .params = {"dimension_numbers", "slice_sizes", "mode", "fill_value"},
+    .ignored_params = {"indices_are_sorted", "unique_indices"},
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       expect_operands("gather", in, 2);
       mode_of("gather", params);

@@ -9,6 +9,7 @@ using namespace structure;
 const Primitive iota_p{{
     .name = "iota",
     .doc = "y[i] = i[dimension]; no operands",
+    .params = {"dtype", "shape", "dimension"},
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       expect_operands("iota", in, 0);
       const Aval out{params.dtype("dtype"), Shape(params.dims("shape"))};

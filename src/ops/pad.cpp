@@ -47,6 +47,7 @@ Array unpad(const Array& ct, const std::vector<PadAxis>& config) {
 const Primitive pad_p{{
     .name = "pad",
     .doc = "y[low + i·(interior + 1)] = x[i], else the padding value",
+    .params = {"padding_config"},
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       expect_operands("pad", in, 2);
       const std::vector<PadAxis> config = config_of(params);

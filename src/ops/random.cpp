@@ -88,6 +88,7 @@ std::vector<PrimitiveSpec::Sample> draw_samples(std::uint64_t seed) {
 const Primitive random_bits_p{{
     .name = "random_bits",
     .doc = "independent random bits u32[shape] for each key",
+    .params = {"bit_width", "shape"},
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       if (params.integer_or("bit_width", 32) != 32)
         throw NotSupportedError("random_bits", "bit_width is " + std::to_string(params.integer("bit_width")) +
@@ -102,6 +103,7 @@ const Primitive random_bits_p{{
 const Primitive random_split_p{{
     .name = "random_split",
     .doc = "independent keys u32[shape, 2] from each key",
+    .params = {"shape"},
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       return {drawn_aval("random_split", params, in, {kKeyWords})};
     },

@@ -279,6 +279,7 @@ Samples reduce_samples(std::uint64_t seed, bool numbers, bool bools) {
 const Primitive reduce_sum_p{{
     .name = "reduce_sum",
     .doc = "y = Σ x over `axes`",
+    .params = {"axes"},
     .abstract = typing<reduce_sum_p, Domain::Numbers>,
     .kernel = kernel<Sum>,
     .jvp = [](const Params& params, ArraySpan, ArraySpan, ArraySpan dx) -> Arrays {
@@ -294,6 +295,7 @@ const Primitive reduce_sum_p{{
 const Primitive reduce_prod_p{{
     .name = "reduce_prod",
     .doc = "y = Π x over `axes`",
+    .params = {"axes"},
     .abstract = typing<reduce_prod_p, Domain::Numbers>,
     .kernel = kernel<Prod>,
     .jvp = prod_jvp,
@@ -314,6 +316,7 @@ const Primitive reduce_prod_p{{
 const Primitive reduce_max_p{{
     .name = "reduce_max",
     .doc = "y = max x over `axes`; NaN wins, -inf if there is nothing",
+    .params = {"axes"},
     .abstract = typing<reduce_max_p, Domain::Ordered>,
     .kernel = kernel<Max>,
     .jvp = extreme_jvp,
@@ -324,6 +327,7 @@ const Primitive reduce_max_p{{
 const Primitive reduce_min_p{{
     .name = "reduce_min",
     .doc = "y = min x over `axes`; NaN wins, +inf if there is nothing",
+    .params = {"axes"},
     .abstract = typing<reduce_min_p, Domain::Ordered>,
     .kernel = kernel<Min>,
     .jvp = extreme_jvp,
@@ -334,6 +338,7 @@ const Primitive reduce_min_p{{
 const Primitive reduce_and_p{{
     .name = "reduce_and",
     .doc = "y = x & x & … over `axes`",
+    .params = {"axes"},
     .abstract = typing<reduce_and_p, Domain::Bits>,
     .kernel = kernel<And>,
     .batch = batch<reduce_and_p>,
@@ -343,6 +348,7 @@ const Primitive reduce_and_p{{
 const Primitive reduce_or_p{{
     .name = "reduce_or",
     .doc = "y = x | x | … over `axes`",
+    .params = {"axes"},
     .abstract = typing<reduce_or_p, Domain::Bits>,
     .kernel = kernel<Or>,
     .batch = batch<reduce_or_p>,

@@ -28,6 +28,7 @@ Shape expanded(const Shape& shape, const Dims& axes) {
 const Primitive reshape_p{{
     .name = "reshape",
     .doc = "y has the elements of x in row-major order under the shape new_sizes",
+    .params = {"new_sizes", "dimensions"},
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       expect_operands("reshape", in, 1);
       const Shape to(params.dims("new_sizes"));
@@ -67,6 +68,7 @@ const Primitive reshape_p{{
 const Primitive squeeze_p{{
     .name = "squeeze",
     .doc = "y is x without the axes `dimensions`, which have size 1",
+    .params = {"dimensions"},
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       expect_operands("squeeze", in, 1);
       const Dims axes = params.dims("dimensions");
@@ -102,6 +104,7 @@ const Primitive squeeze_p{{
 const Primitive expand_dims_p{{
     .name = "expand_dims",
     .doc = "y is x with new axes of size 1 at the positions `dimensions` of y",
+    .params = {"dimensions"},
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       expect_operands("expand_dims", in, 1);
       return {{in[0].dtype, expanded(in[0].shape, params.dims("dimensions"))}};

@@ -118,6 +118,8 @@ Samples scatter_samples(std::uint64_t seed) {
 const Primitive scatter_p{{
     .name = "scatter",
     .doc = "y = x, then y[start(indices[b]) + w] = updates[b, w]; the last writer wins",
+    .params = {"dimension_numbers", "mode"},
+    .ignored_params = {"indices_are_sorted", "unique_indices", "update_jaxpr", "update_consts"},
     .abstract = [](const Params& params, std::span<const Aval> in) { return typing("scatter", params, in); },
     .kernel = [](const KernelRequest& q) -> Kernel {
       const Windows w = windows_of(q);
@@ -147,6 +149,8 @@ const Primitive scatter_p{{
 const Primitive scatter_add_p{{
     .name = "scatter_add",
     .doc = "y = x, then y[start(indices[b]) + w] += updates[b, w]",
+    .params = {"dimension_numbers", "mode"},
+    .ignored_params = {"indices_are_sorted", "unique_indices", "update_jaxpr", "update_consts"},
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       if (!in.empty()) expect_number("scatter_add", in[0].dtype);
       return typing("scatter_add", params, in);

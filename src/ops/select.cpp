@@ -90,6 +90,7 @@ Array select_only(const Array& which, std::size_t cases, std::size_t position, c
 const Primitive select_n_p{{
     .name = "select_n",
     .doc = "y = case[which], operands which (bool or i32), case0, case1, …; an index out of range is clamped",
+    .elementwise = true,
     .abstract = select_types,
     .kernel =
         [](const KernelRequest& r) {
@@ -133,6 +134,7 @@ const Primitive select_n_p{{
 const Primitive clamp_p{{
     .name = "clamp",
     .doc = "y = min(max(x, low), high), operands low, x, high",
+    .elementwise = true,
     .abstract = same_type<clamp_p, kNumber, 3>,
     .kernel =
         map_kernel<kNumber, [](auto low, auto x, auto high) { return smaller(larger(x, low), high); }, 3>,

@@ -39,6 +39,7 @@ Window window_of(const Params& params, const Aval& x) {
 const Primitive slice_p{{
     .name = "slice",
     .doc = "y[i] = x[start_indices + i·strides], up to limit_indices",
+    .params = {"start_indices", "limit_indices", "strides"},
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       expect_operands("slice", in, 1);
       return {{in[0].dtype, window_of(params, in[0]).sizes}};

@@ -43,6 +43,7 @@ Array permutation_of(ArraySpan keys, const Params& params) {
 const Primitive sort_p{{
     .name = "sort",
     .doc = "y_k = x_k in the order that sorts the first num_keys operands along `dimension`",
+    .params = {"dimension", "is_stable", "num_keys"},
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       if (in.empty()) refuse("sort", "needs at least one operand");
       const std::int64_t keys = params.integer_or("num_keys", 1);

@@ -226,6 +226,8 @@ Samples samples(std::uint64_t seed) {
 const Primitive trace_window_p{{
     .name = kOp,
     .doc = "e ← P·e + gain·Σ_k x_k·q_k at every slot's anchor, and the gradient u·e + gain·Σ_k x_k·w_k",
+    .params = {"slots", "position_axes", "anchor_strides", "anchor_table", "source_strides", "source_table",
+               "has_source", "has_gain", "has_entry", "has_weighted"},
     .abstract = abstract,
     .kernel = trace::make_kernel,
     .lower = lower,

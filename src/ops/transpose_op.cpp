@@ -9,6 +9,7 @@ using namespace structure;
 const Primitive transpose_p{{
     .name = "transpose",
     .doc = "axis i of y is axis permutation[i] of x",
+    .params = {"permutation"},
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       expect_operands("transpose", in, 1);
       const Dims order = params.dims("permutation");
@@ -50,6 +51,7 @@ const Primitive transpose_p{{
 const Primitive rev_p{{
     .name = "rev",
     .doc = "y is x with the axes `dimensions` run backwards",
+    .params = {"dimensions"},
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       expect_operands("rev", in, 1);
       check_axes("rev", "dimensions", params.dims("dimensions"), in[0].shape.rank());

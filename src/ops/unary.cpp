@@ -19,6 +19,8 @@ namespace {
 // The array forms of runtime/etp_math.h.
 template <const Primitive& P, auto F32, auto F64>
 PrimitiveSpec vector_unary(PrimitiveSpec row) {
+  row.elementwise = true;
+  row.ignored_params = {"accuracy"};
   row.abstract = same_type<P, kFloating, 1>;
   row.kernel = [](const KernelRequest& r) {
     if (r.x(0).dtype == Dtype::F32)
@@ -108,6 +110,8 @@ bool rounds_away_from_zero(const Params& params) {
 const Primitive round_p{{
     .name = "round",
     .doc = "the nearest integer, halves to even (rounding_method 1) or away from zero (0)",
+    .params = {"rounding_method"},
+    .elementwise = true,
     .abstract =
         [](const Params& params, std::span<const Aval> in) {
           rounds_away_from_zero(params);
@@ -326,6 +330,8 @@ Kernel power_kernel(const KernelRequest& r) {
 const Primitive integer_pow_p{{
     .name = "integer_pow",
     .doc = "y = x^n for the whole number n = params.y",
+    .params = {"y"},
+    .elementwise = true,
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       const Aval x = common_aval("integer_pow", kNumber, 1, in);
       const std::int64_t y = params.integer("y");
@@ -361,6 +367,7 @@ const Primitive integer_pow_p{{
 const Primitive is_finite_p{{
     .name = "is_finite",
     .doc = "y = whether x is neither infinite nor NaN",
+    .elementwise = true,
     .abstract = to_bool<is_finite_p, kFloating, 1>,
     .kernel = map_kernel<kFloating,
                          [](auto x) { return std::fabs(x) <= std::numeric_limits<decltype(x)>::max(); }, 1>,

@@ -47,7 +47,7 @@ Arrays run_now(const Primitive& prim, ArraySpan in, const Params& params) {
 
 }  // namespace
 
-Primitive::Primitive(PrimitiveSpec s) : spec(s) { table().push_back(this); }
+Primitive::Primitive(PrimitiveSpec s) : spec(std::move(s)) { table().push_back(this); }
 
 Primitive::~Primitive() { std::erase(table(), this); }
 
@@ -61,6 +61,15 @@ const Primitive* find_primitive(std::string_view name) {
   for (const Primitive* p : table())
     if (p->name() == name) return p;
   return nullptr;
+}
+
+bool knows_param(const Primitive& prim, std::string_view key) {
+  return std::find(prim.spec.params.begin(), prim.spec.params.end(), key) != prim.spec.params.end();
+}
+
+bool ignores_param(const Primitive& prim, std::string_view key) {
+  const std::vector<std::string>& dropped = prim.spec.ignored_params;
+  return std::find(dropped.begin(), dropped.end(), key) != dropped.end();
 }
 
 Avals abstract_eval(const Primitive& prim, const Params& params, std::span<const Aval> in) {

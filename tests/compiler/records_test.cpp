@@ -123,7 +123,7 @@ TEST(Records, MultiOutputOperator) {
                                             const Array y = dot(in[0], in[1]);
                                             return Arrays{y, square(y)};
                                           },
-                                      .etp = &rules}};
+                                      .etp = make_etp(rules)}};
   only(records_of(kCell,
                   [&](In& in) {
                     return decaying(in, bind_primitive(two_results, {in["x"], in["w"]})[0]);

@@ -100,12 +100,12 @@ std::string refusal(const Primitive& prim, const Arrays& operands, const Params&
 
 std::vector<Trainable> weight(const Params&) { return {{"weight", 1}}; }
 
-PrimitiveSpec mv_with(std::string_view name, const EtpRules& rules) {
+PrimitiveSpec mv_with(const std::string& name, const EtpRules& rules) {
   return {.name = name,
           .doc = "wrong on purpose",
           .abstract = etp_mv_p.spec.abstract,
           .lower = etp_mv_p.spec.lower,
-          .etp = &rules};
+          .etp = make_etp(rules)};
 }
 
 const EtpRules input_axis_rules{
@@ -144,12 +144,12 @@ const EffectiveWeight unscaled{.key = "lora_b",
                                .forward = etp_rules(etp_lora_mv_p)->effective->forward};
 const EtpRules unscaled_rules{.trainables = etp_rules(etp_lora_mv_p)->trainables,
                               .anchors = etp_rules(etp_lora_mv_p)->anchors,
-                              .effective = &unscaled};
+                              .effective = unscaled};
 const Primitive unscaled_lora{{.name = "test_unscaled_lora",
                                .doc = "wrong on purpose",
                                .abstract = etp_lora_mv_p.spec.abstract,
                                .lower = etp_lora_mv_p.spec.lower,
-                               .etp = &unscaled_rules}};
+                               .etp = make_etp(unscaled_rules)}};
 
 // At namespace scope, because rows register themselves for good.
 const Primitive wrong_axis{mv_with("test_wrong_axis", input_axis_rules)};
