@@ -1,13 +1,15 @@
 // The interpreter: runs any program. Kernels are resolved and memory is planned when the Executable is made;
-// a run allocates nothing per equation.
+// a run only calls kernels.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "etrace/ir.h"
 #include "etrace/primitive.h"
+#include "etrace/program.h"
 #include "etrace/tensor.h"
 
 namespace etrace {
@@ -18,19 +20,22 @@ Kernel make_kernel(const Primitive&, const KernelRequest&);
 
 class Executable {
  public:
-  explicit Executable(ClosedJaxpr program);  // checked first: CompilationError for a malformed program
+  // Checked first: CompilationError for a malformed program. Aliases: the result may lie where the argument
+  // lies.
+  explicit Executable(ClosedJaxpr program, std::vector<Alias> aliases = {});
   ~Executable();
   Executable(Executable&&) noexcept;
   Executable& operator=(Executable&&) noexcept;
 
   const ClosedJaxpr& program() const;
-  std::size_t arena_bytes() const;  // all intermediate values together
+  std::size_t arena_bytes() const;  // all intermediate values of one run together
   std::size_t steps() const;        // kernel calls per run
 
   // Arguments are checked against the program's types (TypeError, ValueError). Results are new tensors.
   Tensors operator()(std::span<const Tensor> args) const;
-  // Bare form: pointers to row-major data, one per input and output; no checks, no allocation. Outputs must
-  // not overlap inputs. One run at a time per Executable.
+  // Bare form: pointers to row-major data, one per input and output; no checks. Outputs must not overlap
+  // inputs or each other, except for alias pairs, whose pointers may be the same. Several threads may run at
+  // once; after as many runs at once as there will be, nothing is allocated.
   void run(const void* const* in, void* const* out) const;
 
   struct Impl;  // private to interp/

@@ -1,8 +1,10 @@
 #include "control/body.h"
 
+#include <cstring>
 #include <unordered_set>
 
 #include "etrace/error.h"
+#include "interp/arena.h"
 
 namespace etrace {
 
@@ -112,12 +114,28 @@ void require_types(std::string_view op, std::string_view what, const Avals& foun
                                                   to_string(expected[i]));
 }
 
-std::shared_ptr<const Executable> compile_body(const JaxprPtr& body) {
-  return std::make_shared<Executable>(*body);
+ResolvedProgram resolve_body(const JaxprPtr& body) {
+  check(*body);
+  return ResolvedProgram(*body);
 }
 
-Kernel call_kernel(const JaxprPtr& body) {
-  return {.run = [exe = compile_body(body)](const KernelArgs& args) { exe->run(args.in, args.out); }};
+Routine loop_body(const JaxprPtr& body, std::size_t first_carry, std::size_t num_carry) {
+  std::vector<Alias> carries;
+  for (std::size_t i = 0; i < num_carry; ++i) carries.push_back({i, first_carry + i});
+  return {resolve_body(body), std::move(carries)};
+}
+
+Kernel call_kernel(const JaxprPtr& body) { return routine_kernel(resolve_body(body)); }
+
+void copy_unless_same(void* const* to, const void* const* from, std::span<const std::size_t> bytes) {
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    if (bytes[i] != 0 && to[i] != from[i]) std::memcpy(to[i], from[i], bytes[i]);
+}
+
+std::size_t ScratchLayout::take(std::size_t bytes) {
+  const std::size_t at = size_;
+  size_ += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+  return at;
 }
 
 }  // namespace etrace

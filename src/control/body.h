@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "etrace/array.h"
-#include "etrace/interp.h"
 #include "etrace/ir.h"
 #include "etrace/transform.h"
+#include "interp/routine.h"
 
 namespace etrace {
 
@@ -44,8 +44,22 @@ Mask operator|(const Mask&, const Mask&);
 // Typing of a body's operands, as every rule of this layer words it.
 void require_types(std::string_view op, std::string_view what, const Avals& found, const Avals& expected);
 
-// A body as a kernel would call it.
-std::shared_ptr<const Executable> compile_body(const JaxprPtr&);
+// Kernels ---------------------------------------------------------------------------------------------------
+ResolvedProgram resolve_body(const JaxprPtr&);
+// A body whose results 0 … num_carry-1 may replace the arguments from first_carry on: the carry of a loop.
+Routine loop_body(const JaxprPtr&, std::size_t first_carry, std::size_t num_carry);
 Kernel call_kernel(const JaxprPtr&);
+void copy_unless_same(void* const* to, const void* const* from, std::span<const std::size_t> bytes);
+
+// Parts of a kernel's scratch: workspaces of bodies, their pointers, buffers.
+class ScratchLayout {
+ public:
+  std::size_t take(std::size_t bytes);
+  std::size_t take_pointers(std::size_t count) { return take(count * sizeof(void*)); }
+  std::size_t size() const { return size_; }
+
+ private:
+  std::size_t size_ = 0;
+};
 
 }  // namespace etrace

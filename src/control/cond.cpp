@@ -39,16 +39,39 @@ Avals cond_abstract(const Params& params, std::span<const Aval> in) {
   return branches[0]->out_avals();
 }
 
+// Pairs that some branch wants in place hold for all of them.
+std::vector<Alias> shared_aliases(const std::vector<ResolvedProgram>& branches) {
+  std::vector<Alias> out;
+  for (const ResolvedProgram& b : branches)
+    for (const Alias& a : b.natural_aliases())
+      if (std::none_of(out.begin(), out.end(),
+                       [&](const Alias& o) { return o.result == a.result || o.argument == a.argument; }))
+        out.push_back(a);
+  std::sort(out.begin(), out.end(), [](const Alias& a, const Alias& b) { return a.result < b.result; });
+  return out;
+}
+
 Kernel cond_kernel(const KernelRequest& r) {
-  std::vector<std::shared_ptr<const Executable>> programs;
-  for (const JaxprPtr& b : branches_of(r.params)) programs.push_back(compile_body(b));
+  std::vector<ResolvedProgram> branches;
+  for (const JaxprPtr& b : branches_of(r.params)) branches.push_back(resolve_body(b));
+  const std::vector<Alias> aliases = shared_aliases(branches);
+  auto programs = std::make_shared<std::vector<Routine>>();
+  Kernel kernel;
+  for (ResolvedProgram& b : branches) {
+    programs->emplace_back(std::move(b), aliases);
+    kernel.scratch_bytes = std::max(kernel.scratch_bytes, programs->back().workspace_bytes());
+  }
+  for (const Alias& a : aliases) kernel.in_place.push_back({a.result, a.argument + 1});
   const bool is_bool = r.x(0).dtype == Dtype::Bool;
-  return {.run = [programs, is_bool](const KernelArgs& args) {
+  kernel.run = [programs, is_bool](const KernelArgs& args) {
     std::int64_t index = is_bool ? static_cast<std::int64_t>(*static_cast<const bool*>(args.in[0]))
                                  : *static_cast<const std::int32_t*>(args.in[0]);
-    index = std::clamp<std::int64_t>(index, 0, static_cast<std::int64_t>(programs.size()) - 1);
-    programs[static_cast<std::size_t>(index)]->run(args.in + 1, args.out);
-  }};
+    index = std::clamp<std::int64_t>(index, 0, static_cast<std::int64_t>(programs->size()) - 1);
+    const Routine& branch = (*programs)[static_cast<std::size_t>(index)];
+    branch.prepare(args.scratch);
+    branch.run(args.in + 1, args.out, args.scratch);
+  };
+  return kernel;
 }
 
 ValuesAndTangents cond_jvp(const Params& params, ArraySpan x, ArraySpan dx) {

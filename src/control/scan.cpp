@@ -2,7 +2,7 @@
 //   operands: consts, carry, xs (leading axis = time); results: final carry, ys (leading axis = time).
 // Reverse mode: a primal scan that also stacks residuals, then a linear scan over them; its transpose runs
 // the other way.
-#include <cstring>
+#include <algorithm>
 
 #include "control/body.h"
 #include "etrace/control.h"
@@ -76,58 +76,59 @@ Avals scan_abstract(const Params& params, std::span<const Aval> in) {
   return out;
 }
 
-// Runs the body step by step; the carry alternates between two buffers and ends in the results.
+// Runs the body step by step. The first step reads the carry from the operands and writes it to the results,
+// the others replace it there. Slices of xs and ys are read and written where they lie.
 class ScanLoop {
  public:
-  ScanLoop(const Scan& s, const Avals& body_in, const Avals& body_out)
-      : scan_(s), exe_(compile_body(s.body)), in_(body_in.size()), out_(body_out.size()) {
-    for (std::size_t i = 0; i < s.num_carry; ++i) carry_bytes_.push_back(body_out[i].bytes());
-    for (std::size_t i = s.num_consts + s.num_carry; i < body_in.size(); ++i)
-      x_bytes_.push_back(body_in[i].bytes());
-    for (std::size_t i = s.num_carry; i < body_out.size(); ++i) y_bytes_.push_back(body_out[i].bytes());
-    for (const std::size_t b : carry_bytes_) {
-      offsets_.push_back(buffer_bytes_);
-      buffer_bytes_ += (b + 63) / 64 * 64;
-    }
+  explicit ScanLoop(const Scan& s) : scan_(s), body_(loop_body(s.body, s.num_consts, s.num_carry)) {
+    const Avals in = s.body->in_avals(), out = s.body->out_avals();
+    for (std::size_t i = 0; i < s.num_carry; ++i) carry_bytes_.push_back(out[i].bytes());
+    for (std::size_t i = s.num_consts + s.num_carry; i < in.size(); ++i) x_bytes_.push_back(in[i].bytes());
+    for (std::size_t i = s.num_carry; i < out.size(); ++i) y_bytes_.push_back(out[i].bytes());
+    workspace_ = layout_.take(body_.workspace_bytes());
+    in_ = layout_.take_pointers(in.size());
+    out_ = layout_.take_pointers(out.size());
   }
 
-  std::size_t scratch_bytes() const { return 2 * buffer_bytes_; }
-
-  void run(const KernelArgs& args) {
-    const std::size_t nc = scan_.num_consts, nk = scan_.num_carry;
-    if (scan_.length == 0)
-      for (std::size_t i = 0; i < nk; ++i)
-        if (carry_bytes_[i] != 0) std::memcpy(args.out[i], args.in[nc + i], carry_bytes_[i]);
-    for (std::size_t i = 0; i < nc + nk; ++i) in_[i] = args.in[i];
-    auto* const scratch = static_cast<std::byte*>(args.scratch);
-    for (std::int64_t step = 0; step < scan_.length; ++step) {
-      const auto t = static_cast<std::size_t>(scan_.reverse ? scan_.length - 1 - step : step);
-      std::byte* const next = scratch + static_cast<std::size_t>(step % 2) * buffer_bytes_;
-      for (std::size_t i = 0; i < nk; ++i)
-        out_[i] = step + 1 == scan_.length ? args.out[i] : next + offsets_[i];
-      for (std::size_t i = 0; i < x_bytes_.size(); ++i)
-        in_[nc + nk + i] = static_cast<const std::byte*>(args.in[nc + nk + i]) + t * x_bytes_[i];
-      for (std::size_t i = 0; i < y_bytes_.size(); ++i)
-        out_[nk + i] = static_cast<std::byte*>(args.out[nk + i]) + t * y_bytes_[i];
-      exe_->run(in_.data(), out_.data());
-      for (std::size_t i = 0; i < nk; ++i) in_[nc + i] = out_[i];
-    }
+  Kernel kernel() && {
+    Kernel kernel;
+    kernel.scratch_bytes = layout_.size();
+    for (std::size_t i = 0; i < scan_.num_carry; ++i) kernel.in_place.push_back({i, scan_.num_consts + i});
+    kernel.run = [loop = std::make_shared<const ScanLoop>(std::move(*this))](const KernelArgs& args) {
+      loop->run(args);
+    };
+    return kernel;
   }
 
  private:
+  void run(const KernelArgs& args) const {
+    const std::size_t nc = scan_.num_consts, nk = scan_.num_carry;
+    if (scan_.length == 0) return copy_unless_same(args.out, args.in + nc, carry_bytes_);
+    auto* const scratch = static_cast<std::byte*>(args.scratch);
+    auto** const in = reinterpret_cast<const void**>(scratch + in_);
+    auto** const out = reinterpret_cast<void**>(scratch + out_);
+    body_.prepare(scratch + workspace_);
+    std::copy_n(args.in, nc + nk, in);
+    std::copy_n(args.out, nk, out);
+    for (std::int64_t step = 0; step < scan_.length; ++step) {
+      const auto t = static_cast<std::size_t>(scan_.reverse ? scan_.length - 1 - step : step);
+      for (std::size_t i = 0; i < x_bytes_.size(); ++i)
+        in[nc + nk + i] = static_cast<const std::byte*>(args.in[nc + nk + i]) + t * x_bytes_[i];
+      for (std::size_t i = 0; i < y_bytes_.size(); ++i)
+        out[nk + i] = static_cast<std::byte*>(args.out[nk + i]) + t * y_bytes_[i];
+      body_.run(in, out, scratch + workspace_);
+      if (step == 0) std::copy_n(args.out, nk, in + nc);
+    }
+  }
+
   Scan scan_;
-  std::shared_ptr<const Executable> exe_;
-  std::vector<const void*> in_;
-  std::vector<void*> out_;
-  std::vector<std::size_t> carry_bytes_, x_bytes_, y_bytes_, offsets_;
-  std::size_t buffer_bytes_ = 0;
+  Routine body_;
+  std::vector<std::size_t> carry_bytes_, x_bytes_, y_bytes_;
+  ScratchLayout layout_;
+  std::size_t workspace_, in_, out_;
 };
 
-Kernel scan_kernel(const KernelRequest& r) {
-  const Scan s(r.params);
-  auto loop = std::make_shared<ScanLoop>(s, s.body->in_avals(), s.body->out_avals());
-  return {.run = [loop](const KernelArgs& args) { loop->run(args); }, .scratch_bytes = loop->scratch_bytes()};
-}
+Kernel scan_kernel(const KernelRequest& r) { return ScanLoop(Scan(r.params)).kernel(); }
 
 // Which carries have a tangent (or are mapped), given which operands have one: those that start with one and
 // those that receive one in the body. `step` says which outputs follow from which inputs.

@@ -3,7 +3,9 @@
 // tape_while: the loop that reverse mode needs. It runs the same loop from its start, keeping the carry of
 // every iteration on a tape inside the kernel, and then walks the tape backwards:
 //   r = back(back_consts, c_k, r)  for k = N-1 … 0.        Shapes stay static; the tape is the kernel's own.
+#include <algorithm>
 #include <cstring>
+#include <mutex>
 
 #include "control/body.h"
 #include "etrace/control.h"
@@ -80,74 +82,68 @@ Avals check_loop(std::string_view op, const Params& params, std::span<const Aval
   return carry;
 }
 
-// The running loop: condition and body over two alternating buffers.
+// The running loop. The first iteration reads the carry from the operands and writes it to its place, the
+// others replace it there.
 class Loop {
  public:
-  explicit Loop(const While& w)
+  Loop(const While& w, ScratchLayout& layout)
       : w_(w),
-        cond_(compile_body(w.cond)),
-        body_(compile_body(w.body)),
-        cond_in_(w.cond_nconsts + w.num_carry()),
-        body_in_(w.body_nconsts + w.num_carry()),
-        out_(w.num_carry()) {
-    for (const Aval& a : w.body->out_avals()) {
-      offsets_.push_back(bytes_);
-      sizes_.push_back(a.bytes());
-      bytes_ += (a.bytes() + 63) / 64 * 64;
-    }
+        cond_(resolve_body(w.cond), {}),
+        body_(loop_body(w.body, w.body_nconsts, w.num_carry())),
+        cond_workspace_(layout.take(cond_.workspace_bytes())),
+        body_workspace_(layout.take(body_.workspace_bytes())),
+        cond_in_(layout.take_pointers(w.cond_nconsts + w.num_carry())),
+        body_in_(layout.take_pointers(w.body_nconsts + w.num_carry())) {
+    for (const Aval& a : w.body->out_avals()) bytes_.push_back(a.bytes());
   }
 
-  std::size_t carry_bytes() const { return bytes_; }
-  const std::vector<std::size_t>& offsets() const { return offsets_; }
-
-  // Calls visit(carry pointers) at the start of each iteration; leaves the final carry in `final_carry`.
+  // Calls visit(carry pointers) at the start of each iteration; leaves the final carry in `carry`.
   template <class Visit>
-  void run(const void* const* in, void* const* final_carry, std::byte* scratch, const Visit& visit) {
+  void run(const void* const* in, void* const* carry, std::byte* scratch, const Visit& visit) const {
     const std::size_t nk = w_.num_carry();
-    for (std::size_t i = 0; i < w_.cond_nconsts; ++i) cond_in_[i] = in[i];
-    for (std::size_t i = 0; i < w_.body_nconsts; ++i) body_in_[i] = in[w_.cond_nconsts + i];
-    const void** carry = body_in_.data() + w_.body_nconsts;
-    for (std::size_t i = 0; i < nk; ++i) carry[i] = in[w_.num_consts() + i];
-    for (std::size_t side = 0; keep_going(carry); side = 1 - side) {
-      visit(carry);
-      for (std::size_t i = 0; i < nk; ++i) out_[i] = scratch + side * bytes_ + offsets_[i];
-      body_->run(body_in_.data(), out_.data());
-      for (std::size_t i = 0; i < nk; ++i) carry[i] = out_[i];
+    auto** const cond_in = reinterpret_cast<const void**>(scratch + cond_in_);
+    auto** const body_in = reinterpret_cast<const void**>(scratch + body_in_);
+    cond_.prepare(scratch + cond_workspace_);
+    body_.prepare(scratch + body_workspace_);
+    std::copy_n(in, w_.cond_nconsts, cond_in);
+    std::copy_n(in + w_.cond_nconsts, w_.body_nconsts, body_in);
+    const void* const* now = in + w_.num_consts();
+    for (;;) {
+      std::copy_n(now, nk, cond_in + w_.cond_nconsts);
+      if (!keep_going(cond_in, scratch)) break;
+      visit(now);
+      std::copy_n(now, nk, body_in + w_.body_nconsts);
+      body_.run(body_in, carry, scratch + body_workspace_);
+      now = carry;
     }
-    if (final_carry == nullptr) return;
-    for (std::size_t i = 0; i < nk; ++i)
-      if (sizes_[i] != 0) std::memcpy(final_carry[i], carry[i], sizes_[i]);
-  }
-
-  void save(const void* const* carry, std::byte* to) const {
-    for (std::size_t i = 0; i < sizes_.size(); ++i)
-      if (sizes_[i] != 0) std::memcpy(to + offsets_[i], carry[i], sizes_[i]);
+    copy_unless_same(carry, now, bytes_);
   }
 
  private:
-  bool keep_going(const void* const* carry) {
-    for (std::size_t i = 0; i < w_.num_carry(); ++i) cond_in_[w_.cond_nconsts + i] = carry[i];
+  bool keep_going(const void* const* in, std::byte* scratch) const {
     bool go = false;
     void* result = &go;
-    cond_->run(cond_in_.data(), &result);
+    cond_.run(in, &result, scratch + cond_workspace_);
     return go;
   }
 
   While w_;
-  std::shared_ptr<const Executable> cond_, body_;
-  std::vector<const void*> cond_in_, body_in_;
-  std::vector<void*> out_;
-  std::vector<std::size_t> offsets_, sizes_;
-  std::size_t bytes_ = 0;
+  Routine cond_, body_;
+  std::size_t cond_workspace_, body_workspace_, cond_in_, body_in_;
+  std::vector<std::size_t> bytes_;
 };
 
 Kernel while_kernel(const KernelRequest& r) {
-  auto loop = std::make_shared<Loop>(While(r.params));
-  return {.run =
-              [loop](const KernelArgs& a) {
-                loop->run(a.in, a.out, static_cast<std::byte*>(a.scratch), [](const void* const*) {});
-              },
-          .scratch_bytes = 2 * loop->carry_bytes()};
+  const While w(r.params);
+  ScratchLayout layout;
+  const auto loop = std::make_shared<const Loop>(w, layout);
+  Kernel kernel;
+  kernel.run = [loop](const KernelArgs& a) {
+    loop->run(a.in, a.out, static_cast<std::byte*>(a.scratch), [](const void* const*) {});
+  };
+  kernel.scratch_bytes = layout.size();
+  for (std::size_t i = 0; i < w.num_carry(); ++i) kernel.in_place.push_back({i, w.num_consts() + i});
+  return kernel;
 }
 
 // Carries that have a tangent, or are mapped, given which constants and carries start so.
@@ -390,54 +386,96 @@ Avals tape_abstract(const Params& params, std::span<const Aval> in) {
   return r;
 }
 
-class TapeLoop {
+// Tapes that grow to the longest loop seen and are kept, one for every run that is under way at once.
+class Tapes {
  public:
-  explicit TapeLoop(const TapeWhile& w)
-      : w_(w), loop_(w), back_(compile_body(w.back)), in_(w.back->jaxpr.invars.size()), out_(w.num_r()) {
-    for (const Aval& a : w.back->out_avals()) {
-      sizes_.push_back(a.bytes());
-      offsets_.push_back(r_bytes_);
-      r_bytes_ += (a.bytes() + 63) / 64 * 64;
-    }
+  using Tape = std::vector<std::byte>;
+  Tape take() {
+    const std::lock_guard lock(mutex_);
+    if (idle_.empty()) return {};
+    Tape tape = std::move(idle_.back());
+    idle_.pop_back();
+    return tape;
   }
-  std::size_t scratch_bytes() const { return 2 * std::max(loop_.carry_bytes(), r_bytes_); }
-
-  void run(const KernelArgs& args) {
-    auto* const scratch = static_cast<std::byte*>(args.scratch);
-    const std::size_t record = loop_.carry_bytes();
-    std::size_t count = 0;
-    loop_.run(args.in, nullptr, scratch, [&](const void* const* carry) {
-      if (tape_.size() < (count + 1) * record) tape_.resize(std::max((count + 1) * record, 2 * tape_.size()));
-      loop_.save(carry, tape_.data() + count++ * record);
-    });
-    const std::size_t nb = w_.back_nconsts, nk = w_.num_carry(), nr = w_.num_r();
-    const void* const* rest = args.in + w_.num_consts() + nk;
-    for (std::size_t i = 0; i < nb; ++i) in_[i] = rest[i];
-    for (std::size_t i = 0; i < nr; ++i) in_[nb + nk + i] = rest[nb + i];
-    for (std::size_t k = count; k-- > 0;) {
-      for (std::size_t i = 0; i < nk; ++i) in_[nb + i] = tape_.data() + k * record + loop_.offsets()[i];
-      for (std::size_t i = 0; i < nr; ++i) out_[i] = scratch + (k % 2) * r_bytes_ + offsets_[i];
-      back_->run(in_.data(), out_.data());
-      for (std::size_t i = 0; i < nr; ++i) in_[nb + nk + i] = out_[i];
-    }
-    for (std::size_t i = 0; i < nr; ++i)
-      if (sizes_[i] != 0) std::memcpy(args.out[i], in_[nb + nk + i], sizes_[i]);
+  void give(Tape tape) {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(tape));
   }
 
  private:
+  std::mutex mutex_;
+  std::vector<Tape> idle_;
+};
+
+class TapeLoop {
+ public:
+  explicit TapeLoop(const TapeWhile& w)
+      : w_(w), loop_(w, layout_), back_(loop_body(w.back, w.back_nconsts + w.num_carry(), w.num_r())) {
+    for (const Aval& a : w.body->out_avals()) {
+      sizes_.push_back(a.bytes());
+      offsets_.push_back(record_.take(a.bytes()));
+    }
+    for (const Aval& a : w.back->out_avals()) r_sizes_.push_back(a.bytes());
+    carry_ = layout_.take(record_.size());
+    carry_pointers_ = layout_.take_pointers(w.num_carry());
+    back_workspace_ = layout_.take(back_.workspace_bytes());
+    back_in_ = layout_.take_pointers(w.back->jaxpr.invars.size());
+  }
+  std::size_t scratch_bytes() const { return layout_.size(); }
+
+  void run(const KernelArgs& args) {
+    auto* const scratch = static_cast<std::byte*>(args.scratch);
+    auto** const carry = reinterpret_cast<void**>(scratch + carry_pointers_);
+    for (std::size_t i = 0; i < w_.num_carry(); ++i) carry[i] = scratch + carry_ + offsets_[i];
+    Tapes::Tape tape = tapes_.take();
+    std::size_t count = 0;
+    loop_.run(args.in, carry, scratch, [&](const void* const* now) { save(now, count++, tape); });
+    walk_back(args, tape, count);
+    tapes_.give(std::move(tape));
+  }
+
+ private:
+  void save(const void* const* carry, std::size_t k, Tapes::Tape& tape) const {
+    const std::size_t need = (k + 1) * record_.size();
+    if (tape.size() < need) tape.resize(std::max(need, 2 * tape.size()));
+    for (std::size_t i = 0; i < sizes_.size(); ++i)
+      if (sizes_[i] != 0) std::memcpy(tape.data() + k * record_.size() + offsets_[i], carry[i], sizes_[i]);
+  }
+
+  void walk_back(const KernelArgs& args, const Tapes::Tape& tape, std::size_t count) const {
+    auto* const scratch = static_cast<std::byte*>(args.scratch);
+    auto** const in = reinterpret_cast<const void**>(scratch + back_in_);
+    const std::size_t nb = w_.back_nconsts, nk = w_.num_carry(), nr = w_.num_r();
+    const void* const* rest = args.in + w_.num_consts() + nk;
+    if (count == 0) return copy_unless_same(args.out, rest + nb, r_sizes_);
+    back_.prepare(scratch + back_workspace_);
+    std::copy_n(rest, nb, in);
+    std::copy_n(rest + nb, nr, in + nb + nk);
+    for (std::size_t k = count; k-- > 0;) {
+      for (std::size_t i = 0; i < nk; ++i) in[nb + i] = tape.data() + k * record_.size() + offsets_[i];
+      back_.run(in, args.out, scratch + back_workspace_);
+      if (k + 1 == count) std::copy_n(args.out, nr, in + nb + nk);
+    }
+  }
+
   TapeWhile w_;
+  ScratchLayout layout_, record_;  // of the scratch; of one carry
   Loop loop_;
-  std::shared_ptr<const Executable> back_;
-  std::vector<const void*> in_;
-  std::vector<void*> out_;
-  std::vector<std::byte> tape_;  // grows to the longest loop seen and is kept
-  std::vector<std::size_t> sizes_, offsets_;
-  std::size_t r_bytes_ = 0;
+  Routine back_;
+  std::vector<std::size_t> sizes_, offsets_, r_sizes_;
+  std::size_t carry_, carry_pointers_, back_workspace_, back_in_;
+  Tapes tapes_;
 };
 
 Kernel tape_kernel(const KernelRequest& r) {
-  auto loop = std::make_shared<TapeLoop>(TapeWhile(r.params));
-  return {.run = [loop](const KernelArgs& args) { loop->run(args); }, .scratch_bytes = loop->scratch_bytes()};
+  const TapeWhile w(r.params);
+  const auto loop = std::make_shared<TapeLoop>(w);
+  Kernel kernel;
+  kernel.run = [loop](const KernelArgs& args) { loop->run(args); };
+  kernel.scratch_bytes = loop->scratch_bytes();
+  for (std::size_t i = 0; i < w.num_r(); ++i)
+    kernel.in_place.push_back({i, w.num_consts() + w.num_carry() + w.back_nconsts + i});
+  return kernel;
 }
 
 ValuesAndTangents tape_jvp(const Params& params, ArraySpan x, ArraySpan dx) {

@@ -1,41 +1,22 @@
 // The interpreter as a backend.
 #include "etrace/backend.h"
 
-#include <cstring>
-#include <mutex>
-
 #include "etrace/interp.h"
-#include "interp/arena.h"
 
 namespace etrace {
 
 namespace {
 
-// Aliased results are computed beside their arguments and copied over them at the end.
 class InterpretedProgram final : public Runnable {
  public:
-  explicit InterpretedProgram(const Program& p) : program_(p), code_(p.jaxpr) {
-    for (const Alias& a : p.aliases) beside_.emplace_back(p.results[a.result].aval.bytes());
-  }
+  explicit InterpretedProgram(const Program& p) : code_(p.jaxpr, p.aliases) {}
   void run(const void* const* arguments, void* const* results) const override {
-    const std::lock_guard lock(mutex_);
-    std::vector<void*> out(results, results + program_.results.size());
-    for (std::size_t k = 0; k < beside_.size(); ++k) out[program_.aliases[k].result] = beside_[k].data();
-    code_.run(arguments, out.data());
-    for (std::size_t k = 0; k < beside_.size(); ++k)
-      std::memcpy(results[program_.aliases[k].result], beside_[k].data(), beside_[k].size());
+    code_.run(arguments, results);
   }
-  std::size_t arena_bytes() const override {
-    std::size_t bytes = code_.arena_bytes();
-    for (const AlignedBuffer& b : beside_) bytes += b.size();
-    return bytes;
-  }
+  std::size_t arena_bytes() const override { return code_.arena_bytes(); }
 
  private:
-  Program program_;
   Executable code_;
-  std::vector<AlignedBuffer> beside_;
-  mutable std::mutex mutex_;
 };
 
 class Interpreter final : public Backend {
