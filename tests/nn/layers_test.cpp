@@ -124,13 +124,5 @@ TEST(Cells, MissingBatchIsExplained) {
   EXPECT_THROW(cell(zeros({2, 3})), ValueError);
 }
 
-TEST(Activation, ByName) {
-  for (const std::string& name : nn::activation_names())
-    EXPECT_EQ(nn::activation(name)(random_array({3})).shape(), (Shape{3})) << name;
-  EXPECT_EQ(nn::activation("tanh")(Array(0.0)).item<double>(), 0.0);
-  EXPECT_THAT(message_of<ValueError>([] { nn::activation("tahn"); }),
-              AllOf(HasSubstr("tahn"), HasSubstr("tanh")));
-}
-
 }  // namespace
 }  // namespace etrace

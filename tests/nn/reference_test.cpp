@@ -1,33 +1,200 @@
-// The layers against reference files: with a file's weights, the same interface and the same numbers.
+// The layers against reference files: with a file's weights, the same interface, the same numbers and the
+// same gradients by reverse mode. One row per file; files with a suffix _b3 hold the same model with a batch
+// of 3.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "etrace/interp.h"
 #include "etrace/models.h"
 #include "etrace/nn.h"
 #include "etrace/ops/numpy.h"
+#include "support/learning.h"
 #include "support/numeric.h"
 
 namespace etrace {
 namespace {
 
+constexpr Dtype kReal = Dtype::F64;
+
+// A cell of 5 units on 3 inputs and a readout of 2.
 template <class Cell>
 struct CellNet : Module {
-  Cell& cell;
-  nn::Linear& out;
   explicit CellNet(nn::CellOptions options)
       : cell(child<Cell>("cell", 3, 5, std::move(options))),
-        out(child<nn::Linear>("out", 5, 2, nn::LinearOptions{.dtype = Dtype::F64})) {}
+        out(child<nn::Linear>("out", 5, 2, nn::LinearOptions{.dtype = kReal})) {}
   Array update(const Array& x) override { return out(cell(x)); }
+  Cell& cell;
+  nn::Linear& out;
 };
 
 template <class Cell>
 std::shared_ptr<Module> cell_net(const char* activation = nullptr) {
-  nn::CellOptions options{.dtype = Dtype::F64};
+  nn::CellOptions options{.dtype = kReal};
   if (activation != nullptr) options.activation = nn::activation(activation);
   return std::make_shared<CellNet<Cell>>(std::move(options));
+}
+
+struct TwoTanhLayers : Module {
+  nn::VanillaRNNCell& rnn1 =
+      child<nn::VanillaRNNCell>("rnn1", 4, 6, nn::CellOptions{.activation = tanh, .dtype = kReal});
+  nn::VanillaRNNCell& rnn2 =
+      child<nn::VanillaRNNCell>("rnn2", 6, 5, nn::CellOptions{.activation = tanh, .dtype = kReal});
+  nn::Linear& out = child<nn::Linear>("out", 5, 2, nn::LinearOptions{.dtype = kReal});
+  Array update(const Array& x) override { return out(rnn2(rnn1(x))); }
+};
+
+std::shared_ptr<Module> built_in(const char* name, Dims sizes) {
+  return make_model(name, {.sizes = std::move(sizes), .dtype = kReal}).module;
+}
+
+// Layers whose step is written in the file: h ← f(h, layer(x)).
+template <class Layer>
+struct Driven : Module {
+  using Step = std::function<Array(Layer&, const Array& x, const Array& h)>;
+  template <class... Args>
+  Driven(const Shape& size, const char* name, Step step, Args&&... args)
+      : layer(child<Layer>(name, std::forward<Args>(args)...)),
+        h(hidden("h", size, kReal)),
+        step_(std::move(step)) {}
+  Array update(const Array& x) override {
+    h.set(step_(layer, x, h.value()));
+    return h.value();
+  }
+  Layer& layer;
+  HiddenState& h;
+
+ private:
+  Step step_;
+};
+template <class Layer, class... Args>
+std::shared_ptr<Module> driven(const Shape& size, const char* name, typename Driven<Layer>::Step step,
+                               Args&&... args) {
+  return std::make_shared<Driven<Layer>>(size, name, std::move(step), std::forward<Args>(args)...);
+}
+
+struct SignedNet : Module {
+  nn::Linear& inp = child<nn::Linear>("inp", 3, 5, nn::LinearOptions{.dtype = kReal});
+  nn::SignedWLinear& rec;
+  HiddenState& h = hidden("h", {5}, kReal);
+  explicit SignedNet(const Array& sign)
+      : rec(child<nn::SignedWLinear>("rec", 5, 5, nn::SignedWLinearOptions{.sign = sign, .dtype = kReal})) {}
+  Array update(const Array& x) override {
+    const Array before = h.value();
+    const Array in = inp(x);
+    h.set(tanh(0.3 * before + in + 0.5 * rec(before)));
+    return h.value();
+  }
+};
+
+// What the file itself holds as constants: a sign matrix, a sparse pattern.
+const Eqn& equation(const Model& file, std::string_view param) {
+  for (const Eqn& e : file.program.jaxpr.eqns)
+    if (e.params.has(param)) return e;
+  throw std::runtime_error("no equation has a " + std::string(param));
+}
+
+struct ReferenceRow {
+  std::string name;
+  std::function<std::shared_ptr<Module>(const Model& file)> make;
+  bool batched = true;    // there is a file _b3
+  bool unbatched = true;  // there is one without
+};
+
+std::vector<ReferenceRow> reference_rows() {
+  using namespace nn;
+  const auto plain = [](auto make) {
+    return [=](const Model&) -> std::shared_ptr<Module> { return make(); };
+  };
+  const auto cell = [&]<class Cell>(Cell*, const char* activation = nullptr) {
+    return [=](const Model&) { return cell_net<Cell>(activation); };
+  };
+  const auto sequence_of = [](const Array& x, const Array& h) { return concatenate(Arrays{x, h}, -1); };
+  return {
+      {"cell_CFNCell", cell((CFNCell*)nullptr)},
+      {"cell_GRUCell", cell((GRUCell*)nullptr)},
+      {"cell_LRUCell", plain([] { return std::make_shared<LRUCell>(3, 5, LRUOptions{.dtype = kReal}); })},
+      {"cell_LSTMCell", cell((LSTMCell*)nullptr)},
+      {"cell_MGUCell", cell((MGUCell*)nullptr)},
+      {"cell_MiniGRU", cell((MiniGRU*)nullptr)},
+      {"cell_MiniLSTM", cell((MiniLSTM*)nullptr)},
+      {"cell_MinimalRNNCell", cell((MinimalRNNCell*)nullptr)},
+      {"cell_URLSTMCell", cell((URLSTMCell*)nullptr)},
+      {"cell_ValinaRNNCell_relu", cell((ValinaRNNCell*)nullptr)},
+      {"cell_ValinaRNNCell_tanh", cell((ValinaRNNCell*)nullptr, "tanh")},
+      {"net_TwoLayerGRU", plain([] {
+         return built_in("two_layer_gru", {3, 4, 4, 2});
+       })},
+      {"net_TwoLayerRNN", plain([] { return std::make_shared<TwoTanhLayers>(); })},
+      {"struct_TwoLayerRNN_10_32_16_5", plain([] {
+         return built_in("two_layer_rnn", {10, 32, 16, 5});
+       }),
+       false},
+      {"snn_lif_delta", plain([] {
+         return built_in("lif", {4, 5, 2});
+       })},
+      {"op_nn_conv1d", plain([] {
+         return driven<Conv1d>(
+             {5, 3}, "conv",
+             [](Conv1d& conv, const Array& x, const Array& h) { return tanh(0.6 * h + conv(x)); },
+             Shape{5, 2}, 3, Dims{3}, ConvLayerOptions{.bias_init = init::zeros(), .dtype = kReal});
+       }),
+       true, false},
+      {"op_nn_conv1d_nobias", plain([] {
+         return driven<Conv1d>(
+             {5, 3}, "conv",
+             [](Conv1d& conv, const Array& x, const Array& h) { return tanh(0.6 * h + conv(x)); },
+             Shape{5, 2}, 3, Dims{3}, ConvLayerOptions{.dtype = kReal});
+       }),
+       true, false},
+      {"op_nn_embedding", plain([] {
+         return driven<Embedding>(
+             {4}, "emb",
+             [](Embedding& emb, const Array& x, const Array& h) { return 0.8 * h + tanh(emb(x)); }, 6, 4,
+             EmbeddingOptions{.dtype = kReal});
+       }),
+       false},
+      {"op_nn_grouped_linear", plain([] {
+         return driven<GroupedLinear>(
+             {2, 3}, "lin",
+             [](GroupedLinear& lin, const Array& x, const Array& h) { return 0.7 * h + tanh(lin(x)); }, 2, 4,
+             3, GroupedLinearOptions{.dtype = kReal});
+       })},
+      {"op_nn_lora", plain([=] {
+         return driven<LoRA>(
+             {5}, "lin",
+             [=](LoRA& lin, const Array& x, const Array& h) {
+               return tanh(0.4 * h + lin(sequence_of(x, h)));
+             },
+             8, 2, 5, LoRAOptions{.dtype = kReal});
+       }),
+       false},
+      {"op_nn_sparse_linear",
+       [](const Model& file) {
+         const Eqn& e = equation(file, "sparse_mat");
+         return driven<SparseLinear>(
+             {5}, "lin", [](SparseLinear& lin, const Array& x, const Array& h) { return tanh(x + lin(h)); },
+             SparsePattern::from_attr(*e.params.find("sparse_mat")),
+             SparseLinearOptions{.bias_init = init::zeros(), .dtype = kReal});
+       },
+       false},
+      {"op_signed_linear",
+       [](const Model& file) {
+         const JaxprPtr sign = equation(file, "weight_fn").params.jaxpr("weight_fn");
+         return std::make_shared<SignedNet>(sign->consts.at(0));
+       }},
+      {"op_scaledws_linear", plain([=] {
+         return driven<ScaledWSLinear>(
+             {5}, "lin",
+             [=](ScaledWSLinear& lin, const Array& x, const Array& h) {
+               return tanh(lin(sequence_of(x, h)));
+             },
+             8, 5, ScaledWSLinearOptions{.dtype = kReal});
+       }),
+       true, false},
+  };
 }
 
 // Every state takes the file's value.
@@ -42,36 +209,36 @@ void load(Module& module, const Model& file) {
   }
 }
 
-void expect_same_interface(const Model& found, const Model& file) {
-  ASSERT_EQ(found.inputs.size(), file.inputs.size());
-  for (std::size_t i = 0; i < file.inputs.size(); ++i) {
-    const InputRecord &f = found.inputs[i], &e = file.inputs[i];
-    EXPECT_EQ(f.role, e.role) << i;
-    EXPECT_EQ(f.index, e.index) << i;
-    EXPECT_EQ(to_string(f.path), to_string(e.path)) << i;
-    EXPECT_EQ(f.leaf, e.leaf) << i;
-    EXPECT_EQ(f.leaf_key, e.leaf_key) << i;
-    EXPECT_EQ(f.type, e.type) << i;
-    EXPECT_EQ(found.program.jaxpr.invars[i].aval, file.program.jaxpr.invars[i].aval) << i;
+// By role, path and leaf: the file's position of each input of the model. The order of first use may differ.
+std::vector<std::size_t> positions_in(const Model& file, const Model& found) {
+  std::vector<std::size_t> positions;
+  EXPECT_EQ(found.inputs.size(), file.inputs.size());
+  for (std::size_t i = 0; i < found.inputs.size(); ++i) {
+    const InputRecord& f = found.inputs[i];
+    const auto same = [&](const InputRecord& e) {
+      return f.role == e.role && f.index == e.index && to_string(f.path) == to_string(e.path) &&
+             f.leaf == e.leaf;
+    };
+    const auto at = std::find_if(file.inputs.begin(), file.inputs.end(), same);
+    if (at == file.inputs.end()) {
+      ADD_FAILURE() << "the file has no " << name(f.role) << " " << to_string(f.path) << " leaf " << f.leaf;
+      return {};
+    }
+    const auto position = static_cast<std::size_t>(at - file.inputs.begin());
+    EXPECT_EQ(f.leaf_key, at->leaf_key) << to_string(f.path);
+    EXPECT_EQ(f.type, at->type) << to_string(f.path);
+    EXPECT_EQ(found.program.jaxpr.invars[i].aval, file.program.jaxpr.invars[position].aval)
+        << to_string(f.path);
+    positions.push_back(position);
   }
+  return positions;
 }
 
 Tensor row(const Tensor& stacked, std::int64_t t) {
   return squeeze(slice_axis(stacked, 0, t, t + 1), {0}).tensor();
 }
 
-void expect_reproduces(const std::shared_ptr<Module>& module, const std::string& name) {
-  SCOPED_TRACE(name);
-  const Model file = read_model_file(std::string(ETRACE_REFERENCE_DIR) + "/" + name + ".json");
-  const Aval x = file.program.jaxpr.invars[0].aval;
-  init_all_states(*module, x.shape.rank() == 2 ? std::optional(x.shape[0]) : std::nullopt);
-  load(*module, file);
-  const Model model = trace_step(*module, Avals{x}).model;
-  expect_same_interface(model, file);
-  if (!file.expected || !file.expected->runs || file.expected->runs->empty()) return;
-
-  const ExpectedRun& run = file.expected->runs->at(0);
-  ASSERT_EQ(run.id, "BPTT");
+void expect_forward(const Model& model, const ExpectedRun& run) {
   const Executable step(model.program);
   Tensors values;
   for (const InputRecord& r : model.inputs) values.push_back(r.init);
@@ -90,25 +257,58 @@ void expect_reproduces(const std::shared_ptr<Module>& module, const std::string&
   }
 }
 
-TEST(Reference, Cells) {
-  for (const char* batch : {"", "_b3"}) {
-    const std::string suffix = batch;
-    expect_reproduces(cell_net<nn::ValinaRNNCell>(), "cell_ValinaRNNCell_relu" + suffix);
-    expect_reproduces(cell_net<nn::ValinaRNNCell>("tanh"), "cell_ValinaRNNCell_tanh" + suffix);
-    expect_reproduces(cell_net<nn::GRUCell>(), "cell_GRUCell" + suffix);
+// The file's loss is the mean over the elements of a step, summed over steps.
+void expect_gradients_of_file(const Model& model, const ExpectedRun& run) {
+  const Tensor& targets = run.targets;
+  const std::int64_t steps = targets.shape()[0];
+  const double share = static_cast<double>(steps) / static_cast<double>(targets.size());
+  const testing::Sequence data{{run.args->at(0)}, targets, full({steps}, share, kReal)};
+  const ParamValues found = testing::bptt(model, data).grads;
+  for (std::size_t i = 0; i < found.leaves.size(); ++i) {
+    const auto same = [&](const auto& named) { return named.first == to_string(found.leaves[i].path); };
+    const auto at = std::find_if(run.grads->begin(), run.grads->end(), same);
+    ASSERT_NE(at, run.grads->end()) << to_string(found.leaves[i]);
+    const Tensor& expected = at->second.at(static_cast<std::size_t>(found.leaves[i].leaf));
+    EXPECT_EQ(testing::difference(found.values[i].tensor(), expected, 1e-10), std::nullopt)
+        << to_string(found.leaves[i]);
   }
 }
 
-TEST(Reference, BuiltinModels) {
-  auto built_in = [](const char* name, Dims sizes) {
-    return make_model(name, {.sizes = std::move(sizes), .dtype = Dtype::F64}).module;
-  };
-  for (const char* batch : {"", "_b3"}) {
-    const std::string suffix = batch;
-    expect_reproduces(built_in("two_layer_gru", {3, 4, 4, 2}), "net_TwoLayerGRU" + suffix);
-    expect_reproduces(built_in("lif", {4, 5, 2}), "snn_lif_delta" + suffix);
+void expect_reproduces(const ReferenceRow& r, const std::string& suffix) {
+  SCOPED_TRACE(r.name + suffix);
+  const Model file = read_model_file(std::string(ETRACE_REFERENCE_DIR) + "/" + r.name + suffix + ".json");
+  const std::shared_ptr<Module> module = r.make(file);
+  const Aval x = file.program.jaxpr.invars[0].aval;
+  init_all_states(*module, suffix.empty() ? std::nullopt : std::optional(x.shape[0]));
+  load(*module, file);
+  const Model model = trace_step(*module, Avals{x}).model;
+  if (positions_in(file, model).empty()) return;
+  if (!file.expected || !file.expected->runs || file.expected->runs->empty()) return;
+  const ExpectedRun& run = file.expected->runs->at(0);
+  ASSERT_EQ(run.id, "BPTT");
+  expect_forward(model, run);
+  expect_gradients_of_file(model, run);
+}
+
+TEST(Reference, EveryRow) {
+  for (const ReferenceRow& r : reference_rows()) {
+    if (r.unbatched) expect_reproduces(r, "");
+    if (r.batched) expect_reproduces(r, "_b3");
   }
-  expect_reproduces(built_in("two_layer_rnn", {10, 32, 16, 5}), "struct_TwoLayerRNN_10_32_16_5");
+}
+
+// Cells and networks: none is left out.
+TEST(Reference, EveryFileHasARow) {
+  std::vector<std::string> rows;
+  for (const ReferenceRow& r : reference_rows()) rows.push_back(r.name);
+  for (const auto& entry : std::filesystem::directory_iterator(ETRACE_REFERENCE_DIR)) {
+    std::string name = entry.path().stem().string();
+    if (name.ends_with("_b3")) name.resize(name.size() - 3);
+    const bool ours = name.starts_with("cell_") || name.starts_with("net_");
+    if (ours) {
+      EXPECT_NE(std::find(rows.begin(), rows.end(), name), rows.end()) << name;
+    }
+  }
 }
 
 }  // namespace

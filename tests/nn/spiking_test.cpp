@@ -12,14 +12,17 @@
 #include "etrace/transform.h"
 #include "support/errors.h"
 #include "support/numeric.h"
+#include "support/values.h"
 
 namespace etrace {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
+using testing::f64;
 using ::testing::HasSubstr;
 using testing::message_of;
+using testing::values;
 using Vector = std::vector<double>;
 namespace surrogate = nn::surrogate;
 
@@ -28,8 +31,6 @@ double logistic_of(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 double density(double x, double mean, double s) {
   return std::exp(-(x - mean) * (x - mean) / (2 * s * s)) / (s * std::sqrt(2 * std::numbers::pi));
 }
-Array f64(const Vector& v) { return array(v, Dtype::F64); }
-Vector values(const Array& a) { return a.tensor().to_doubles(); }
 
 // Surrogates ------------------------------------------------------------------------------------------------
 

@@ -6,9 +6,9 @@
 namespace etrace::nn {
 
 // φ = relu, W Xavier normal. Hidden state h [out]; returns the new h.
-class ValinaRNNCell : public Module {
+class VanillaRNNCell : public Module {
  public:
-  ValinaRNNCell(std::int64_t in_size, std::int64_t out_size, CellOptions = {});
+  VanillaRNNCell(std::int64_t in_size, std::int64_t out_size, CellOptions = {});
   Array update(const Array& x) override;
 
  private:
@@ -18,5 +18,6 @@ class ValinaRNNCell : public Module {
   HiddenState& h;
   Linear& W;
 };
+using ValinaRNNCell = VanillaRNNCell;  // the reference system's spelling
 
 }  // namespace etrace::nn

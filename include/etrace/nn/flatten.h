@@ -1,0 +1,25 @@
+// Flatten: […, a, b, c] -> […, a·b·c]     Unflatten: […, a·b·c] -> […, a, b, c]
+#pragma once
+
+#include "etrace/module.h"
+
+namespace etrace::nn {
+
+// All axes of a sample into one. The sample's sizes are said, so that the batch is never guessed.
+class Flatten : public Module {
+ public:
+  explicit Flatten(const Shape& in_size) : in_size(in_size) {}
+  Array update(const Array& x) override;
+  std::int64_t out_size() const { return in_size.size(); }
+  const Shape in_size;
+};
+
+// The last axis into several.
+class Unflatten : public Module {
+ public:
+  explicit Unflatten(const Shape& out_size) : out_size(out_size) {}
+  Array update(const Array& x) override;
+  const Shape out_size;
+};
+
+}  // namespace etrace::nn
