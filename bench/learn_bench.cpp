@@ -50,7 +50,7 @@ struct Workload {
 void run(const Workload& w, std::int64_t steps) {
   const et::ReadyModel ready = et::make_model(w.model, {.sizes = {kIn, w.hidden, kOut}, .batch = w.batch});
   et::RuleOptions options;
-  if (std::strcmp(w.rule, "pp_prop") == 0) options.decay_or_rank = 0.99;
+  if (std::strcmp(w.rule, "pp_prop") == 0) options.set("decay_or_rank", 0.99);
   double step_time = 0.0;
   std::string line = fmt::format("{:<14} {:>4} {:>4}", w.name, w.batch, steps);
   std::size_t bytes = 0;

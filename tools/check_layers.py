@@ -64,8 +64,13 @@ PUBLIC = {
     "loss.h": "optim",
     "optim.h": "optim",
     "optim/": "optim",
+    "executor.h": "learn",
     "learning.h": "learn",
+    "learning_rule.h": "learn",
+    "parameter_traces.h": "learn",
+    "rules.h": "learn",
     "plan.h": "learn",
+    "plan_text.h": "learn",
     "learner.h": "learn",
     "verify.h": "learn",
     "etrace.h": "learn",  # includes them all

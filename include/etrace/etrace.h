@@ -29,6 +29,7 @@
 #include "etrace/ops/trace_window.h"
 #include "etrace/optim.h"
 #include "etrace/param_values.h"
+#include "etrace/parameter_traces.h"
 #include "etrace/plan.h"
 #include "etrace/primitive.h"
 #include "etrace/program.h"

@@ -5,7 +5,8 @@
 //   optimizer.update(result.grads);
 //
 // A learner continues: every call starts from the states and traces that the one before has left. If a call
-// throws, nothing has changed. Start with compile().
+// throws, nothing has changed; only traces, which exist once and are updated in place, start anew if it was
+// the result that was not finite. Start with compile().
 #pragma once
 
 #include <memory>
@@ -21,28 +22,30 @@ struct LearnerOptions {
   std::optional<std::int64_t> batch_size = {};  // given: all states start anew with this batch
   // Every state that holds a random key (u32[2]) starts from this seed and its path.
   std::optional<std::uint64_t> seed = {};
+  VjpMethod vjp_method = VjpMethod::SingleStep;
   bool vmap = false;  // the model is written for one sample; states and arguments get a lane each
   int verbose = 0;    // 1 prints the compilation report, 2 with every record
-  std::string backend = "interpreter";
+  std::string backend = "interpreter";  // by name; etrace/backend.h
   Compat compat = Compat::None;
   ControlFlowPolicy control_flow = {};
   bool strict = false;  // a warning of the compiler is an error
-  // Single-step learners run so many steps as one window where the results are the same: the trace is passed
-  // once per window.
+  // Single-step learners run so many steps as one window: the trace is passed once per window. The gradient
+  // is the same sum in another order, so that its last bits depend on this number (1e-7 relative in float32).
   std::int64_t execution_window = 32;
 };
 
 // The loss of one step, from the model's result and the target: loss::mse …
 using Loss = std::function<Array(const Array& output, const Array& target)>;
 
-enum class Reduction : std::uint8_t { Mean, Sum };
-
 struct SequenceOptions {
-  Array mask = {};      // [T] weights of the losses; undefined: ones
+  // Weights of the losses, not negative: [T], or [T, B] one per sample (a step function then gives one loss
+  // per sample); undefined: ones.
+  Array mask = {};
   bool freeze = false;  // steps of weight zero are padding: they change neither states nor traces
   // Multi-step learners: steps of a window; the step function then sees windows. None or 1: step by step.
   std::optional<std::int64_t> chunk_size = {};
   Reduction reduction = Reduction::Mean;  // over the weights of the mask
+  Array modulator = {};                   // the third factor, for rules that take one
 };
 struct SequenceGradient {
   ParamValues grads;
@@ -64,12 +67,6 @@ struct SequenceTraining {
   double loss;
   Arrays aux;
   std::int64_t updates;  // of the parameters
-};
-
-// The trace of one relation into one group.
-struct EligibilityTrace {
-  std::string name;  // "relation0/group0/weight"
-  Array value;       // ([B], slots…, S)
 };
 
 class Learner {
@@ -111,6 +108,8 @@ class Learner {
 
   const ETraceGraph& graph() const;
   const LearningRule& rule() const;
+  std::string describe() const;      // the rule with its options, and the method: "D_RTRL, single-step"
+  std::int64_t trace_bytes() const;  // of all that the rule carries
   const LearnerOptions& options() const;
   CompilationReport report() const;
   std::int64_t running_index() const;  // calls so far: steps, or windows of a multi-step learner
@@ -122,8 +121,10 @@ class Learner {
   void set_state(std::string_view path, const Array& value);
   std::vector<std::string> state_names() const;
 
-  // The programs that run, for one loss.
-  LearnerPlan plan(const StepFunction&, std::span<const Aval> slices, std::int64_t steps = 1) const;
+  // The programs that run for one loss, lean: `length` steps of a sequence. Windows have
+  // options().execution_window.
+  LearnerPlan plan(const StepFunction&, std::span<const Aval> slices, std::int64_t length = 100,
+                   const optim::Optimizer* = nullptr) const;
 
   // A checkpoint: parameters, states, traces, counters, and the optimiser's state, with the fingerprint of
   // the graph. restore() checks everything first: ValueError names the difference and changes nothing. `note`
@@ -143,8 +144,8 @@ class Learner {
   std::unique_ptr<Impl> impl_;
 };
 
-// Traces the model on example arguments, compiles its graph, and makes the learner. The model must outlive
-// it; parameters and (without vmap) states are the model's. CompilationError if no parameter is learned
+// Traces the model on example arguments, compiles its graph, and makes the learner. Parameters and (without
+// vmap) states are the model's, and stay alive with the learner. CompilationError if no parameter is learned
 // online.
 Learner compile(Module& model, const LearningRule& rule, ArraySpan example, const LearnerOptions& = {});
 inline Learner compile(Module& model, const LearningRule& rule, const Array& example,
@@ -154,6 +155,19 @@ inline Learner compile(Module& model, const LearningRule& rule, const Array& exa
 // The rule by name.
 Learner compile(Module& model, std::string_view rule, ArraySpan example, const LearnerOptions& = {},
                 const RuleOptions& = {});
+
+// Sums of gradients, for updates after several calls.
+class GradientSum {
+ public:
+  void add(const ParamValues& grads, double weight = 1.0);  // ValueError if the leaves change
+  const ParamValues& value() const { return value_; }
+  ParamValues mean() const;  // by the sum of the weights
+  void reset() { *this = {}; }
+
+ private:
+  ParamValues value_;
+  double weight_ = 0.0;
+};
 
 // g ← decay·g + grad: an exponentially fading sum of gradients.
 class GradExpon {

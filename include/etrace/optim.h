@@ -84,6 +84,15 @@ Constraint keep_sign(std::string leaf, Array signs);
 Constraint fixed_mask(std::string leaf, Array mask);
 
 // Optimisers ------------------------------------------------------------------------------------------------
+// Some parameters treated differently: those that `leaf` covers, as in Constraint. What is absent is as for
+// all; of several groups that cover a leaf the last one counts.
+struct ParamGroup {
+  std::string leaf;
+  std::optional<Schedule> learning_rate = {};
+  std::optional<double> weight_decay = {}, clip_norm = {}, clip_value = {};
+  bool frozen = false;
+};
+
 struct CommonOptions {
   std::optional<double> clip_norm = {};     // of all gradients together
   std::optional<double> clip_value = {};    // of every element; comes before clip_norm
@@ -91,6 +100,7 @@ struct CommonOptions {
   std::vector<std::string> frozen = {};     // leaves that never move, named as in Constraint; they have no
                                             // slots and do not count for clip_norm
   std::vector<Constraint> constraints = {};
+  std::vector<ParamGroup> groups = {};
 };
 
 struct Updated {
@@ -113,9 +123,14 @@ class Optimizer {
   // State: the count of updates (i32, stays at its largest value), then the slots leaf by leaf, each of the
   // leaf's shape and type. Parameters of 16 bits have slots in f32, are updated in f32 and rounded once.
   Arrays init(ArraySpan params, std::span<const ParamLeafId> leaves = {}) const;
-  // An undefined gradient is a zero gradient: averages decay and may still move the parameter.
-  Updated apply(ArraySpan params, ArraySpan grads, ArraySpan state,
-                std::span<const ParamLeafId> leaves = {}) const;
+  // An undefined gradient is a zero gradient: averages decay and may still move the parameter. `hyper` are
+  // the values of hyperparameter_names(), scalars; left out: the optimiser's own, the rate from its schedule.
+  Updated apply(ArraySpan params, ArraySpan grads, ArraySpan state, std::span<const ParamLeafId> leaves = {},
+                ArraySpan hyper = {}) const;
+  // Learning rates, weight decays and clips, of all parameters and of each group: "lr", "weight_decay",
+  // "lr:rnn" … They may change between updates; programs take them as arguments.
+  std::vector<std::string> hyperparameter_names(std::span<const ParamLeafId> leaves) const;
+  std::vector<double> hyperparameters(std::span<const ParamLeafId> leaves, std::int64_t step) const;
   // "step", "rnn/W/weight.bias/m", "rnn/W/weight.bias/v" …: names of the state, in its order.
   std::vector<std::string> state_names(std::span<const ParamLeafId> leaves) const;
 
@@ -129,6 +144,14 @@ class Optimizer {
   void update(const ParamValues& grads);
   std::int64_t step() const;     // updates so far
   double learning_rate() const;  // of the next update
+  // From the next update on; of all parameters, or of the group that was made with this name.
+  void set_learning_rate(Schedule rate);
+  void set_learning_rate(std::string_view group, Schedule rate);
+  // One update of the bound model as a program: (params…, gradients…, state…, hyperparameters…) -> (params…,
+  // state…). Equal programs do the same.
+  std::shared_ptr<const ClosedJaxpr> update_program() const;
+  // The parameters of the bound model, one state each.
+  std::span<const std::shared_ptr<State>> params() const { return params_; }
 
   // For checkpoints. set_state takes any order; ValueError names everything that is missing, unknown or of
   // another type, and leaves the state as it was.
@@ -157,6 +180,7 @@ class Optimizer {
   struct LeafPlan {
     std::string name;
     bool frozen = false;
+    std::size_t group = 0;  // 0: no group; else its number, from 1
     std::vector<const Constraint*> constraints;
     std::vector<Slot> slots;  // the rule's, then "sign" if the initial signs are kept
   };
@@ -164,11 +188,24 @@ class Optimizer {
   Plans plan(std::span<const ParamLeafId> leaves) const;
   Plans plan_for(std::size_t params, std::span<const ParamLeafId> leaves) const;
   Arrays init_planned(const Plans&, ArraySpan params) const;
+  // What a group of parameters is updated with; undefined: not at all.
+  struct Settings {
+    Array rate, decay, clip_norm, clip_value;
+  };
+  std::vector<Settings> settings(ArraySpan hyper, const Array& step, Dtype dtype) const;
   Updated apply_planned(const Plans&, ArraySpan params, ArraySpan grads, ArraySpan state,
-                        const std::vector<bool>& skipped) const;
-  Arrays gradients(const Plans&, ArraySpan params, ArraySpan grads, const std::vector<bool>& skipped) const;
-  Array moved(const LeafPlan&, const Array& param, const Array& grad, const Array& rate, const Array& count,
+                        const std::vector<bool>& skipped, ArraySpan hyper) const;
+  Arrays gradients(const Plans&, ArraySpan params, ArraySpan grads, const std::vector<bool>& skipped,
+                   const std::vector<Settings>&) const;
+  Array moved(const LeafPlan&, const Array& param, const Array& grad, const Settings&, const Array& count,
               std::span<Array> slots) const;
+  struct Hyperparameter {
+    std::string name;
+    std::size_t group;
+    enum Kind : std::uint8_t { Rate, WeightDecay, ClipNorm, ClipValue } kind;
+  };
+  std::vector<Hyperparameter> hyperparameter_list() const;
+  double hyperparameter(const Hyperparameter&, std::int64_t step) const;
   void require_bound(std::string_view what) const;
   std::size_t leaf_position(const ParamLeafId&, std::size_t hint) const;
 
@@ -182,6 +219,7 @@ class Optimizer {
   Plans plans_;
   std::vector<std::shared_ptr<State>> params_;
   Arrays state_;
+  mutable std::shared_ptr<const ClosedJaxpr> program_;  // made when first asked for
 };
 
 // Rules -----------------------------------------------------------------------------------------------------

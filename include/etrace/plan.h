@@ -1,16 +1,25 @@
-// A learning rule on a compiled graph, as pure programs: everything that is carried goes in and comes out.
-// Backends see only these. A user starts with etrace/learner.h.
+// A learning rule on a compiled graph, as programs: all that a learner runs, made by one builder. Every
+// program is pure; what it carries on (states, traces, counters, parameters, slots of the optimiser) goes in
+// and comes out at aliased ports. Backends see only these. A user starts with etrace/learner.h; `etrace plan`
+// prints them.
 #pragma once
 
+#include <functional>
+#include <memory>
+
 #include "etrace/learning.h"
+#include "etrace/optim.h"
+#include "etrace/program.h"
 
 namespace etrace {
 
-// What is carried from step to step besides the parameters.
-struct Carry {
-  Arrays states;  // hidden and other states, in the order of the program's inputs
-  Arrays memory;  // the rule's traces, then two counters (i32): steps that the traces have seen, and calls
+enum class VjpMethod : std::uint8_t {
+  SingleStep,  // the loss of each step meets the trace after it
+  MultiStep,   // reverse mode inside a window, and the signal at its entry meets the trace from before
 };
+std::string_view name(VjpMethod);  // "single-step"
+
+enum class Reduction : std::uint8_t { Mean, Sum };
 
 // What a step function gives.
 struct LossAndAux {
@@ -37,100 +46,125 @@ class StepCall {
   std::vector<bool> multi_step_;
   bool called_ = false;
 };
-// From slices of the sequences to the loss: a scalar, or one number per step of a window.
-using StepFunction = std::function<LossAndAux(StepCall& model, ArraySpan slices)>;
+
+// From slices of the sequences to the loss: a scalar, or one number per step of a window; with weights per
+// sample one number per sample, [B] or [K, B]. A learner traces a StepFunction once per form and remembers
+// it: copies are the same function, and what it reads from outside is read then. A new StepFunction is traced
+// anew.
+class StepFunction {
+ public:
+  using Body = std::function<LossAndAux(StepCall& model, ArraySpan slices)>;
+  StepFunction() = default;
+  template <class F>
+  requires(!std::same_as<std::remove_cvref_t<F>, StepFunction> &&
+           std::is_invocable_r_v<LossAndAux, F&, StepCall&, ArraySpan>)
+      StepFunction(F f)  // NOLINT: any such function is a step function
+      : body_(std::make_shared<const Body>(std::move(f))) {}
+
+  LossAndAux operator()(StepCall& model, ArraySpan slices) const { return (*body_)(model, slices); }
+  explicit operator bool() const { return body_ != nullptr; }
+  const std::shared_ptr<const Body>& identity() const { return body_; }
+
+ private:
+  std::shared_ptr<const Body> body_;
+};
 
 // A step function as a program: (slices…, results of the model…) -> (arguments of the model…, loss, aux…).
 struct StepProgram {
   ClosedJaxpr program;
   std::size_t num_slices = 0, num_args = 0;
-  std::vector<bool> multi_step;        // per argument: does it have a time axis
-  std::optional<std::int64_t> window;  // steps; none: one step
+  std::vector<bool> multi_step;         // per argument: does it have a time axis
+  std::optional<std::int64_t> window;   // steps; none: one step
+  std::optional<std::int64_t> samples;  // a loss per sample; none: one for all
 
   // CompilationError if f does not call the model exactly once; ValueError for a loss or argument of the
-  // wrong shape.
-  // Slices are the types of one step's, or with their time axis those of a window.
+  // wrong shape. Slices are the types of one step's, or with their time axis those of a window.
   static StepProgram trace(const ETraceGraph&, const StepFunction& f, std::span<const Aval> slices,
-                           std::optional<std::int64_t> window = std::nullopt);
+                           std::optional<std::int64_t> window = std::nullopt,
+                           std::optional<std::int64_t> samples = std::nullopt);
   // The same for a function of one step, as a window of one: for a multi-step learner that goes step by step.
   static StepProgram trace_unit_window(const ETraceGraph&, const StepFunction& f,
-                                       std::span<const Aval> slices);
+                                       std::span<const Aval> slices,
+                                       std::optional<std::int64_t> samples = std::nullopt);
   Arrays arguments(ArraySpan slices) const;
   LossAndAux loss(ArraySpan slices, ArraySpan outputs) const;
+  std::size_t num_aux() const { return program.jaxpr.outs.size() - num_args - 1; }
 
  private:
   static StepProgram record(const ETraceGraph&, const StepFunction&, std::span<const Aval> slices,
-                            std::optional<std::int64_t> window, bool plain);
+                            std::optional<std::int64_t> window, bool plain,
+                            std::optional<std::int64_t> samples);
 };
 
 // Plans -----------------------------------------------------------------------------------------------------
-// (params…, states…, memory…, slices…, weights) -> (losses, aux…, states…, memory…, gradients…)
+// What a program of sequences is made for.
+struct SequenceForm {
+  std::optional<std::int64_t> length = {};   // steps; none: one step, and no time axis anywhere
+  std::optional<std::int64_t> chunk = {};    // multi-step: steps of a window; none or 1: step by step
+  std::int64_t execution_window = 32;        // single-step: steps that run at once
+  std::optional<std::int64_t> samples = {};  // weights per sample, [T, B]
+  bool freeze = false;                       // steps of weight zero change neither states nor traces
+  Reduction reduction = Reduction::Mean;
+  std::optional<Aval> modulator = {};  // for rules that take one
+};
+struct EvolveForm {
+  std::optional<std::int64_t> length = {};  // none: one step
+  std::vector<bool> many = {};              // per argument: [T, …]; empty: all, if there is a length
+  std::int64_t window = 32;                 // steps that run at once
+  std::optional<std::int64_t> samples = {};
+  bool freeze = false;  // takes weights
+};
+
+// A step function, traced for a form.
+struct Objective {
+  StepProgram steps;
+  std::optional<StepProgram> rest;  // the shorter window at the end
+};
+
+// The programs of a learner for one loss, as `etrace plan` shows them.
 struct LearnerPlan {
-  std::vector<ParamLeafId> params;
-  std::vector<LearningRule::Slot> memory;
-  std::int64_t steps = 1;  // of `window`
-  ClosedJaxpr init;        // () -> (memory…)
-  ClosedJaxpr evolve;  // (params…, states…, memory…, arguments…) -> (results…, states…, memory…), one step
-  ClosedJaxpr step;    // one step with its gradient; slices without a time axis, weights a scalar
-  ClosedJaxpr window;  // several: slices, weights, losses and aux have a leading axis
-  ClosedJaxpr solve;   // (params…, memory…, signal of every group…) -> (gradients…)
+  std::vector<Program> programs;                   // init, evolve, step, window, sequence, train, solve
+  const Program& at(std::string_view name) const;  // ValueError lists the names
 };
 
 class PlanBuilder {
  public:
-  PlanBuilder(const ETraceGraph& graph, const LearningRule& rule);  // both must outlive it
+  PlanBuilder(const ETraceGraph&, const LearningRule&, VjpMethod);  // the graph must outlive it
+  ~PlanBuilder();
 
-  const ETraceGraph& graph() const { return graph_; }
-  std::vector<LearningRule::Slot> memory() const;
-  Avals state_types() const;
-  Avals param_types() const;
-  Arrays initial_memory() const;
+  const ETraceGraph& graph() const;
+  const BoundRule& rule() const;
+  VjpMethod method() const;
+  std::vector<TraceSlot> memory() const;  // slots of the rule, then age and calls
 
-  // K steps without a gradient. Multi-step arguments have a leading axis K; so have the results, unless there
-  // are none (one step).
-  struct Driven {
-    Carry carry;
-    Arrays outputs;
-  };
-  Driven drive(ArraySpan params, const Carry&, std::span<const StepInput> args,
-               const Array& active = {}) const;
+  // Types of one step's slices; ValueError for a chunk that the method does not take.
+  Objective objective(const StepFunction&, std::span<const Aval> slices, const SequenceForm&) const;
 
-  // K steps with the gradient of Σ weight·loss; slices [K, …], weights [K].
-  struct Learned {
-    Carry carry;
-    Array losses;      // [K], as the step function gives them
-    Arrays aux;        // stacked over steps (over calls of the step function, if that takes windows)
-    Arrays gradients;  // per parameter leaf
-  };
-  Learned learn(ArraySpan params, const Carry&, const StepProgram&, ArraySpan slices, const Array& weights,
-                const Array& active = {}) const;
+  // As recorded; lean() is what runs.
+  Program init(std::uint64_t seed = 0) const;  // () -> traces
+  // (params, states, traces, arguments[, weights]) -> (results, states, traces)
+  Program evolve(const EvolveForm&) const;
+  // (params, states, traces, slices, weights[, modulator]) -> (losses, aux, states, traces, gradients)
+  Program gradient(const Objective&, std::span<const Aval> slices, const SequenceForm&) const;
+  // (params, states, traces, slots, hyperparameters, slices, weights) -> (losses, aux, states, traces,
+  // params, slots); an update after every `every` steps, and one after the rest. Hyperparameters have a value
+  // per update.
+  Program train(const Objective&, std::span<const Aval> slices, const SequenceForm&, const optim::Optimizer&,
+                std::int64_t every) const;
+  // (params, traces, signal of every group) -> (gradients)
+  Program solve() const;
 
-  Arrays solve(ArraySpan params, const Carry&, ArraySpan signal) const;
+  // All of them for one loss: `steps` of window and sequence, an optimiser for `train` (none: left out).
+  LearnerPlan plan(const StepFunction&, std::span<const Aval> slices, std::int64_t steps, std::int64_t length,
+                   const optim::Optimizer* = nullptr) const;
 
-  // The programs for one loss. `slices` are the types of one step's (a window's, if the function takes
-  // those).
-  LearnerPlan plan(const StepFunction&, std::span<const Aval> slices, std::int64_t steps) const;
+  struct Impl;  // private to learn/
 
  private:
-  Learned learn_steps(ArraySpan params, const Carry&, const StepProgram&, ArraySpan slices,
-                      const Array& weights, const Array& active) const;
-  Learned learn_window(ArraySpan params, const Carry&, const StepProgram&, ArraySpan slices,
-                       const Array& weights, const Array& active) const;
-  struct Forward {
-    StepBatch batch;         // every step with its entry state
-    Arrays states, outputs;  // at the end; of every step
-  };
-  Forward forward(ArraySpan params, const Carry&, const Arrays& args, std::int64_t steps,
-                  const Array& active) const;
-  Arrays stacked_args(std::span<const StepInput>, std::int64_t steps) const;
-  WindowData window_data(ArraySpan params, const Carry&, std::int64_t steps, const Array& active) const;
-  WindowData window_data(const Forward&, const Carry&, const Array& active) const;
-  Arrays traces(const Carry& c) const { return {c.memory.begin(), c.memory.end() - 2}; }
-  Arrays next_memory(const Carry& old, Arrays traces, std::int64_t steps, const Array& active) const;
-
-  const ETraceGraph& graph_;
-  const LearningRule& rule_;
-  ETraceVjpGraphExecutor executor_;
+  std::unique_ptr<Impl> impl_;
 };
+
+// The same program, simplified: nothing computed twice, nothing unused.
+Program lean(Program);
 
 }  // namespace etrace

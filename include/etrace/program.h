@@ -17,6 +17,7 @@ enum class PortRole : std::uint8_t {
   Param,           // a leaf of a parameter
   State,           // a hidden or other state of the model
   Trace,           // a slot of the learning rule
+  RuleParam,       // a parameter of the learning rule's own
   Counter,         // steps and calls that the traces have seen
   OptimizerSlot,   // what the optimiser remembers
   Hyperparameter,  // learning rate, decay, …: may change between runs, nothing is compiled again

@@ -56,6 +56,8 @@ class Tensor {
   }
 
   bool defined() const { return data_ != nullptr; }
+  // The only holder of its data, which may then be written in place through writable().
+  bool unique() const { return data_.use_count() == 1; }
   const Aval& aval() const { return aval_; }
   const Shape& shape() const { return aval_.shape; }
   Dtype dtype() const { return aval_.dtype; }

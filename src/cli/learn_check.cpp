@@ -19,34 +19,18 @@ namespace {
 
 // The rule of a run, or why it is not there.
 std::shared_ptr<const LearningRule> rule_of(const ExpectedRun& run, std::string& why) {
-  RuleOptions options;
-  options.vjp_method = run.vjp_method == "single-step" ? VjpMethod::SingleStep : VjpMethod::MultiStep;
-  if (run.algorithm == "D_RTRL" || run.algorithm == "OSTLRecurrent") return make_rule(run.algorithm, options);
-  if (run.algorithm != "pp_prop") {
+  const auto known = [&](const RuleRow* row) { return row->name == run.algorithm; };
+  const std::vector<const RuleRow*> rows = rule_rows();
+  if (std::none_of(rows.begin(), rows.end(), known)) {
     why = "rule " + run.algorithm + " is not built yet";
     return nullptr;
   }
-  const auto decay = [](const Attr& a) -> DecayOrRank {
-    if (const auto* rank = a.get_if<std::int64_t>()) return {static_cast<int>(*rank)};
-    const auto* alpha = a.get_if<double>();
-    if (alpha == nullptr)
-      throw CompilationError("check", "decay_or_rank is neither a number nor a pair of numbers");
-    return {*alpha};
-  };
   const Attr::Dict* items = run.options.dict_items();
-  for (std::size_t i = 0; items != nullptr && i < items->size(); ++i) {
-    const auto& [key, value] = (*items)[i];
-    if (key != "decay_or_rank") continue;
-    if (const Attr::List* pair = value.list_items()) {
-      options.input_decay_or_rank = decay((*pair)[0]);
-      options.decay_or_rank = decay((*pair)[1]);
-    } else {
-      options.decay_or_rank = decay(value);
-    }
-    return make_rule("pp_prop", options);
-  }
-  why = "pp_prop without decay_or_rank";
-  return nullptr;
+  return make_rule(run.algorithm, items != nullptr ? RuleOptions(*items) : RuleOptions());
+}
+
+VjpMethod method_of(const ExpectedRun& run) {
+  return run.vjp_method == "single-step" ? VjpMethod::SingleStep : VjpMethod::MultiStep;
 }
 
 // Files number groups and relations as the reference found them; here they may stand in another order.
@@ -138,30 +122,14 @@ Found run_rule(const Model& m, const ExpectedRun& sequence, const ExpectedRun& r
   CompileOptions options;
   options.compat = compat;
   rule.configure(options);
-  Learner learner(compile_etrace_graph(m, options), rule);
-  const bool single = rule.vjp_method() == VjpMethod::SingleStep;
+  const VjpMethod method = method_of(run);
+  Learner learner(compile_etrace_graph(m, options), rule, {.vjp_method = method});
   Arrays all = to_arrays(*sequence.args);
   all.push_back(sequence.targets);
-  const std::int64_t length = sequence.targets.shape()[0],
-                     window = single ? length : std::min(*run.window, length);
-  // A window at the end may be shorter.
+  SequenceOptions how{.reduction = Reduction::Sum};
+  if (method == VjpMethod::MultiStep) how.chunk_size = std::min(*run.window, sequence.targets.shape()[0]);
   Found found{{}, {}, Numbering(m, run.graph, learner.graph())};
-  for (const auto& [begin, end] :
-       {std::pair(std::int64_t{0}, length / window * window), std::pair(length / window * window, length)}) {
-    if (begin == end) continue;
-    Arrays part;
-    for (const Array& a : all) part.push_back(slice_axis(a, 0, begin, end));
-    SequenceOptions how{.reduction = Reduction::Sum};
-    if (!single) how.chunk_size = std::min(window, end - begin);
-    const ParamValues g =
-        learner.etrace_grad(part, mean_squared_error(how.chunk_size.value_or(1)), how).grads;
-    if (found.gradients.leaves.empty()) {
-      found.gradients = g;
-      continue;
-    }
-    for (std::size_t i = 0; i < g.values.size(); ++i)
-      found.gradients.values[i] = found.gradients.values[i] + g.values[i];
-  }
+  found.gradients = learner.etrace_grad(all, mean_squared_error(how.chunk_size.value_or(1)), how).grads;
   found.traces = learner.etraces();
   return found;
 }

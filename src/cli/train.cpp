@@ -10,6 +10,7 @@
 #include "cli/interrupt.h"
 #include "cli/load_model.h"
 #include "cli/progress.h"
+#include "cli/rule_option.h"
 #include "cli/train_log.h"
 #include "cli/training.h"
 #include "cli/verbs.h"
@@ -28,10 +29,9 @@ struct TrainCommand {
   TrainSettings settings;
   // As typed; they become settings.
   std::vector<std::string> set;
-  std::string update = "sequence", dtype = "f32", trace_dtype;
+  std::string update = "sequence", dtype = "f32";
+  RuleArguments rule;
   double clip_norm = 1.0;
-  std::optional<double> decay;
-  std::optional<int> rank;
 
   std::int64_t updates = 1000, every = 100;
   std::optional<double> until_accuracy;
@@ -76,13 +76,9 @@ TrainSettings settings_of(const TrainCommand& c) {
     throw ValueError(
         "train", fmt::format("--window {} is for --update window, but --update is {}", s.window, c.update));
   s.dtype = dtype_option("--dtype", c.dtype, {Dtype::F32, Dtype::F64});
-  if (!c.trace_dtype.empty())
-    s.trace_dtype =
-        dtype_option("--trace-dtype", c.trace_dtype, {Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F64});
   s.clip_norm = c.clip_norm == 0.0 ? std::nullopt : std::optional(c.clip_norm);
-  if (c.decay && c.rank) throw ValueError("train", "--decay and --rank say the same thing; give one of them");
-  if (c.decay) s.decay_or_rank = DecayOrRank(*c.decay);
-  if (c.rank) s.decay_or_rank = DecayOrRank(*c.rank);
+  s.rule = c.rule.rule;
+  s.rule_made = c.rule.make();
   return s;
 }
 
@@ -255,8 +251,7 @@ void add_train(CLI::App& app, Status& status) {
   verb->option_defaults()->take_last();  // a script's defaults come first
   verb->add_option("TASK", s.task, one_of(tasks()))->required();
   verb->add_option("--model", s.model, "a built-in model: " + model_names())->capture_default_str();
-  verb->add_option("--rule", s.rule, fmt::format("learning rule: {}", fmt::join(rule_names(), ", ")))
-      ->capture_default_str();
+  c->rule.add_to(*verb);
   verb->add_option("--set", c->set, "a setting of the task, NAME=NUMBER; may be repeated")
       ->allow_extra_args(false)
       ->take_all();
@@ -272,9 +267,6 @@ void add_train(CLI::App& app, Status& status) {
       ->capture_default_str();
   verb->add_option("--window", s.window, "steps between updates of --update window");
   verb->add_option("--seed", s.seed, "of the parameters and of the data")->capture_default_str();
-  verb->add_option("--decay", c->decay, "pp_prop: decay of its filters, in [0, 1)");
-  verb->add_option("--rank", c->rank, "pp_prop: the same as a number of steps");
-  verb->add_option("--trace-dtype", c->trace_dtype, "d_rtrl: f16 or bf16 halve the traces");
   verb->add_option("--dtype", c->dtype, "f32 or f64")->capture_default_str();
   verb->add_option("--until-accuracy", c->until_accuracy, "stop when this is reached on fresh batches");
   verb->add_option("--checkpoint", c->checkpoint, "keep all that is needed to go on in this file");
@@ -283,7 +275,7 @@ void add_train(CLI::App& app, Status& status) {
   verb->add_option("--save", c->save, "write the parameters to FILE.safetensors or FILE.npz");
   verb->add_option("--json", c->json, "write a log, one JSON object per line");
   verb->add_flag("--quiet", c->quiet, "print the result only");
-  verb->footer(task_table);
+  verb->footer([] { return task_table() + "\n" + rules_help(); });
   verb->callback([c, &status] {
     try {
       require_sensible(*c);

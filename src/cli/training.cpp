@@ -41,14 +41,6 @@ ReadyModel fitting_model(const TrainSettings& s, const Task::Spec& task) {
                     {.sizes = sizes_of(s, *model, task), .batch = s.batch, .dtype = s.dtype, .seed = s.seed});
 }
 
-std::shared_ptr<const LearningRule> rule_of(const TrainSettings& s) {
-  try {
-    return make_rule(s.rule, {.decay_or_rank = s.decay_or_rank, .trace_dtype = s.trace_dtype});
-  } catch (const TypeError& e) {
-    throw TypeError(e.stage(), e.message() + " (options --decay and --rank)");
-  }
-}
-
 std::unique_ptr<optim::Optimizer> optimizer_of(const TrainSettings& s, Module& model) {
   optim::MakeOptions options{.common = {.clip_norm = s.clip_norm}};
   if (s.learning_rate) options.learning_rate = *s.learning_rate;
@@ -144,7 +136,7 @@ Training::Training(const TrainSettings& settings) : settings_(settings) {
                     {.settings = settings.task_settings, .seed = settings.seed, .dtype = settings.dtype});
   const std::int64_t steps = task_->spec().steps, every = steps_per_update(settings, steps);
   updates_per_batch_ = (steps + every - 1) / every;
-  const auto rule = rule_of(settings);
+  const auto rule = settings.rule_made != nullptr ? settings.rule_made : make_rule(settings.rule);
   ready_ = fitting_model(settings, task_->spec());
   learner_ = std::make_unique<Learner>(
       compile(*ready_.module, *rule, ready_.example, {.batch_size = settings.batch, .seed = settings.seed}));
@@ -185,12 +177,7 @@ Training::Score Training::score(Fresh purpose, std::int64_t batches) {
   return total;
 }
 
-std::int64_t Training::trace_bytes() const {
-  std::int64_t bytes = 0;
-  for (const LearningRule::Slot& s : learner_->rule().slots(learner_->graph()))
-    bytes += s.aval.shape.size() * static_cast<std::int64_t>(size_of(s.aval.dtype));
-  return bytes;
-}
+std::int64_t Training::trace_bytes() const { return learner_->trace_bytes(); }
 
 Learner::Notes Training::complete_texts() const {
   const TrainSettings& s = settings_;
@@ -206,7 +193,7 @@ Learner::Notes Training::complete_texts() const {
   out.emplace_back("--hidden", std::to_string(s.hidden));
   out.emplace_back("--batch", std::to_string(s.batch));
   out.emplace_back("--dtype", std::string(short_name(s.dtype)));
-  out.emplace_back("--rule", learner_->rule().describe());
+  out.emplace_back("--rule", learner_->describe());
   out.emplace_back("--optimizer", std::string(optimizer_->name()));
   out.emplace_back("--lr", fmt::to_string(optimizer_->schedule().at(0)));
   out.emplace_back("--clip-norm", fmt::to_string(s.clip_norm.value_or(0.0)));
@@ -236,7 +223,7 @@ std::string Training::summary() const {
   std::string text = fmt::format("task {}: {}\n  {}; sequences of {} steps\n", s.task, find_task(s.task)->doc,
                                  fmt::join(task, ", "), task_->spec().steps);
   text += fmt::format("model {} {} in {}, rule {}, batches of {}\n", s.model, fmt::join(sizes, "-"),
-                      short_name(s.dtype), learner_->rule().describe(), s.batch);
+                      short_name(s.dtype), learner_->describe(), s.batch);
   text += learned_text();
   text += fmt::format("  traces: {}, whatever the length of the sequences\n", bytes_text(trace_bytes()));
   text += fmt::format("optimizer {}, learning rate {}{}, an update per {}\n", optimizer_->name(),

@@ -26,8 +26,7 @@ struct TrainSettings {
   UpdateEvery update = UpdateEvery::Sequence;
   std::int64_t window = 0;  // steps between updates of UpdateEvery::Window
   std::uint64_t seed = 0;
-  std::optional<DecayOrRank> decay_or_rank = {};
-  std::optional<Dtype> trace_dtype = {};
+  std::shared_ptr<const LearningRule> rule_made = {};  // with its options
   Dtype dtype = Dtype::F32;
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "cli/load_model.h"
+#include "cli/rule_option.h"
 #include "cli/sequence.h"
 #include "cli/verbs.h"
 #include "etrace/error.h"
@@ -19,9 +20,8 @@ namespace etrace::cli {
 namespace {
 
 struct VerifyArguments {
-  std::string model, rule = "D_RTRL", dtype, html, loss = "mse", trace_dtype;
-  std::optional<double> decay, input_decay;
-  std::optional<int> rank;
+  std::string model, dtype, html, loss = "mse";
+  RuleArguments rule;
   std::optional<std::int64_t> steps, batch;
   std::vector<std::int64_t> windows;
   std::int64_t lags = 32;
@@ -31,15 +31,6 @@ struct VerifyArguments {
 };
 
 Dtype dtype_named(const std::string& text) { return text == "f32" ? Dtype::F32 : Dtype::F64; }
-
-std::shared_ptr<const LearningRule> rule_of(const VerifyArguments& o) {
-  RuleOptions options;
-  if (o.rank) options.decay_or_rank = DecayOrRank(*o.rank);
-  if (o.decay) options.decay_or_rank = DecayOrRank(*o.decay);
-  if (o.input_decay) options.input_decay_or_rank = DecayOrRank(*o.input_decay);
-  if (!o.trace_dtype.empty()) options.trace_dtype = o.trace_dtype == "f16" ? Dtype::F16 : Dtype::BF16;
-  return make_rule(o.rule, options);
-}
 
 Model model_of(const VerifyArguments& o) {
   if (find_builtin_model(o.model) == nullptr) {
@@ -101,7 +92,7 @@ Arrays sequences_of(const Model& m, const VerifyArguments& o) {
 }
 
 void run_verify(const VerifyArguments& o, Status& status) {
-  const std::shared_ptr<const LearningRule> rule = rule_of(o);
+  const std::shared_ptr<const LearningRule> rule = o.rule.make();
   const Model model = model_of(o);
   const Arrays sequences = sequences_of(model, o);
   const auto loss = loss::find(o.loss).function;
@@ -132,15 +123,8 @@ void run_verify(const VerifyArguments& o, Status& status) {
 void add_verify(CLI::App& app, Status& status) {
   CLI::App* verb = app.add_subcommand("verify", "compare the gradient of a learning rule with BPTT");
   auto o = std::make_shared<VerifyArguments>();
-  std::string rules;
-  for (const std::string_view r : rule_names()) rules += (rules.empty() ? "" : ", ") + std::string(r);
   verb->add_option("MODEL", o->model, "a model file, or a built-in model: " + model_names())->required();
-  verb->add_option("--rule", o->rule, "the learning rule: " + rules + " (default: D_RTRL)");
-  auto* decay = verb->add_option("--decay", o->decay, "of pp_prop, in [0, 1)");
-  verb->add_option("--rank", o->rank, "of pp_prop, in place of a decay")->excludes(decay);
-  verb->add_option("--input-decay", o->input_decay, "of pp_prop's input side, if it differs");
-  verb->add_option("--trace-dtype", o->trace_dtype, "keep the traces in f16 or bf16")
-      ->check(CLI::IsMember({"f16", "bf16"}));
+  o->rule.add_to(*verb);
   verb->add_option("--steps", o->steps, "of the sequence (default: 20, or all that the file carries)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   verb->add_option("--window", o->windows,

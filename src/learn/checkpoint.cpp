@@ -60,8 +60,8 @@ void require_same_tensors(const NamedTensors& expected, const NamedTensors& foun
 }  // namespace
 
 std::string Learner::fingerprint() const {
-  std::string text = to_string(impl_->graph.module_info.closed_jaxpr.jaxpr) + "\n" + impl_->rule->describe();
-  for (const LearningRule::Slot& s : impl_->builder.memory()) text += "\n" + s.name + " " + to_string(s.aval);
+  std::string text = to_string(impl_->graph.module_info.closed_jaxpr.jaxpr) + "\n" + describe();
+  for (const TraceSlot& s : impl_->builder.memory()) text += "\n" + s.name + " " + to_string(s.aval);
   return hash_text(text);
 }
 
@@ -69,11 +69,11 @@ TensorFile Learner::checkpoint(const optim::Optimizer* optimizer, const Notes& n
   TensorFile file;
   for (const Place& p : impl_->params) file.tensors.emplace_back("param/" + p.name, p.get());
   for (const Place& p : impl_->states) file.tensors.emplace_back("state/" + p.name, p.get());
-  const std::vector<LearningRule::Slot> slots = impl_->builder.memory();
+  const std::vector<TraceSlot> slots = impl_->builder.memory();
   for (std::size_t i = 0; i < slots.size(); ++i)
     file.tensors.emplace_back("memory/" + slots[i].name, impl_->memory[i]);
   for (auto& entry : optimizer_state(optimizer)) file.tensors.push_back(std::move(entry));
-  file.metadata = {{kFingerprint, fingerprint()}, {kRule, impl_->rule->describe()}};
+  file.metadata = {{kFingerprint, fingerprint()}, {kRule, describe()}};
   for (const auto& [key, value] : notes) file.metadata.emplace_back(kNote + key, value);
   return file;
 }
@@ -85,9 +85,9 @@ Learner::Notes Learner::restore(const TensorFile& file, optim::Optimizer* optimi
     throw ValueError("checkpoint",
                      fmt::format("the file has no \"{}\": it is not a learner's checkpoint", key));
   };
-  if (text(kRule) != impl_->rule->describe())
+  if (text(kRule) != describe())
     throw ValueError("checkpoint", fmt::format("the checkpoint is of the rule {}, this learner has {}",
-                                               text(kRule), impl_->rule->describe()));
+                                               text(kRule), describe()));
   require_same_tensors(checkpoint(optimizer).tensors, file.tensors);
   if (text(kFingerprint) != fingerprint())
     throw ValueError(
@@ -109,7 +109,7 @@ Learner::Notes Learner::restore(const TensorFile& file, optim::Optimizer* optimi
   }
   for (Place& p : impl_->params) p.set(tensor("param/" + p.name));
   for (Place& p : impl_->states) p.set(tensor("state/" + p.name));
-  const std::vector<LearningRule::Slot> slots = impl_->builder.memory();
+  const std::vector<TraceSlot> slots = impl_->builder.memory();
   for (std::size_t i = 0; i < slots.size(); ++i) impl_->memory[i] = tensor("memory/" + slots[i].name);
   Notes notes;
   for (const auto& [key, value] : file.metadata)

@@ -1,6 +1,7 @@
 // Whole sequences: checks, the program (made once per form), and what comes back.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "etrace/error.h"
@@ -8,7 +9,6 @@
 #include "learn/interface.h"
 #include "learn/learner_impl.h"
 #include "learn/lists.h"
-#include "learn/sequence.h"
 
 namespace etrace {
 
@@ -36,48 +36,58 @@ Avals step_types(ArraySpan sequences) {
   return out;
 }
 
-Array weights_of(const char* what, const Array& mask, std::int64_t length, Dtype dtype) {
+// [T], or [T, B] for a weight per sample; none is negative.
+Array weights_of(const char* what, const Array& mask, std::int64_t length, const ETraceGraph& g) {
+  const Dtype dtype = working_dtype(g);
   if (!mask.defined()) return full({length}, 1.0, dtype);
-  if (mask.shape() != Shape{length})
-    throw ValueError(what, fmt::format("the mask has shape {}, expected [{}]: one weight per step",
-                                       to_string(mask.shape()), length));
+  const bool per_sample = mask.rank() == 2;
+  if ((mask.rank() != 1 && !per_sample) || mask.shape()[0] != length)
+    throw ValueError(
+        what,
+        fmt::format("the mask has shape {}, expected [{}]: one weight per step, or [{}, batch]: one per "
+                    "step and sample",
+                    to_string(mask.shape()), length, length));
+  if (per_sample)
+    for (const HiddenGroup& group : g.hidden_groups)
+      if (group.varshape().rank() == 0 || group.varshape()[0] != mask.shape()[1])
+        throw ValueError(
+            what, fmt::format("the mask has weights for {} samples, but the hidden states of group {} have "
+                              "shape {}: they need a leading batch axis of that size",
+                              mask.shape()[1], group.index, to_string(group.varshape())));
+  const std::vector<double> values = mask.tensor().to_doubles();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (!(values[i] >= 0.0) || !std::isfinite(values[i]))
+      throw ValueError(what,
+                       fmt::format("the mask holds {}; weights must be finite and not negative", values[i]));
   return convert(mask, dtype);
 }
 
-// The step function of a whole sequence, and the steps that one call of it takes.
-StepProgram step_program(const char* what, const ETraceGraph& g, const LearningRule& rule,
-                         const StepFunction& f, ArraySpan sequences, std::int64_t length,
-                         std::optional<std::int64_t> chunk) {
-  if (chunk && *chunk < 1)
-    throw ValueError(what, fmt::format("chunk_size is {}; it must be at least 1", *chunk));
-  const bool multi = rule.vjp_method() == VjpMethod::MultiStep;
-  const Avals types = step_types(sequences);
-  if (!chunk || *chunk == 1)
-    return multi ? StepProgram::trace_unit_window(g, f, types) : StepProgram::trace(g, f, types);
-  if (!multi)
-    throw ValueError(what,
-                     fmt::format("chunk_size {} needs a learner with vjp_method multi-step; this one is "
-                                 "single-step and runs in windows by itself",
-                                 *chunk));
-  if (length % *chunk != 0)
-    throw ValueError(
-        what, fmt::format("chunk_size {} does not divide the {} steps of the sequence", *chunk, length));
-  Avals windows;
-  for (const Aval& a : types) windows.push_back({a.dtype, a.shape.with_front(*chunk)});
-  return StepProgram::trace(g, f, windows, *chunk);
+std::optional<std::int64_t> samples_of(const Array& weights) {
+  return weights.rank() == 2 ? std::optional(weights.shape()[1]) : std::nullopt;
 }
 
-StepFunction of_loss(const Loss& loss, std::optional<std::int64_t> chunk) {
-  if (!chunk || *chunk == 1)
-    return [loss](StepCall& model, ArraySpan s) { return LossAndAux{loss(model(s[0]), s[1])}; };
-  return [loss](StepCall& model, ArraySpan s) {
-    const Array out = model(MultiStepData{s[0]});
-    Arrays losses;
-    for (std::int64_t k = 0; k < out.shape()[0]; ++k)
-      losses.push_back(
-          loss(squeeze(slice_axis(out, 0, k, k + 1), {0}), squeeze(slice_axis(s[1], 0, k, k + 1), {0})));
-    return LossAndAux{stack(losses)};
-  };
+// Data that is no number would go into states and traces; padding that is frozen may hold anything.
+void require_finite(const char* what, ArraySpan sequences, const Array& weights, bool freeze) {
+  std::vector<bool> counts(static_cast<std::size_t>(weights.shape()[0]), true);
+  if (freeze) {
+    const std::vector<double> w = weights.tensor().to_doubles();
+    const std::size_t per_step = w.size() / counts.size();
+    for (std::size_t t = 0; t < counts.size(); ++t)
+      counts[t] = std::any_of(w.begin() + static_cast<std::ptrdiff_t>(t * per_step),
+                              w.begin() + static_cast<std::ptrdiff_t>((t + 1) * per_step),
+                              [](double v) { return v != 0.0; });
+  }
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    if (!is_floating(sequences[i].dtype()) || sequences[i].splat()) continue;
+    const std::vector<double> values = sequences[i].tensor().to_doubles();
+    const std::size_t per_step = values.size() / counts.size();
+    for (std::size_t k = 0; k < values.size(); ++k)
+      if (!std::isfinite(values[k]) && counts[k / per_step])
+        throw ValueError(what,
+                         fmt::format("sequence {} holds {} at step {}; nothing was changed. Padding may hold "
+                                     "anything with a mask of zero there and freeze",
+                                     i, values[k], k / per_step));
+  }
 }
 
 double reduced_loss(const Array& losses, const Array& weights, Reduction reduction, Compat compat) {
@@ -92,169 +102,194 @@ double reduced_loss(const Array& losses, const Array& weights, Reduction reducti
   return weight > 0.0 ? total / weight : total;
 }
 
-// What a program is called with, and what it gives, in pieces.
-struct Pieces {
-  ArraySpan in;
-  ArraySpan take(std::size_t count) {
-    const ArraySpan front = in.first(count);
-    in = in.subspan(count);
-    return front;
-  }
-  Arrays take_list(std::size_t count) {
-    const ArraySpan front = take(count);
-    return {front.begin(), front.end()};
-  }
-};
+SequenceForm form_of(const char* what, const SequenceOptions& o, std::int64_t length, const Array& weights,
+                     const LearningRule& rule, const LearnerOptions& options) {
+  if (o.modulator.defined() && !rule.takes_modulator())
+    throw ValueError(what, fmt::format("a modulator was given, but {} takes none", rule.name()));
+  SequenceForm form;
+  form.length = length;
+  form.chunk = o.chunk_size;
+  form.execution_window = options.execution_window;
+  form.samples = samples_of(weights);
+  form.freeze = o.freeze;
+  form.reduction = o.reduction;
+  if (o.modulator.defined()) form.modulator = o.modulator.aval();
+  return form;
+}
 
-Avals types_with(ArraySpan sequences, const Array& weights) {
-  Avals out = avals_of(sequences);
-  out.push_back(weights.aval());
-  return out;
+std::string form_key(const SequenceForm& f, std::size_t objective) {
+  return fmt::format("{} {} {} {} {} {} {}", objective, f.length.value_or(0), f.execution_window,
+                     f.samples.value_or(0), f.freeze, static_cast<int>(f.reduction),
+                     f.modulator ? to_string(*f.modulator) : "");
+}
+
+Arrays data_of(ArraySpan sequences, const Array& weights, const Array& modulator) {
+  return joined({sequences, Arrays{weights}, modulator.defined() ? Arrays{modulator} : Arrays{}});
+}
+
+[[noreturn]] void not_finite(const char* what, double loss) {
+  throw ValueError(
+      what,
+      fmt::format("the loss is {}; parameters, optimiser and states are as before, the traces start anew. "
+                  "A smaller learning rate or clipping (clip_norm) may help",
+                  loss));
 }
 
 }  // namespace
 
 SequenceGradient Learner::etrace_grad(ArraySpan sequences, const StepFunction& f, const SequenceOptions& o) {
+  const char* what = "etrace_grad";
   Impl& impl = *impl_;
-  const std::int64_t length = sequence_length("etrace_grad", sequences);
-  const Array weights = weights_of("etrace_grad", o.mask, length, working_dtype(impl.graph));
-  const StepProgram step =
-      step_program("etrace_grad", impl.graph, *impl.rule, f, sequences, length, o.chunk_size);
-  const std::size_t np = impl.params.size(), ns = impl.states.size(), nm = impl.memory.size(),
-                    num_aux = step.program.jaxpr.outs.size() - step.num_args - 1;
-  const Reduction reduction = o.reduction;
-  const Compat compat = impl.graph.options.compat;
-  const std::string key =
-      fmt::format("grad {} {} {}", step.window.value_or(0), static_cast<int>(reduction), o.freeze);
-  const Executable& run = impl.program(key, &step.program, types_with(sequences, weights), [&](ArraySpan in) {
-    Pieces x{in};
-    const ArraySpan params = x.take(np);
-    const Arrays states = x.take_list(ns), memory = x.take_list(nm);
-    const SequenceDriver driver(impl.builder, step, impl.options.execution_window);
-    const PlanBuilder::Learned l =
-        driver.gradients(params, {states, memory}, x.take(sequences.size()), x.in.back(), o.freeze);
-    return joined({Arrays{l.losses}, l.aux, l.carry.states, l.carry.memory,
-                   reduced(l.gradients, x.in.back(), reduction, compat)});
-  });
-  const Arrays out = to_arrays(run(impl.inputs(joined({sequences, Arrays{weights}}))));
-  Pieces y{out};
+  const std::int64_t length = sequence_length(what, sequences);
+  const Array weights = weights_of(what, o.mask, length, impl.graph);
+  const SequenceForm form = form_of(what, o, length, weights, *impl.rule, impl.options);
+  const Avals slices = step_types(sequences);
+  const Impl::KnownObjective known = impl.objective(f, slices, form);
+  require_finite(what, sequences, weights, o.freeze);
+  const Loaded& code = impl.program("grad " + form_key(form, known.number),
+                                    [&] { return impl.builder.gradient(*known.objective, slices, form); });
+  const Impl::Outcome out = impl.run(code, data_of(sequences, weights, o.modulator));
+  const Arrays all = to_arrays(out.results);
+  ArraySpan left = all;
   SequenceGradient result;
-  result.losses = y.take(1)[0];
-  result.aux = y.take_list(num_aux);
-  const Tensors states = to_tensors(y.take(ns)), memory = to_tensors(y.take(nm));
-  result.grads = {param_leaf_ids(impl.graph.module_info), Arrays(y.in.begin(), y.in.end())};
-  result.loss = reduced_loss(result.losses, weights, reduction, compat);
-  impl.write(states, memory);
+  result.losses = take_front(left, 1)[0];
+  result.aux = to_list(take_front(left, known.objective->steps.num_aux()));
+  result.grads = {param_leaf_ids(impl.graph.module_info), to_list(left)};
+  result.loss = reduced_loss(result.losses, weights, o.reduction, impl.graph.options.compat);
+  if (!std::isfinite(result.loss)) {
+    impl.forget_traces();
+    not_finite(what, result.loss);
+  }
+  impl.commit(out);
   return result;
 }
 
 SequenceGradient Learner::etrace_grad(const Array& inputs, const Array& targets, const Loss& loss,
                                       const SequenceOptions& o) {
-  return etrace_grad(Arrays{inputs, targets}, of_loss(loss, o.chunk_size), o);
+  return etrace_grad(
+      Arrays{inputs, targets},
+      impl_->step_function(loss, o.chunk_size.value_or(1) > 1, o.mask.defined() && o.mask.rank() == 2), o);
 }
 
 Arrays Learner::etrace_evolve(ArraySpan sequences, const EvolveOptions& o) {
+  const char* what = "etrace_evolve";
   Impl& impl = *impl_;
-  const std::int64_t length = sequence_length("etrace_evolve", sequences);
+  const std::int64_t length = sequence_length(what, sequences);
   const Avals expected = argument_types(impl.graph), found = step_types(sequences);
   if (found != expected) {
     std::string wanted, given;
     for (const Aval& a : expected) wanted += " " + to_string(a);
     for (const Aval& a : found) given += " " + to_string(a);
     throw ValueError(
-        "etrace_evolve",
-        fmt::format("one step of the sequences has the types{}, but the model takes{}", given, wanted));
+        what, fmt::format("one step of the sequences has the types{}, but the model takes{}", given, wanted));
   }
-  const Array weights = weights_of("etrace_evolve", o.mask, length, working_dtype(impl.graph));
-  const std::size_t np = impl.params.size(), ns = impl.states.size(), nm = impl.memory.size();
-  const std::int64_t window = std::min(impl.options.execution_window, length);
-  const Executable& run = impl.program(
-      fmt::format("evolve {}", o.freeze), nullptr, types_with(sequences, weights), [&](ArraySpan in) {
-        Pieces x{in};
-        const ArraySpan params = x.take(np);
-        const Arrays states = x.take_list(ns), memory = x.take_list(nm);
-        return evolve_sequence(impl.builder, params, {states, memory}, x.in.first(sequences.size()),
-                               o.freeze ? not_equal_to(x.in.back(), 0.0) : Array(), window);
-      });
-  const Tensors out = run(impl.inputs(joined({sequences, Arrays{weights}})));
-  const std::size_t results = out.size() - ns - nm;
-  impl.write(std::span(out).subspan(results, ns), std::span(out).subspan(results + ns));
-  return to_arrays(std::span(out).first(results));
+  const Array weights = weights_of(what, o.mask, length, impl.graph);
+  EvolveForm form;
+  form.length = length;
+  form.window = impl.options.execution_window;
+  form.samples = samples_of(weights);
+  form.freeze = o.freeze;
+  const Loaded& code =
+      impl.program(fmt::format("evolve {} {} {}", length, form.samples.value_or(0), o.freeze),
+                   [&] { return impl.builder.evolve(form); });
+  const Impl::Outcome out =
+      impl.run(code, o.freeze ? joined({sequences, Arrays{weights}}) : to_list(sequences));
+  impl.commit(out);
+  return to_arrays(out.results);
 }
+
+namespace {
+
+// The optimiser must move the parameters of this learner and no others.
+void require_same_parameters(const char* what, const optim::Optimizer& optimizer,
+                             const std::vector<Place>& params) {
+  if (!optimizer.bound())
+    throw ValueError(what, "the optimiser is bound to no model; make it with the model, or call bind(model)");
+  for (const Place& p : params) {
+    if (p.state == nullptr) continue;  // from a file: the parameters are the learner's own
+    const bool found = std::any_of(optimizer.params().begin(), optimizer.params().end(),
+                                   [&](const std::shared_ptr<State>& s) { return s == p.state; });
+    if (!found)
+      throw ValueError(
+          what,
+          fmt::format("the optimiser is bound to another model: {} is not among its parameters. Make it "
+                      "with the model that was compiled",
+                      p.name));
+  }
+}
+
+}  // namespace
 
 SequenceTraining Learner::etrace_train(ArraySpan sequences, const StepFunction& f,
                                        optim::Optimizer& optimizer, const TrainOptions& o) {
   Impl& impl = *impl_;
   const char* what = "etrace_train";
-  if (!optimizer.bound())
-    throw ValueError(what, "the optimiser is bound to no model; make it with the model, or call bind(model)");
+  require_same_parameters(what, optimizer, impl.params);
   const std::int64_t length = sequence_length(what, sequences);
-  const Array weights = weights_of(what, o.mask, length, working_dtype(impl.graph));
-  const StepProgram step = step_program(what, impl.graph, *impl.rule, f, sequences, length, o.chunk_size);
-  const std::int64_t call = step.window.value_or(1);
+  const Array weights = weights_of(what, o.mask, length, impl.graph);
+  SequenceForm form = form_of(what, o, length, weights, *impl.rule, impl.options);
+  const Avals slices = step_types(sequences);
   std::int64_t every = length;
   if (o.update == UpdateEvery::Step) every = 1;
   if (o.update == UpdateEvery::Window)
-    every = o.window > 0 ? o.window : step.window ? *step.window : impl.options.execution_window;
+    every = o.window > 0 ? o.window : form.chunk ? *form.chunk : impl.options.execution_window;
   every = std::min(every, length);
-  if (every % call != 0)
+  const std::int64_t call = std::min(form.chunk.value_or(1), length);
+  if (every % call != 0 && every < length)
     throw ValueError(what, fmt::format("an update every {} steps, but the step function takes windows of {}",
                                        every, call));
+  const Impl::KnownObjective known = impl.objective(f, slices, form);
+  require_finite(what, sequences, weights, o.freeze);
 
   // The optimiser's state under the names of this learner's parameters.
   const std::vector<ParamLeafId> leaves = param_leaf_ids(impl.graph.module_info);
   const std::vector<std::string> names = optimizer.state_names(leaves);
   std::vector<std::pair<std::string, Tensor>> entries = optimizer.state();
-  Arrays state;
+  Tensors slots;
   for (const std::string& name : names)
     for (const auto& [key, value] : entries)
-      if (key == name) state.push_back(value);
-  if (state.size() != names.size())
+      if (key == name) slots.push_back(value);
+  if (slots.size() != names.size())
     throw ValueError(what, "the optimiser is bound to another model: it holds no state for some parameters");
-  const std::size_t np = impl.params.size(), ns = impl.states.size(), nm = impl.memory.size(),
-                    no = state.size(), num_aux = step.program.jaxpr.outs.size() - step.num_args - 1;
-  Avals types = avals_of(state);
-  const Avals more = types_with(sequences, weights);
-  types.insert(types.end(), more.begin(), more.end());
-  const std::string key =
-      fmt::format("train {} {} {} {} {}", step.window.value_or(0), static_cast<int>(o.reduction), o.freeze,
-                  every, static_cast<const void*>(&optimizer));
-  const Executable& run = impl.program(key, &step.program, types, [&](ArraySpan in) {
-    Pieces x{in};
-    const ArraySpan params = x.take(np);
-    const Arrays states = x.take_list(ns), memory = x.take_list(nm);
-    const ArraySpan opt = x.take(no);
-    const SequenceDriver driver(impl.builder, step, impl.options.execution_window);
-    const SequenceDriver::Trained t = driver.train(params, opt, {states, memory}, x.take(sequences.size()),
-                                                   x.in.back(), o.freeze, optimizer, o.reduction, every);
-    return joined({Arrays{t.losses}, t.aux, t.carry.states, t.carry.memory, t.params, t.optimizer});
-  });
-  const Arrays out = to_arrays(run(impl.inputs(joined({state, sequences, Arrays{weights}}))));
-  Pieces y{out};
+  const std::int64_t updates = (length + every - 1) / every, first = to_int(slots[0].at(0));
+  Arrays hyper;
+  {
+    std::vector<std::vector<double>> by_name(optimizer.hyperparameter_names(leaves).size());
+    for (std::int64_t u = 0; u < updates; ++u) {
+      const std::vector<double> now = optimizer.hyperparameters(leaves, first + u);
+      for (std::size_t i = 0; i < now.size(); ++i) by_name[i].push_back(now[i]);
+    }
+    for (const std::vector<double>& values : by_name) hyper.push_back(Array(Tensor::of(values, {updates})));
+  }
+  const Loaded& code = impl.program(
+      fmt::format("train {} {} {}", every, impl.optimizer_number(optimizer), form_key(form, known.number)),
+      [&] { return impl.builder.train(*known.objective, slices, form, optimizer, every); });
+  const Impl::Outcome out = impl.run(code, joined({hyper, data_of(sequences, weights, o.modulator)}), slots);
+  const Arrays all = to_arrays(out.results);
+  ArraySpan left = all;
   SequenceTraining result;
-  result.losses = y.take(1)[0];
-  result.aux = y.take_list(num_aux);
+  result.losses = take_front(left, 1)[0];
+  result.aux = to_list(left);
   result.loss = reduced_loss(result.losses, weights, o.reduction, impl.graph.options.compat);
-  result.updates = (length + every - 1) / every;
-  if (!std::isfinite(result.loss))
-    throw ValueError(what,
-                     fmt::format("the loss is {}; nothing was changed. A smaller learning rate or clipping "
-                                 "(clip_norm) may help",
-                                 result.loss));
-  const Tensors states = to_tensors(y.take(ns)), memory = to_tensors(y.take(nm)),
-                params = to_tensors(y.take(np));
+  result.updates = updates;
+  if (!std::isfinite(result.loss)) {
+    impl.forget_traces();
+    not_finite(what, result.loss);
+  }
   for (std::size_t i = 0; i < names.size(); ++i)
     for (auto& [entry, value] : entries)
-      if (entry == names[i]) value = y.in[i].tensor();
+      if (entry == names[i]) value = out.slots[i];
   optimizer.set_state(entries);
-  for (std::size_t i = 0; i < np; ++i) impl.params[i].set(params[i]);
-  impl.write(states, memory);
+  impl.commit(out);
   return result;
 }
 
 SequenceTraining Learner::etrace_train(const Array& inputs, const Array& targets, const Loss& loss,
                                        optim::Optimizer& optimizer, const TrainOptions& o) {
-  return etrace_train(Arrays{inputs, targets}, of_loss(loss, o.chunk_size), optimizer, o);
+  return etrace_train(
+      Arrays{inputs, targets},
+      impl_->step_function(loss, o.chunk_size.value_or(1) > 1, o.mask.defined() && o.mask.rank() == 2),
+      optimizer, o);
 }
 
 }  // namespace etrace

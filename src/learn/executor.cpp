@@ -2,14 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "etrace/control.h"
 #include "etrace/error.h"
-#include "etrace/learning.h"
+#include "etrace/executor.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
 #include "learn/interface.h"
+#include "learn/lists.h"
 #include "learn/window.h"
 #include "transform/env.h"
 
@@ -56,18 +56,15 @@ std::vector<ParamLeafId> param_leaf_ids(const ModuleInfo& info) {
 
 namespace {
 
-// Runs the equations one by one; `at_exit` may change the value of a hidden state where it is produced.
-Env run_program(const ClosedJaxpr& program, ArraySpan inputs,
-                const std::function<Array(const Var&, const Array&)>& at_exit = {}) {
+// Runs the equations one by one: every value of the program.
+Env run_program(const ClosedJaxpr& program, ArraySpan inputs) {
   Env env;
   for (std::size_t i = 0; i < program.consts.size(); ++i)
     env.set(program.jaxpr.constvars[i], program.consts[i]);
   for (std::size_t i = 0; i < inputs.size(); ++i) env.set(program.jaxpr.invars[i], inputs[i]);
   for (const Eqn& eqn : program.jaxpr.eqns) {
     const OriginScope scope(eqn.origin, OriginScope::Absolute);
-    const Arrays out = bind_primitive(*eqn.prim, env.get_all(eqn.in), eqn.params);
-    for (std::size_t i = 0; i < out.size(); ++i)
-      env.set(eqn.out[i], at_exit ? at_exit(eqn.out[i], out[i]) : out[i]);
+    env.set_all(eqn.out, bind_primitive(*eqn.prim, env.get_all(eqn.in), eqn.params));
   }
   return env;
 }
@@ -143,8 +140,10 @@ StepValues ETraceGraphExecutor::solve_h2w_h2h_jacobian(ArraySpan inputs) const {
   }
   for (const HiddenGroup& group : g.hidden_groups) {
     if (!group.descent) {
-      step.data.jacobians.push_back(group.diagonal_jacobian(values(env, group.hidden_invars),
-                                                            values(env, group.transition_jaxpr.constvars)));
+      const Arrays hidden = values(env, group.hidden_invars),
+                   consts = values(env, group.transition_jaxpr.constvars);
+      step.data.jacobians.push_back(group.diagonal_jacobian(hidden, consts));
+      step.data.transitions.push_back(joined({hidden, consts}));
       continue;
     }
     const ScanInfo& scan = group.descent->scan;
@@ -156,6 +155,7 @@ StepValues ETraceGraphExecutor::solve_h2w_h2h_jacobian(ArraySpan inputs) const {
       return Arrays{group.diagonal_jacobian(a.first(hidden.size()), a.subspan(hidden.size()))};
     };
     step.data.jacobians.push_back(vmap(one)(all)[0]);
+    step.data.transitions.push_back(all);
   }
   for (const HiddenParamOpRelation& r : g.hidden_param_op_relations) {
     step.data.operands.push_back(operand_values(g, r, env, step.data.params));
@@ -187,6 +187,7 @@ Arrays flat(const StepValues& v) {
   for (const Arrays& a : v.data.operands) out.insert(out.end(), a.begin(), a.end());
   for (const Arrays& a : v.data.df) out.insert(out.end(), a.begin(), a.end());
   out.insert(out.end(), v.data.jacobians.begin(), v.data.jacobians.end());
+  for (const Arrays& a : v.data.transitions) out.insert(out.end(), a.begin(), a.end());
   return out;
 }
 
@@ -199,6 +200,8 @@ StepValues restored(const StepValues& like, ArraySpan stacked) {
   for (Arrays& list : out.data.df)
     for (Array& a : list) a = stacked[next++];
   for (Array& a : out.data.jacobians) a = stacked[next++];
+  for (Arrays& list : out.data.transitions)
+    for (Array& a : list) a = stacked[next++];
   return out;
 }
 
@@ -246,39 +249,6 @@ StepValues ETraceGraphExecutor::solve_h2w_h2h_jacobian(std::span<const StepInput
   return out;
 }
 
-ETraceGraphExecutor::StackedData ETraceGraphExecutor::step_data(const StepBatch& batch,
-                                                                const Keep& keep) const {
-  const std::size_t num_args = batch.args.size();
-  std::vector<std::size_t> df_counts;
-  std::size_t num_kept = 0;
-  const Function one = [&](ArraySpan m) {
-    const StepData data =
-        solve_h2w_h2h_jacobian(program_inputs(m.first(num_args), m.subspan(num_args), batch.params)).data;
-    Arrays out = keep(data);
-    num_kept = out.size();
-    df_counts.clear();
-    for (const Arrays& list : data.df) {
-      df_counts.push_back(list.size());
-      out.insert(out.end(), list.begin(), list.end());
-    }
-    out.insert(out.end(), data.jacobians.begin(), data.jacobians.end());
-    return out;
-  };
-  Arrays mapped = batch.args;
-  mapped.insert(mapped.end(), batch.states.begin(), batch.states.end());
-  const Arrays all = side_by_side(batch.steps, one, mapped);
-  StackedData out;
-  auto next = all.begin();
-  out.kept.assign(next, next + static_cast<std::ptrdiff_t>(num_kept));
-  next += static_cast<std::ptrdiff_t>(num_kept);
-  for (const std::size_t count : df_counts) {
-    out.df.emplace_back(next, next + static_cast<std::ptrdiff_t>(count));
-    next += static_cast<std::ptrdiff_t>(count);
-  }
-  out.jacobians.assign(next, all.end());
-  return out;
-}
-
 // Backward --------------------------------------------------------------------------------------------------
 BackwardMap::Cotangents BackwardMap::operator()(ArraySpan outputs, ArraySpan states) const {
   if (outputs.size() != outputs_.size() || states.size() != states_.size())
@@ -314,21 +284,6 @@ BackwardMap::Cotangents BackwardMap::operator()(ArraySpan outputs, ArraySpan sta
 
 namespace {
 
-// The step with its hidden states perturbed where they are produced. The states in `cut` do not pass
-// derivatives on from what they were computed from.
-Arrays perturbed_step(const ETraceGraph& graph, ArraySpan inputs, ArraySpan perturbations,
-                      const std::vector<bool>& cut) {
-  const ModuleInfo& info = graph.module_info;
-  const HiddenPerturbation& p = *graph.hidden_perturb;
-  const Env env = run_program(info.closed_jaxpr, inputs, [&](const Var& v, const Array& value) {
-    for (std::size_t i = 0; i < p.perturb_hidden_states.size(); ++i)
-      if (p.perturb_hidden_states[i].outvar == v)
-        return (cut[i] ? stop_gradient(value) : value) + perturbations[i];
-    return value;
-  });
-  return env.get_all(info.jaxpr().outs);
-}
-
 Arrays with_role(const ModuleInfo& info, const Arrays& values, bool outputs) {
   Arrays out;
   for (std::size_t i = 0; i < info.model.outputs.size(); ++i) {  // the program gives more than the model
@@ -336,14 +291,6 @@ Arrays with_role(const ModuleInfo& info, const Arrays& values, bool outputs) {
     if (outputs ? role == Role::Out : role == Role::Hidden || role == Role::Other) out.push_back(values[i]);
   }
   return out;
-}
-
-bool is_traced(const ETraceGraph& g, const ParamLeaf& leaf) {
-  for (const HiddenParamOpRelation& r : g.hidden_param_op_relations)
-    for (const TrainableSource& t : r.trainables)
-      for (const auto& [path, index] : t.leaves)
-        if (path == leaf.path && index == leaf.leaf) return true;
-  return false;
 }
 
 }  // namespace
@@ -366,7 +313,7 @@ ETraceVjpGraphExecutor::Linearized ETraceVjpGraphExecutor::solve_h2w_h2h_l2h_jac
     const ArraySpan x = a.first(na), h = a.subspan(na, ns), w = a.subspan(na + ns, nw),
                     p = a.subspan(na + ns + nw);
     if (!steps) {
-      const Arrays out = perturbed_step(g, program_inputs(x, h, w), p, std::vector<bool>(p.size(), false));
+      const Arrays out = g.hidden_perturb->eval_jaxpr(program_inputs(x, h, w), p);
       Arrays all = with_role(g.module_info, out, true);
       const Arrays next = with_role(g.module_info, out, false);
       all.insert(all.end(), next.begin(), next.end());
@@ -417,122 +364,6 @@ ETraceVjpGraphExecutor::Linearized ETraceVjpGraphExecutor::solve_h2w_h2h_l2h_jac
     (i < num_out ? map.outputs_ : map.states_).push_back(primal[i].aval());
   map.num_args_ = na, map.num_states_ = ns, map.num_params_ = nw;
   map.active_.assign(active.begin() + static_cast<std::ptrdiff_t>(recorded.captured.size()), active.end());
-  return result;
-}
-
-namespace {
-
-// Does a result of the step depend on an old state of a group other than through a new one?
-bool reads_old_states(const ETraceGraph& g) {
-  const ModuleInfo& info = g.module_info;
-  std::unordered_set<std::uint64_t> from_old, renewed;
-  for (const HiddenInfo& h : info.hidden) {
-    from_old.insert(h.invar.id);
-    renewed.insert(h.outvar.id);
-  }
-  const auto depends = [&](const Atom& a) {
-    return as_var(a) != nullptr && from_old.contains(as_var(a)->id);
-  };
-  for (const Eqn& eqn : info.jaxpr().eqns)
-    if (std::any_of(eqn.in.begin(), eqn.in.end(), depends))
-      for (const Var& v : eqn.out)
-        if (!renewed.contains(v.id)) from_old.insert(v.id);
-  for (std::size_t i = 0; i < info.model.outputs.size(); ++i)
-    if (info.model.outputs[i].role == Role::Out && depends(info.jaxpr().outs[i])) return true;
-  return false;
-}
-
-// Where the states of the groups stand among all states, group after group.
-std::vector<std::size_t> group_members(const ETraceGraph& g) {
-  const std::vector<StatePath> paths = state_paths(g);
-  std::vector<std::size_t> out;
-  for (const HiddenGroup& group : g.hidden_groups)
-    for (const StatePath& path : group.hidden_paths)
-      out.push_back(static_cast<std::size_t>(std::find(paths.begin(), paths.end(), path) - paths.begin()));
-  return out;
-}
-
-}  // namespace
-
-StepGradients ETraceVjpGraphExecutor::step_gradients(const StepBatch& batch, ArraySpan extra,
-                                                     const StepLoss& loss) const {
-  const ETraceGraph& g = graph();
-  const HiddenPerturbation& p = *g.hidden_perturb;
-  const std::vector<ParamLeaf> leaves = param_leaves(g.module_info);
-  const std::size_t num_p = p.perturb_vars.size(), num_a = batch.args.size(), num_s = batch.states.size();
-  // −0 added to a state leaves it as it is to the last bit, so that the perturbed step folds into the step.
-  Arrays at;
-  for (const Array& zero : p.init_perturb_data())
-    at.push_back(full(zero.shape().with_front(batch.steps), -0.0, zero.dtype()));
-  at.insert(at.end(), batch.params.begin(), batch.params.end());
-  Arrays held = batch.args;
-  held.insert(held.end(), batch.states.begin(), batch.states.end());
-  held.insert(held.end(), extra.begin(), extra.end());
-
-  // Gradients with respect to perturbations, parameters, and the entry states that are asked for, with some
-  // states cut.
-  const auto gradients = [&](const std::vector<bool>& cut, const std::vector<std::size_t>& entry = {}) {
-    Arrays with_entry = at;
-    for (const std::size_t i : entry) with_entry.push_back(batch.states[i]);
-    std::vector<int> all(with_entry.size());
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
-    const ScalarFunction total = [&](ArraySpan a) {
-      const ArraySpan params = a.subspan(num_p, leaves.size());
-      Arrays mapped(a.begin(), a.begin() + static_cast<std::ptrdiff_t>(num_p));
-      mapped.insert(mapped.end(), held.begin(), held.end());
-      for (std::size_t i = 0; i < entry.size(); ++i)
-        mapped[num_p + num_a + entry[i]] = a[num_p + leaves.size() + i];
-      const Function one = [&](ArraySpan m) {
-        const Arrays in = program_inputs(m.subspan(num_p, num_a), m.subspan(num_p + num_a, num_s), params);
-        const Arrays out = with_role(g.module_info, perturbed_step(g, in, m.first(num_p), cut), true);
-        return Arrays{loss(m.subspan(num_p + num_a + num_s), out)};
-      };
-      return sum(side_by_side(batch.steps, one, mapped)[0]);
-    };
-    Arrays found = value_and_grad(total, all)(with_entry);
-    found.erase(found.begin());
-    return found;
-  };
-  const auto signals = [&](const Arrays& found) {
-    const Function one = [&](ArraySpan m) { return p.perturb_data_to_hidden_group_data(m, g.hidden_groups); };
-    return side_by_side(batch.steps, one, ArraySpan(found).first(num_p));
-  };
-
-  StepGradients result;
-  const Arrays total = gradients(std::vector<bool>(num_p, false));
-  result.group_signal = signals(total);
-  result.instantaneous.resize(leaves.size());
-  if (g.options.compat == Compat::Braintrace) return result;
-
-  // A state computed in the same step from another of its group: that way is in the trace already, so it is
-  // cut here.
-  for (std::size_t k = 0; k < g.hidden_groups.size(); ++k) {
-    const HiddenGroup& group = g.hidden_groups[k];
-    if (group.hidden_paths.size() < 2) continue;
-    std::vector<bool> cut;
-    for (const StatePath& path : p.perturb_hidden_paths)
-      cut.push_back(std::find(group.hidden_paths.begin(), group.hidden_paths.end(), path) !=
-                    group.hidden_paths.end());
-    result.group_signal[k] = signals(gradients(cut))[k];
-  }
-
-  // Parameters without a trace get the gradient of the step; traced ones what does not pass through a hidden
-  // state. That way the old states have a gradient, too, if the loss reads them.
-  const std::vector<std::size_t> entry = reads_old_states(g) ? group_members(g) : std::vector<std::size_t>{};
-  const Arrays direct = gradients(std::vector<bool>(num_p, true), entry);
-  for (std::size_t i = 0; i < leaves.size(); ++i)
-    result.instantaneous[i] = (is_traced(g, leaves[i]) ? direct : total)[num_p + i];
-  if (entry.empty()) return result;
-  const Function grouped = [&](ArraySpan m) {
-    Arrays out;
-    std::size_t next = 0;
-    for (const HiddenGroup& group : g.hidden_groups) {
-      out.push_back(group.concat_hidden(m.subspan(next, group.hidden_paths.size())));
-      next += group.hidden_paths.size();
-    }
-    return out;
-  };
-  result.entry_signal = side_by_side(batch.steps, grouped, ArraySpan(direct).subspan(num_p + leaves.size()));
   return result;
 }
 

@@ -39,6 +39,11 @@ std::vector<StatePath> state_paths(const ETraceGraph& g) {
   return out;
 }
 
+std::string state_leaf_name(const InputRecord& in) {
+  const std::string key = to_string(in.leaf_key);
+  return key.empty() ? to_string(in.path) : to_string(in.path) + "." + key;
+}
+
 Dtype working_dtype(const ETraceGraph& g) {
   return g.hidden_groups.empty() ? Dtype::F32
                                  : g.hidden_groups.front().hidden_states.front().invar.aval.dtype;

@@ -1,7 +1,7 @@
 // Types at the border of a graph's step.
 #pragma once
 
-#include "etrace/learning.h"
+#include "etrace/executor.h"
 
 namespace etrace {
 
@@ -10,6 +10,7 @@ Avals argument_types(const ETraceGraph&);  // by argument number
 Avals result_types(const ETraceGraph&);
 Avals state_types(const ETraceGraph&);  // hidden and other states, in the order of the program's inputs
 std::vector<StatePath> state_paths(const ETraceGraph&);
-Dtype working_dtype(const ETraceGraph&);  // of the first hidden state: in it losses are weighted
+std::string state_leaf_name(const InputRecord&);  // "rnn/h", "rnn/W/weight.bias"
+Dtype working_dtype(const ETraceGraph&);          // of the first hidden state: in it losses are weighted
 
 }  // namespace etrace

@@ -1,4 +1,5 @@
-// Learners: values, calls, access. Sequences are in drivers.cpp, checkpoints in checkpoint.cpp.
+// Learners: making, calls, access. Values and programs are in learner_impl.cpp, sequences in drivers.cpp,
+// checkpoints in checkpoint.cpp.
 #include "etrace/learner.h"
 
 #include <fmt/format.h>
@@ -16,108 +17,6 @@
 #include "learn/learner_impl.h"
 
 namespace etrace {
-
-// Values ----------------------------------------------------------------------------------------------------
-Tensor Place::get() const { return state != nullptr ? state->leaves()[leaf].tensor() : own; }
-
-void Place::set(const Tensor& value) {
-  if (state == nullptr) {
-    own = value;
-    return;
-  }
-  Arrays leaves = state->leaves();
-  leaves[leaf] = value;
-  state->set_leaves(leaves);
-}
-
-namespace {
-
-constexpr std::size_t kCachedPrograms = 32;
-
-bool holds_key(const InputRecord& in) {
-  const Aval& a = in.init.aval();
-  return a.dtype == Dtype::U32 && a.shape.rank() > 0 && a.shape.back() == 2;
-}
-
-std::string place_name(const InputRecord& in) {
-  const std::string key = to_string(in.leaf_key);
-  return key.empty() ? to_string(in.path) : to_string(in.path) + "." + key;
-}
-
-// Statistics, the mode and random keys: noise must not begin again with every sequence.
-bool survives_reset(const InputRecord& in) {
-  const std::optional<StateKind> kind = state_kind(in.type);
-  return (kind && is_a(*kind, StateKind::LongTerm)) || holds_key(in);
-}
-
-}  // namespace
-
-Learner::Impl::Impl(ETraceGraph g, const LearningRule& r, LearnerOptions o)
-    : graph(std::move(g)), rule(r.clone()), options(std::move(o)), builder(graph, *rule) {
-  if (options.backend != "interpreter")
-    throw NotSupportedError("compile",
-                            fmt::format("backend \"{}\" is not there; use \"interpreter\"", options.backend));
-  if (options.verbose < 0 || options.verbose > 2)
-    throw ValueError("compile", fmt::format("verbose is {}; it must be 0, 1 or 2", options.verbose));
-  if (options.execution_window < 1)
-    throw ValueError("compile",
-                     fmt::format("execution_window is {}; it must be at least 1", options.execution_window));
-  if (graph.hidden_param_op_relations.empty())
-    throw CompilationError("compile",
-                           "no parameter is learned online: no weight reaches a hidden state through an "
-                           "eligibility-trace operator.\n" +
-                               graph.explain());
-  for (const InputRecord& in : graph.module_info.model.inputs) {
-    if (in.role == Role::Arg) continue;
-    (in.role == Role::Param ? params : states)
-        .push_back({place_name(in), nullptr, 0, in.init, in.init, survives_reset(in)});
-  }
-  memory = to_tensors(builder.initial_memory());
-}
-
-Arrays Learner::Impl::params_now() const {
-  Arrays out;
-  for (const Place& p : params) out.push_back(p.get());
-  return out;
-}
-
-Carry Learner::Impl::carry_now() const {
-  Carry c;
-  for (const Place& p : states) c.states.push_back(p.get());
-  c.memory = to_arrays(memory);
-  return c;
-}
-
-Tensors Learner::Impl::inputs(ArraySpan more) const {
-  Tensors out;
-  for (const Place& p : params) out.push_back(p.get());
-  for (const Place& p : states) out.push_back(p.get());
-  out.insert(out.end(), memory.begin(), memory.end());
-  for (const Array& a : more) out.push_back(a.tensor());
-  return out;
-}
-
-void Learner::Impl::write(std::span<const Tensor> new_states, std::span<const Tensor> new_memory) {
-  for (std::size_t i = 0; i < states.size(); ++i) states[i].set(new_states[i]);
-  memory.assign(new_memory.begin(), new_memory.end());
-}
-
-const Executable& Learner::Impl::program(const std::string& key, const ClosedJaxpr* step, const Avals& types,
-                                         const Function& f) {
-  for (const Cached& c : cache)
-    if (c.key == key && c.types == types && c.step.has_value() == (step != nullptr) &&
-        (step == nullptr || equal(*c.step, *step)))
-      return c.program;
-  Avals all;
-  for (const Place& p : params) all.push_back(p.get().aval());
-  for (const Place& p : states) all.push_back(p.get().aval());
-  for (const Tensor& m : memory) all.push_back(m.aval());
-  all.insert(all.end(), types.begin(), types.end());
-  if (cache.size() == kCachedPrograms) cache.pop_front();
-  cache.push_back({key, step != nullptr ? std::optional(*step) : std::nullopt, types,
-                   Executable(simplify(make_jaxpr(f, all)))});
-  return cache.back().program;
-}
 
 // Making ----------------------------------------------------------------------------------------------------
 Learner::Learner(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -210,7 +109,8 @@ Learner compile(Module& model, const LearningRule& rule, ArraySpan example, cons
                              : compile_etrace_graph(model, args, options);
   auto impl = std::make_unique<Learner::Impl>(std::move(graph), rule, o);
   if (o.verbose > 0) std::cout << CompilationReport(impl->graph).to_string(o.verbose);
-  impl->module = &model;
+  for (const StateEntry& e : states(model))
+    if (is_a(e.state->kind(), StateKind::ShortTerm)) impl->resettable.push_back(e.state->shared_from_this());
   // Leaves of touched states, in the order of the program's inputs.
   std::size_t param = 0, state = 0;
   for (State* touched : step.touched)
@@ -218,7 +118,7 @@ Learner compile(Module& model, const LearningRule& rule, ArraySpan example, cons
       const bool is_param = touched->kind() == StateKind::Param;
       Place& place = is_param ? impl->params[param++] : impl->states[state++];
       if (!is_param && o.vmap && touched->kind() != StateKind::Mode) continue;
-      place.state = touched;
+      place.state = touched->shared_from_this();
       place.leaf = leaf;
     }
   return Learner(std::move(impl));
@@ -236,7 +136,6 @@ Arrays Learner::update(std::span<const StepInput> args) {
   if (args.size() != expected.size())
     throw ValueError("update",
                      fmt::format("{} arguments, but the model takes {}", args.size(), expected.size()));
-  Avals types;
   Arrays values;
   std::string key = "update";
   for (std::size_t i = 0; i < args.size(); ++i) {
@@ -247,30 +146,16 @@ Arrays Learner::update(std::span<const StepInput> args) {
       throw ValueError("update", fmt::format("argument {} has type {}, expected {}", i, to_string(x.aval()),
                                              to_string(wanted)));
     key += many ? " many" : " one";
-    types.push_back(x.aval());
     values.push_back(x);
   }
   if (length && *length < 1) throw ValueError("update", "multi-step data without a step");
-  const std::size_t np = impl_->params.size(), ns = impl_->states.size(), nm = impl_->memory.size();
-  std::vector<bool> multi;
-  for (const StepInput& a : args) multi.push_back(std::holds_alternative<MultiStepData>(a));
-  const Executable& run = impl_->program(key, nullptr, types, [&](ArraySpan in) {
-    const ArraySpan p = in.first(np), s = in.subspan(np, ns), m = in.subspan(np + ns, nm),
-                    x = in.subspan(np + ns + nm);
-    std::vector<StepInput> inputs;
-    for (std::size_t i = 0; i < x.size(); ++i)
-      inputs.push_back(multi[i] ? StepInput(MultiStepData{x[i]}) : StepInput(x[i]));
-    const PlanBuilder::Driven d =
-        impl_->builder.drive(p, {Arrays(s.begin(), s.end()), Arrays(m.begin(), m.end())}, inputs);
-    Arrays out = d.outputs;
-    out.insert(out.end(), d.carry.states.begin(), d.carry.states.end());
-    out.insert(out.end(), d.carry.memory.begin(), d.carry.memory.end());
-    return out;
-  });
-  const Tensors out = run(impl_->inputs(values));
-  const std::size_t results = out.size() - ns - nm;
-  impl_->write(std::span(out).subspan(results, ns), std::span(out).subspan(results + ns));
-  return to_arrays(std::span(out).first(results));
+  EvolveForm form{.length = length, .window = length.value_or(1)};
+  for (const StepInput& a : args) form.many.push_back(std::holds_alternative<MultiStepData>(a));
+  const Loaded& code = impl_->program(fmt::format("{} {}", key, length.value_or(0)),
+                                      [&] { return impl_->builder.evolve(form); });
+  const Impl::Outcome out = impl_->run(code, values);
+  impl_->commit(out);
+  return to_arrays(out.results);
 }
 
 Array Learner::operator()(const StepInput& x) {
@@ -292,15 +177,18 @@ ParamValues Learner::solve(ArraySpan signals) {
       throw ValueError("solve", fmt::format("signal {} has shape {}, expected {}", i,
                                             to_string(signals[i].shape()), to_string(Shape(dims))));
   }
-  return {param_leaf_ids(impl_->graph.module_info),
-          impl_->builder.solve(impl_->params_now(), impl_->carry_now(), signals)};
+  const Loaded& code = impl_->program("solve", [&] { return impl_->builder.solve(); });
+  Arrays given;
+  for (std::size_t i = 0; i < groups.size(); ++i)
+    given.push_back(convert(signals[i], groups[i].hidden_states.front().invar.aval.dtype));
+  return {param_leaf_ids(impl_->graph.module_info), to_arrays(impl_->run(code, given).results)};
 }
 
 // Resetting -------------------------------------------------------------------------------------------------
-void Learner::reset_state() { impl_->memory = to_tensors(impl_->builder.initial_memory()); }
+void Learner::reset_state() { impl_->forget_traces(); }
 
 void Learner::reset_model_state() {
-  if (impl_->module != nullptr) reset_all_states(*impl_->module);
+  for (const std::shared_ptr<State>& s : impl_->resettable) static_cast<ShortTermState&>(*s).reset();
   for (Place& p : impl_->states)
     if (p.state == nullptr && !p.survives_reset) p.own = p.init;
 }
@@ -308,32 +196,38 @@ void Learner::reset_model_state() {
 // Access ----------------------------------------------------------------------------------------------------
 const ETraceGraph& Learner::graph() const { return impl_->graph; }
 const LearningRule& Learner::rule() const { return *impl_->rule; }
+std::string Learner::describe() const {
+  return fmt::format("{}, {}", impl_->rule->describe(), etrace::name(impl_->options.vjp_method));
+}
+std::int64_t Learner::trace_bytes() const {
+  std::int64_t bytes = 0;
+  for (const TraceSlot& s : impl_->builder.rule().slots()) bytes += static_cast<std::int64_t>(s.aval.bytes());
+  return bytes;
+}
 const LearnerOptions& Learner::options() const { return impl_->options; }
 CompilationReport Learner::report() const { return CompilationReport(impl_->graph); }
 std::int64_t Learner::running_index() const { return to_int(impl_->memory.back().at(0)); }
 std::int64_t Learner::age() const { return to_int(impl_->memory[impl_->memory.size() - 2].at(0)); }
 
 std::vector<EligibilityTrace> Learner::etraces() const {
-  std::vector<EligibilityTrace> out;
-  const std::vector<LearningRule::Slot> slots = impl_->rule->slots(impl_->graph);
-  for (std::size_t i = 0; i < slots.size(); ++i)
-    out.push_back({slots[i].name, impl_->rule->unpack(impl_->graph, i, impl_->memory[i])});
-  return out;
+  const Arrays memory = to_arrays(impl_->memory);
+  return impl_->builder.rule().traces(impl_->params_now(), ArraySpan(memory).first(memory.size() - 2));
 }
 
 std::vector<EligibilityTrace> Learner::get_etrace_of(const StatePath& param) const {
-  const std::vector<std::size_t> found = impl_->rule->slots_of(impl_->graph, param);
-  if (found.empty()) {
-    std::string traced;
-    for (const ParamLeafId& id : param_leaf_ids(impl_->graph.module_info))
-      if (id.leaf == 0 && !impl_->rule->slots_of(impl_->graph, id.path).empty())
-        traced += (traced.empty() ? "" : ", ") + to_string(id.path);
+  std::vector<EligibilityTrace> out;
+  std::string traced;
+  std::vector<StatePath> seen;
+  for (const EligibilityTrace& t : etraces())
+    for (const StatePath& p : t.params) {
+      if (p == param) out.push_back(t);
+      if (std::find(seen.begin(), seen.end(), p) != seen.end()) continue;
+      seen.push_back(p);
+      traced += (traced.empty() ? "" : ", ") + to_string(p);
+    }
+  if (out.empty())
     throw ValueError("get_etrace_of",
                      fmt::format("{} has no trace; traced are: {}", to_string(param), traced));
-  }
-  const std::vector<EligibilityTrace> all = etraces();
-  std::vector<EligibilityTrace> out;
-  for (const std::size_t i : found) out.push_back(all[i]);
   return out;
 }
 
@@ -393,8 +287,34 @@ void Learner::set_state(std::string_view path, const Array& value) {
   p.set(value.tensor());
 }
 
-LearnerPlan Learner::plan(const StepFunction& f, std::span<const Aval> slices, std::int64_t steps) const {
-  return impl_->builder.plan(f, slices, steps);
+LearnerPlan Learner::plan(const StepFunction& f, std::span<const Aval> slices, std::int64_t length,
+                          const optim::Optimizer* optimizer) const {
+  LearnerPlan out =
+      impl_->builder.plan(f, slices, std::min(impl_->options.execution_window, length), length, optimizer);
+  for (Program& p : out.programs) p = lean(std::move(p));
+  return out;
+}
+
+// Sums ------------------------------------------------------------------------------------------------------
+void GradientSum::add(const ParamValues& grads, double weight) {
+  if (value_.leaves.empty()) value_ = {grads.leaves, Arrays(grads.values.size())};
+  if (value_.leaves != grads.leaves)
+    throw ValueError("GradientSum",
+                     "the gradients are of other parameters than before; use one object for each");
+  weight_ += weight;
+  for (std::size_t i = 0; i < grads.values.size(); ++i) {
+    if (!grads.values[i].defined()) continue;
+    const Array part = weight == 1.0 ? grads.values[i] : weight * grads.values[i];
+    value_.values[i] = value_.values[i].defined() ? value_.values[i] + part : part;
+  }
+}
+
+ParamValues GradientSum::mean() const {
+  if (!(weight_ > 0.0)) throw ValueError("GradientSum", "nothing was added yet");
+  ParamValues out = value_;
+  for (Array& v : out.values)
+    if (v.defined()) v = v / weight_;
+  return out;
 }
 
 // GradExpon -------------------------------------------------------------------------------------------------

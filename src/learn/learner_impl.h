@@ -3,7 +3,7 @@
 
 #include <deque>
 
-#include "etrace/interp.h"
+#include "etrace/backend.h"
 #include "etrace/learner.h"
 
 namespace etrace {
@@ -11,7 +11,7 @@ namespace etrace {
 // A value of the model: a leaf of one of its states, or the learner's own.
 struct Place {
   std::string name;  // "rnn/h", "rnn/W/weight.bias"
-  State* state = nullptr;
+  std::shared_ptr<State> state = nullptr;
   std::size_t leaf = 0;
   Tensor own, init;  // used without a state
   bool survives_reset = false;
@@ -20,33 +20,68 @@ struct Place {
   void set(const Tensor&);
 };
 
+// A program on its backend.
+struct Loaded {
+  Program program;
+  std::shared_ptr<const Runnable> code;
+};
+
 struct Learner::Impl {
   Impl(ETraceGraph g, const LearningRule& r, LearnerOptions o);
 
   Arrays params_now() const;
-  Carry carry_now() const;
-  Tensors inputs(ArraySpan more) const;  // parameters, states, memory, then these
-  void write(std::span<const Tensor> states, std::span<const Tensor> new_memory);
 
-  // The program of this key, types and step function; made if it is not there. The oldest make room.
-  const Executable& program(const std::string& key, const ClosedJaxpr* step, const Avals& types,
-                            const Function& f);
+  // The program of this key; made if it is not there. The oldest make room. A step function is found again by
+  // its identity or, if it is new, by the program that it is traced to.
+  const Loaded& program(const std::string& key, const std::function<Program()>& make);
+  struct KnownObjective {
+    std::string key;
+    std::shared_ptr<const StepFunction::Body> function;
+    std::shared_ptr<const Objective> objective;
+    std::size_t number;
+  };
+  const KnownObjective& objective(const StepFunction&, std::span<const Aval> slices, const SequenceForm&);
+  std::size_t optimizer_number(const optim::Optimizer&);  // equal for optimisers that do the same
+  StepFunction step_function(const Loss&, bool windows, bool per_sample);
+
+  // Runs a program: what carries on comes from the learner and goes back to it, what is left of the arguments
+  // is `data`. Results that are not carried come back, in order.
+  struct Outcome {
+    Tensors results;
+    Tensors states, params, slots;  // new values; the learner's own are as before until commit()
+  };
+  Outcome run(const Loaded&, ArraySpan data, std::span<const Tensor> slots = {});
+  void commit(const Outcome&);
+  void forget_traces();  // after a result that is not finite
 
   ETraceGraph graph;
   std::shared_ptr<const LearningRule> rule;
   LearnerOptions options;
   PlanBuilder builder;
+  const Backend& backend;
   std::vector<Place> params, states;
   Tensors memory;
-  Module* module = nullptr;
+  std::vector<std::shared_ptr<State>> resettable;  // the model's short-term states
 
   struct Cached {
     std::string key;
-    std::optional<ClosedJaxpr> step;
-    Avals types;
-    Executable program;
+    Loaded loaded;
   };
   std::deque<Cached> cache;
+  std::deque<KnownObjective> objectives;
+  std::size_t next_objective = 0;
+  struct KnownOptimizer {
+    std::shared_ptr<const ClosedJaxpr> update;
+    std::size_t number;
+  };
+  std::deque<KnownOptimizer> optimizers;
+  std::size_t next_optimizer = 0;
+  struct KnownLoss {
+    Array (*function)(const Array&, const Array&);
+    bool windows, per_sample;
+    StepFunction step;
+  };
+  std::deque<KnownLoss> losses;
 };
 
 }  // namespace etrace

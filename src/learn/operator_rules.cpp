@@ -56,13 +56,23 @@ void refuse_inner_loops(const ETraceGraph& g, const std::string& rule, const cha
                                                 group.index, why));
 }
 
+Array x_trace(const HiddenParamOpRelation& r, const Array& x) {
+  const EtpRules& rules = *etp_rules(*r.primitive);
+  if (rules.x_representation != nullptr) return rules.x_representation(r.eqn_params, x, types_of(r));
+  return convert(x, is_floating(x.dtype()) ? x.dtype() : r.y_var.aval.dtype);
+}
+
+Aval x_trace_aval(const HiddenParamOpRelation& r) {
+  return x_trace(r, zeros_of(aval_of(r.operands[*etp_rules(*r.primitive)->x_operand]))).aval();
+}
+
 TraceSlots::TraceSlots(const HiddenParamOpRelation& r, const TrainableSource& t, const HiddenGroup& group,
-                       Compat compat)
+                       Compat compat, std::int64_t copies)
     : relation_(&r),
       operand_(t.operand),
       key_(t.key),
       params_(r.eqn_params),
-      width_(group.trace_state_width()) {
+      width_(group.trace_state_width() * copies) {
   const EtpRules& rules = *etp_rules(*r.primitive);
   Avals types = types_of(r);
   anchors_ = rules.anchors(r.eqn_params, t.key, types, r.y_var.aval);
@@ -99,6 +109,7 @@ TraceSlots::TraceSlots(const HiddenParamOpRelation& r, const TrainableSource& t,
   if (anchors_.table.empty())
     pattern_.anchor_strides = strides_over(anchors_.y_axes, sample_y_, anchors_.slots.rank());
   derived_ = !source;
+  has_gain_ = source && source->gain.defined();
   if (derived_) {
     pattern_.source_strides = strides_of(anchors_.slots);
   } else if (source->values.defined()) {
@@ -287,6 +298,20 @@ TraceWindow TraceSlots::window(ArraySpan operands, const Array& sources) const {
   const Array gain = rules.source(params_, key_, in)->gain;
   if (gain.defined()) w.gain = reshape(gain, pattern_.parameter_dims());
   return w;
+}
+
+bool TraceSlots::is_product_of_data() const {
+  return !derived_ && !has_gain_ && !effective_ && function_ == nullptr && folded_ == 1 &&
+         etp_rules(*relation_->primitive)->x_representation == nullptr;
+}
+
+Array TraceSlots::made_of(ArraySpan operands, const Array& f) const {
+  TraceWindow w = window(operands, has_source() ? expand_dims(source(operands), {0}) : Array());
+  w.trace = zeros_of(trace_aval({}));
+  w.injection = summed(expand_dims(f, {0}));  // [1, M, B, P]
+  const Shape& s = w.injection.shape();
+  w.transition = zeros_of({f.dtype(), {s[1], s[1], s[2], s[3]}});
+  return trace_window(pattern_, w).trace;
 }
 
 // Gradients -------------------------------------------------------------------------------------------------

@@ -12,9 +12,15 @@ void refuse_inner_loops(const ETraceGraph&, const std::string& rule, const char*
 
 // One trainable operand of one relation, seen from one hidden group. Inside, a group's values stand as [K, M,
 // B, P]: steps, states of a position, samples, positions of one sample of y.
+// x of a relation as factorised traces keep it (embedding: the one-hot of the index), and its type.
+Array x_trace(const HiddenParamOpRelation&, const Array& x);
+Aval x_trace_aval(const HiddenParamOpRelation&);
+
 class TraceSlots {
  public:
-  TraceSlots(const HiddenParamOpRelation&, const TrainableSource&, const HiddenGroup&, Compat);
+  // `copies`: of the group's states, where a rule follows a lift of them.
+  TraceSlots(const HiddenParamOpRelation&, const TrainableSource&, const HiddenGroup&, Compat,
+             std::int64_t copies = 1);
 
   // [B, M, slots…], and as documents show it, ([B], slots…, M).
   Aval trace_aval(std::optional<Dtype> stored) const;
@@ -32,6 +38,11 @@ class TraceSlots {
   // summed (for what multiplies) or lined up as steps (for what is injected).
   Array summed(const Array& per_position) const;
   Array lined_up(const Array& per_position) const;
+  bool sums_positions() const { return folded_ != 1; }
+  // ∂y/∂θ is data of the step and nothing else: no gain, no derivative taken, no effective weight.
+  bool is_product_of_data() const;
+  // The trace after one step from nothing: f [M, B·P].
+  Array made_of(ArraySpan operands, const Array& f) const;
   bool has_source() const { return !pattern_.source_strides.empty() || !pattern_.source_table.empty(); }
 
   // From the gradient of the slots to that of the operand.
@@ -62,7 +73,8 @@ class TraceSlots {
   bool batched_op_ = false;  // operands carry it, too
   std::int64_t width_ = 1;   // M
   bool effective_ = false;   // slots of an effective weight
-  bool derived_ = false;     // the source is the derivative itself, slot by slot
+  bool has_gain_ = false;
+  bool derived_ = false;  // the source is the derivative itself, slot by slot
   TracePattern pattern_;
   // compat: positions of y that are summed before the anchors are used.
   std::int64_t folded_ = 1;

@@ -1,4 +1,5 @@
-// From a rule and a graph to programs.
+// From a rule and a graph to programs. What a window does is in window_plan.cpp; here windows become
+// sequences, updates are put between them, and everything gets its ports.
 #include "etrace/plan.h"
 
 #include <fmt/format.h>
@@ -8,334 +9,440 @@
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
-#include "etrace/transform.h"
 #include "learn/interface.h"
 #include "learn/lists.h"
-#include "learn/window.h"
+#include "learn/window_plan.h"
 
 namespace etrace {
 
-namespace {
+std::string_view name(VjpMethod m) { return m == VjpMethod::SingleStep ? "single-step" : "multi-step"; }
 
-Avals with_steps(std::span<const Aval> types, std::int64_t steps) {
-  Avals out;
-  for (const Aval& a : types) out.push_back({a.dtype, a.shape.with_front(steps)});
-  return out;
+struct PlanBuilder::Impl {
+  Impl(const ETraceGraph& g, const LearningRule& r, VjpMethod m)
+      : graph(g), bound(r.bind(g)), windows(g, *bound, m), takes_modulator(r.takes_modulator()) {}
+  const ETraceGraph& graph;
+  std::unique_ptr<const BoundRule> bound;
+  WindowPlan windows;
+  bool takes_modulator;
+};
+
+PlanBuilder::PlanBuilder(const ETraceGraph& g, const LearningRule& r, VjpMethod m)
+    : impl_(std::make_unique<Impl>(g, r, m)) {}
+PlanBuilder::~PlanBuilder() = default;
+const ETraceGraph& PlanBuilder::graph() const { return impl_->graph; }
+const BoundRule& PlanBuilder::rule() const { return *impl_->bound; }
+VjpMethod PlanBuilder::method() const { return impl_->windows.method(); }
+std::vector<TraceSlot> PlanBuilder::memory() const { return impl_->windows.memory(); }
+
+Program lean(Program p) {
+  p.jaxpr = simplify(p.jaxpr);
+  return p;
 }
 
-// Steps that do not count leave what is carried as it was.
-Arrays unless_frozen(const Array& active, Arrays next, ArraySpan old) {
-  if (!active.defined()) return next;
-  for (std::size_t i = 0; i < next.size(); ++i) next[i] = where(active, next[i], old[i]);
-  return next;
-}
-
-}  // namespace
-
-PlanBuilder::PlanBuilder(const ETraceGraph& graph, const LearningRule& rule)
-    : graph_(graph), rule_(rule), executor_(graph) {}
-
-std::vector<LearningRule::Slot> PlanBuilder::memory() const {
-  std::vector<LearningRule::Slot> out = rule_.slots(graph_);
-  out.push_back({"age", {Dtype::I32, {}}});
-  out.push_back({"calls", {Dtype::I32, {}}});
-  return out;
-}
-
-Avals PlanBuilder::state_types() const { return etrace::state_types(graph_); }
-
-Avals PlanBuilder::param_types() const {
-  Avals out;
-  for (const ParamLeaf& l : param_leaves(graph_.module_info))
-    out.push_back(graph_.module_info.jaxpr().invars[l.input].aval);
-  return out;
-}
-
-Arrays PlanBuilder::initial_memory() const {
-  Arrays out;
-  for (const LearningRule::Slot& s : memory()) out.push_back(zeros_of(s.aval));
-  return out;
-}
-
-// Arguments of every step, [K, …] also where they do not change.
-Arrays PlanBuilder::stacked_args(std::span<const StepInput> args, std::int64_t steps) const {
-  Arrays out;
-  for (const StepInput& a : args) {
-    const Array& x = value_of(a);
-    const bool many = std::holds_alternative<MultiStepData>(a);
-    out.push_back(many ? x : broadcast_to(expand_dims(x, {0}), x.shape().with_front(steps)));
+const Program& LearnerPlan::at(std::string_view name) const {
+  std::string known;
+  for (const Program& p : programs) {
+    if (p.name == name) return p;
+    known += (known.empty() ? "" : ", ") + p.name;
   }
-  return out;
-}
-
-// The model alone, step after step: all that must be done in sequence.
-PlanBuilder::Forward PlanBuilder::forward(ArraySpan params, const Carry& c, const Arrays& args,
-                                          std::int64_t steps, const Array& active) const {
-  const ModuleInfo& info = graph_.module_info;
-  Arrays xs = args;
-  if (active.defined()) xs.push_back(active);
-  const std::size_t num_args = args.size();
-  ScanResult r = over_steps(
-      steps,
-      [&](ArraySpan states, ArraySpan now) -> ScanResult {
-        const Arrays out =
-            eval_jaxpr(info.closed_jaxpr, executor_.program_inputs(now.first(num_args), states, params));
-        ScanResult s;
-        s.ys.assign(states.begin(), states.end());
-        for (std::size_t i = 0; i < info.model.outputs.size(); ++i) {
-          if (is_state(info.model.outputs[i].role)) s.carry.push_back(out[i]);
-          if (info.model.outputs[i].role == Role::Out) s.ys.push_back(out[i]);
-        }
-        s.carry = unless_frozen(active.defined() ? now.back() : Array(), s.carry, states);
-        return s;
-      },
-      c.states, xs);
-  Forward f;
-  f.states = std::move(r.carry);
-  f.batch.steps = steps;
-  f.batch.args = args;
-  f.batch.params.assign(params.begin(), params.end());
-  f.batch.states.assign(r.ys.begin(), r.ys.begin() + static_cast<std::ptrdiff_t>(c.states.size()));
-  f.outputs.assign(r.ys.begin() + static_cast<std::ptrdiff_t>(c.states.size()), r.ys.end());
-  return f;
-}
-
-WindowData PlanBuilder::window_data(ArraySpan params, const Carry& c, std::int64_t steps,
-                                    const Array& active) const {
-  WindowData w;
-  w.steps = steps;
-  w.params.assign(params.begin(), params.end());
-  for (const HiddenParamOpRelation& r : graph_.hidden_param_op_relations)
-    w.operands.push_back(parameter_operands(graph_, r, params));
-  w.active = active;
-  w.age = c.memory[c.memory.size() - 2];
-  w.calls = c.memory.back();
-  return w;
-}
-
-// With what the steps give to the traces.
-WindowData PlanBuilder::window_data(const Forward& f, const Carry& c, const Array& active) const {
-  WindowData w = window_data(f.batch.params, c, f.batch.steps, active);
-  ETraceGraphExecutor::StackedData data =
-      executor_.step_data(f.batch, [&](const StepData& d) { return rule_.keep(graph_, d); });
-  w.kept = std::move(data.kept);
-  w.df = std::move(data.df);
-  w.jacobians = std::move(data.jacobians);
-  return w;
-}
-
-Arrays PlanBuilder::next_memory(const Carry& old, Arrays traces, std::int64_t steps,
-                                const Array& active) const {
-  const Array& age = old.memory[old.memory.size() - 2];
-  traces.push_back(active.defined() ? age + sum(convert(active, Dtype::I32)) : age + Array(steps));
-  // One step is one call in single-step mode, whatever the window that runs it.
-  const bool one_call = rule_.vjp_method() == VjpMethod::MultiStep;
-  traces.push_back(old.memory.back() + Array(one_call ? std::int64_t{1} : steps));
-  return traces;
-}
-
-PlanBuilder::Driven PlanBuilder::drive(ArraySpan params, const Carry& c, std::span<const StepInput> args,
-                                       const Array& active) const {
-  const std::optional<std::int64_t> length = multi_step_length(args);
-  const std::int64_t steps = length.value_or(1);
-  const Forward f = forward(params, c, stacked_args(args, steps), steps, active);
-  Driven out;
-  out.carry.states = f.states;
-  out.carry.memory =
-      next_memory(c, rule_.advance(graph_, window_data(f, c, active), traces(c), {}).traces, steps, active);
-  for (const Array& y : f.outputs) out.outputs.push_back(length ? y : squeeze(y, {0}));
-  return out;
-}
-
-PlanBuilder::Learned PlanBuilder::learn(ArraySpan params, const Carry& c, const StepProgram& program,
-                                        ArraySpan slices, const Array& weights, const Array& active) const {
-  return program.window ? learn_window(params, c, program, slices, weights, active)
-                        : learn_steps(params, c, program, slices, weights, active);
+  throw ValueError("plan", fmt::format("there is no program {}; there are: {}", name, known));
 }
 
 namespace {
 
-// A signal to the state before a step is one to the state after the step before it; the first is at the
-// entry of the window.
-void add_signals_before(Signals& signals, const Arrays& before) {
-  for (std::size_t g = 0; g < before.size(); ++g) {
-    const std::int64_t steps = before[g].shape()[0];
-    signals.entry.push_back(squeeze(slice_axis(before[g], 0, 0, 1), {0}));
-    if (steps == 1) continue;
-    std::vector<PadAxis> axes(before[g].rank());
-    axes[0] = {.low = -1, .high = 1};
-    signals.each_step[g] =
-        signals.each_step[g] + pad(before[g], convert(Array(0.0), before[g].dtype()), axes);
+// Results with their ports, in the order they are added.
+struct Results {
+  const std::vector<Port>& arguments;
+  Arrays values = {};
+  std::vector<Port> ports = {};
+  std::vector<Alias> aliases = {};
+
+  void add(std::string name, PortRole role, const Array& value) {
+    ports.push_back({std::move(name), role, value.aval()});
+    values.push_back(value);
   }
+  void add_all(const char* name, PortRole role, ArraySpan list) {
+    for (std::size_t i = 0; i < list.size(); ++i) add(fmt::format("{}{}", name, i), role, list[i]);
+  }
+  // New values for arguments from `first` on.
+  void replace(std::size_t first, ArraySpan list) {
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      aliases.push_back({values.size(), first + i});
+      add(arguments[first + i].name, arguments[first + i].role, list[i]);
+    }
+  }
+};
+
+Program make_program(std::string name, std::vector<Port> arguments,
+                     const std::function<void(ArraySpan, Results&)>& f) {
+  Program p;
+  p.name = std::move(name);
+  p.arguments = std::move(arguments);
+  Avals types;
+  for (const Port& port : p.arguments) types.push_back(port.aval);
+  Results results{p.arguments};
+  p.jaxpr = make_jaxpr(
+      [&](ArraySpan in) {
+        f(in, results);
+        return results.values;
+      },
+      types);
+  p.results = std::move(results.ports);
+  p.aliases = std::move(results.aliases);
+  return p;
+}
+
+// The ports that most programs begin with, and how many there are of each.
+struct CarriedPorts {
+  std::vector<Port> list;
+  std::size_t params = 0, states = 0, memory = 0;
+
+  explicit CarriedPorts(const WindowPlan& plan) {
+    const ModuleInfo& info = plan.graph().module_info;
+    for (const ParamLeaf& l : param_leaves(info))
+      list.push_back({to_string(ParamLeafId{l.path, l.leaf, l.key}), PortRole::Param,
+                      info.jaxpr().invars[l.input].aval});
+    params = list.size();
+    for (std::size_t i = 0; i < info.model.inputs.size(); ++i)
+      if (is_state(info.model.inputs[i].role))
+        list.push_back({state_leaf_name(info.model.inputs[i]), PortRole::State, info.jaxpr().invars[i].aval});
+    states = list.size() - params;
+    for (const TraceSlot& s : plan.memory()) list.push_back({s.name, s.role, s.aval});
+    memory = list.size() - params - states;
+  }
+};
+
+Aval with_time(const Aval& a, std::optional<std::int64_t> length) {
+  return length ? Aval{a.dtype, a.shape.with_front(*length)} : a;
+}
+
+// Steps [begin, end) of every sequence.
+Arrays time_part(ArraySpan sequences, std::int64_t begin, std::int64_t end) {
+  Arrays out;
+  for (const Array& a : sequences) out.push_back(slice_axis(a, 0, begin, end));
+  return out;
+}
+
+// [count·steps, …] -> [count, steps, …] and back.
+Array in_blocks(const Array& a, std::int64_t count) {
+  Dims dims = a.shape().to_dims();
+  dims[0] /= count;
+  dims.insert(dims.begin(), count);
+  return reshape(a, dims);
+}
+Array out_of_blocks(const Array& a) {
+  Dims dims = a.shape().to_dims();
+  dims[1] *= dims[0];
+  dims.erase(dims.begin());
+  return reshape(a, dims);
+}
+
+// f over blocks of `size` steps, in a loop if there are several, and once more over the rest. What f gives
+// besides the carry comes back one block after the other in time. `per_block` has one entry per block.
+struct Blocks {
+  using Body = std::function<ScanResult(ArraySpan carry, ArraySpan sequences, ArraySpan block)>;
+  std::int64_t size;
+  Arrays carry = {}, collected = {};
+
+  void append(ArraySpan more) {
+    for (std::size_t i = 0; i < more.size(); ++i)
+      if (i == collected.size())
+        collected.push_back(more[i]);
+      else
+        collected[i] = concatenate(Arrays{collected[i], more[i]});
+  }
+  void once(const Body& f, ArraySpan sequences, ArraySpan per_block, std::int64_t index, std::int64_t begin,
+            std::int64_t end) {
+    Arrays own;
+    for (const Array& a : time_part(per_block, index, index + 1)) own.push_back(squeeze(a, {0}));
+    ScanResult r = f(carry, time_part(sequences, begin, end), own);
+    carry = std::move(r.carry);
+    append(r.ys);
+  }
+  void run(const Body& f, Arrays init, ArraySpan sequences, ArraySpan per_block = {}) {
+    carry = std::move(init);
+    const std::int64_t length = sequences[0].shape()[0], count = length / size, rest = length % size;
+    if (count == 1) once(f, sequences, per_block, 0, 0, size);
+    if (count > 1) {
+      Arrays xs;
+      for (const Array& a : sequences) xs.push_back(in_blocks(slice_axis(a, 0, 0, count * size), count));
+      for (const Array& a : per_block) xs.push_back(slice_axis(a, 0, 0, count));
+      ScanResult r = scan(
+          [&](ArraySpan c, ArraySpan now) {
+            return f(c, now.first(sequences.size()), now.subspan(sequences.size()));
+          },
+          carry, xs, {.length = count});
+      carry = std::move(r.carry);
+      for (Array& y : r.ys) y = out_of_blocks(y);
+      append(r.ys);
+    }
+    if (rest > 0) once(f, sequences, per_block, count, count * size, length);
+  }
+};
+
+// Gradients of Σ weight·loss, divided by the sum of the weights for a mean.
+Arrays reduced(Arrays gradients, const Array& weights, Reduction reduction, Compat compat) {
+  if (reduction == Reduction::Sum) return gradients;
+  const Array total = sum(weights);
+  const Array divisor =
+      compat == Compat::Braintrace ? maximum(total, 1.0) : where(total > 0.0, total, full_like(total, 1.0));
+  for (Array& g : gradients) g = g / convert(divisor, g.dtype());
+  return gradients;
+}
+
+// All steps of [T, …] in windows, gradients summed.
+Learned over_windows(const WindowPlan& plan, const Objective& objective, const SequenceForm& form,
+                     ArraySpan params, const Carry& start, ArraySpan sequences, const Array& weights,
+                     const Array& modulator) {
+  const std::int64_t length = weights.shape()[0];
+  const std::int64_t size = objective.steps.window ? std::min(*objective.steps.window, length)
+                                                   : std::min(form.execution_window, length);
+  const std::size_t ns = start.states.size(), nm = start.memory.size();
+  const bool several = length > size;
+  const Blocks::Body body = [&](ArraySpan carry, ArraySpan now, ArraySpan) -> ScanResult {
+    const Array& w = now.back();
+    const Carry before{to_list(take_front(carry, ns)), to_list(take_front(carry, nm))};
+    const Array active = form.freeze ? not_equal_to(w, 0.0) : Array();
+    const bool shorter = objective.rest && w.shape()[0] != *objective.steps.window;
+    const StepProgram& program = shorter ? *objective.rest : objective.steps;
+    Learned l = plan.learn(params, before, program, now.first(now.size() - 1), w, active, modulator);
+    for (std::size_t i = 0; i < l.gradients.size() && several; ++i)
+      l.gradients[i] = carry[i] + l.gradients[i];
+    return {joined({l.carry.states, l.carry.memory, l.gradients}), joined({Arrays{l.losses}, l.aux})};
+  };
+  Arrays init = joined({start.states, start.memory});
+  for (const Array& p : params)
+    if (several) init.push_back(zeros_of(p.aval()));
+  Blocks blocks{size};
+  blocks.run(body, init, joined({sequences, Arrays{weights}}));
+  ArraySpan left = blocks.carry;
+  Learned out;
+  out.carry.states = to_list(take_front(left, ns));
+  out.carry.memory = to_list(take_front(left, nm));
+  out.gradients = to_list(left);
+  out.losses = blocks.collected[0];
+  out.aux.assign(blocks.collected.begin() + 1, blocks.collected.end());
+  return out;
+}
+
+// Losses and aux without the time axis that a single step does not have.
+void add_losses(Results& out, const Learned& l, bool time_axis) {
+  const auto shown = [&](const Array& a) { return time_axis ? a : squeeze(a, {0}); };
+  out.add("losses", PortRole::Loss, shown(l.losses));
+  for (std::size_t i = 0; i < l.aux.size(); ++i)
+    out.add(fmt::format("aux{}", i), PortRole::Aux, shown(l.aux[i]));
+}
+
+// Slices and weights at the end of the arguments.
+void add_data_ports(std::vector<Port>& ports, const WindowPlan& plan, std::span<const Aval> slices,
+                    const SequenceForm& form) {
+  for (std::size_t i = 0; i < slices.size(); ++i)
+    ports.push_back({fmt::format("slice{}", i), PortRole::Slice, with_time(slices[i], form.length)});
+  const Shape one = form.samples ? Shape{*form.samples} : Shape{};
+  ports.push_back({"weights", PortRole::Weight, with_time({working_dtype(plan.graph()), one}, form.length)});
+  if (form.modulator) ports.push_back({"modulator", PortRole::Signal, *form.modulator});
+}
+
+struct Data {
+  Arrays slices;
+  Array weights, modulator;
+};
+Data take_data(ArraySpan in, std::size_t slices, const SequenceForm& form) {
+  Data d{to_list(take_front(in, slices)), in[0], form.modulator ? in[1] : Array()};
+  if (form.length) return d;
+  for (Array& a : d.slices) a = expand_dims(a, {0});
+  d.weights = expand_dims(d.weights, {0});
+  return d;
 }
 
 }  // namespace
 
-// Every step's loss meets the trace after that step. Steps differ in their entry state only, so all but the
-// model itself is done for all of them at once.
-PlanBuilder::Learned PlanBuilder::learn_steps(ArraySpan params, const Carry& c, const StepProgram& program,
-                                              ArraySpan slices, const Array& weights,
-                                              const Array& active) const {
-  const std::int64_t steps = weights.shape()[0];
-  const Arrays args = side_by_side(
-      steps, [&](ArraySpan x) { return program.arguments(x); }, slices);
-  const Forward f = forward(params, c, args, steps, active);
-  const Arrays weighted = joined({slices, Arrays{weights}});
-  const StepGradients g =
-      executor_.step_gradients(f.batch, weighted, [&](ArraySpan extra, ArraySpan outputs) {
-        const Array loss = program.loss(extra.first(slices.size()), outputs).loss;
-        return loss * convert(extra.back(), loss.dtype());
-      });
-  const Arrays losses = side_by_side(
-      steps,
-      [&](ArraySpan m) {
-        const LossAndAux l = program.loss(m.first(slices.size()), m.subspan(slices.size()));
-        return joined({Arrays{l.loss}, l.aux});
-      },
-      joined({slices, f.outputs}));
-  Signals signals{{}, g.group_signal};
-  add_signals_before(signals, g.entry_signal);
-  LearningRule::Advanced advanced = rule_.advance(graph_, window_data(f, c, active), traces(c), signals);
-
-  Learned out;
-  out.losses = losses[0];
-  out.aux.assign(losses.begin() + 1, losses.end());
-  out.carry.states = f.states;
-  out.carry.memory = next_memory(c, std::move(advanced.traces), steps, active);
-  out.gradients = std::move(advanced.gradients);
-  for (std::size_t i = 0; i < params.size(); ++i)
-    out.gradients[i] = instantiate(add_cotangents(out.gradients[i], g.instantaneous[i]), params[i].aval());
+// Programs --------------------------------------------------------------------------------------------------
+Objective PlanBuilder::objective(const StepFunction& f, std::span<const Aval> slices,
+                                 const SequenceForm& form) const {
+  const ETraceGraph& g = graph();
+  const bool multi = method() == VjpMethod::MultiStep;
+  const std::int64_t length = form.length.value_or(1), chunk = std::min(form.chunk.value_or(1), length);
+  if (form.chunk && *form.chunk < 1)
+    throw ValueError("step_fn", fmt::format("chunk_size is {}; it must be at least 1", *form.chunk));
+  if (!form.chunk || *form.chunk == 1)
+    return {multi ? StepProgram::trace_unit_window(g, f, slices, form.samples)
+                  : StepProgram::trace(g, f, slices, std::nullopt, form.samples),
+            std::nullopt};
+  if (!multi)
+    throw ValueError("step_fn",
+                     fmt::format("chunk_size {} needs a learner with vjp_method multi-step; this one is "
+                                 "single-step and runs in windows by itself",
+                                 *form.chunk));
+  const auto windows = [&](std::int64_t steps) {
+    Avals types;
+    for (const Aval& a : slices) types.push_back(with_time(a, steps));
+    return StepProgram::trace(g, f, types, steps, form.samples);
+  };
+  Objective out{windows(chunk), std::nullopt};
+  if (length % chunk != 0) out.rest = windows(length % chunk);
   return out;
 }
 
-// Reverse mode inside the window; the signal at its entry meets the trace from before.
-PlanBuilder::Learned PlanBuilder::learn_window(ArraySpan params, const Carry& c, const StepProgram& program,
-                                               ArraySpan slices, const Array& weights,
-                                               const Array& active) const {
-  const std::int64_t steps = *program.window;
-  const std::size_t ns = c.states.size();
-  const Arrays given = program.arguments(slices);
-  std::vector<StepInput> inputs;
-  for (std::size_t i = 0; i < given.size(); ++i)
-    inputs.push_back(program.multi_step[i] ? StepInput(MultiStepData{given[i]}) : StepInput(given[i]));
-  const Arrays args = stacked_args(inputs, steps);
-
-  // Σ weight·loss as a function of entry states and parameters.
-  const Arrays at = joined({c.states, params});
-  std::vector<int> wanted;
-  for (std::size_t i = 0; i < at.size(); ++i)
-    if (is_floating(at[i].dtype())) wanted.push_back(static_cast<int>(i));
-  const ScalarFunction total = [&](ArraySpan a) {
-    const Carry entry{to_list(a.first(ns)), {}};
-    const Forward run = forward(a.subspan(ns), entry, args, steps, active);
-    const Array losses = program.loss(slices, run.outputs).loss;
-    return sum(losses * convert(weights, losses.dtype()));
-  };
-  const Arrays found = value_and_grad(total, wanted)(at);
-  Arrays slope(at.size());
-  for (std::size_t i = 0; i < wanted.size(); ++i) slope[static_cast<std::size_t>(wanted[i])] = found[1 + i];
-
-  // Entry signal per group.
-  Signals signals;
-  const std::vector<StatePath> paths = state_paths(graph_);
-  for (const HiddenGroup& g : graph_.hidden_groups) {
-    Arrays members;
-    for (const StatePath& path : g.hidden_paths)
-      for (std::size_t i = 0; i < ns; ++i)
-        if (paths[i] == path) members.push_back(instantiate(slope[i], at[i].aval()));
-    signals.entry.push_back(g.concat_hidden(members));
-  }
-
-  const Forward f = forward(params, c, args, steps, active);
-  LearningRule::Advanced advanced = rule_.advance(graph_, window_data(f, c, active), traces(c), signals);
-
-  Learned out;
-  const LossAndAux here = program.loss(slices, f.outputs);
-  out.losses = here.loss;
-  for (const Array& a : here.aux) out.aux.push_back(expand_dims(a, {0}));
-  out.carry.states = f.states;
-  out.carry.memory = next_memory(c, std::move(advanced.traces), steps, active);
-  out.gradients = std::move(advanced.gradients);
-  for (std::size_t i = 0; i < params.size(); ++i)
-    out.gradients[i] = instantiate(add_cotangents(out.gradients[i], slope[ns + i]), params[i].aval());
-  return out;
+Program PlanBuilder::init(std::uint64_t seed) const {
+  return make_program("init", {}, [&](ArraySpan, Results& out) {
+    const std::vector<TraceSlot> slots = memory();
+    const Arrays values = impl_->windows.initial_memory(seed);
+    for (std::size_t i = 0; i < slots.size(); ++i) out.add(slots[i].name, slots[i].role, values[i]);
+  });
 }
 
-Arrays PlanBuilder::solve(ArraySpan params, const Carry& c, ArraySpan signal) const {
-  const WindowData w = window_data(params, c, 0, {});
-  Arrays out = rule_.contract(graph_, w, traces(c), signal);
-  for (std::size_t i = 0; i < params.size(); ++i) out[i] = instantiate(out[i], params[i].aval());
-  return out;
+Program PlanBuilder::evolve(const EvolveForm& form) const {
+  const WindowPlan& plan = impl_->windows;
+  const CarriedPorts carried(plan);
+  std::vector<Port> ports = carried.list;
+  const Avals args = argument_types(graph());
+  std::vector<bool> many = form.many;
+  many.resize(args.size(), form.length.has_value());
+  for (std::size_t i = 0; i < args.size(); ++i)
+    ports.push_back(
+        {fmt::format("arg{}", i), PortRole::Arg, many[i] ? with_time(args[i], form.length) : args[i]});
+  const Shape one = form.samples ? Shape{*form.samples} : Shape{};
+  if (form.freeze)
+    ports.push_back({"weights", PortRole::Weight, with_time({working_dtype(graph()), one}, form.length)});
+  return make_program(form.length ? "evolve_sequence" : "evolve", ports, [&](ArraySpan in, Results& out) {
+    const ArraySpan p = take_front(in, carried.params), s = take_front(in, carried.states),
+                    m = take_front(in, carried.memory), x = take_front(in, args.size());
+    Arrays sequences;
+    for (std::size_t i = 0; i < x.size(); ++i)
+      if (many[i]) sequences.push_back(x[i]);
+    if (form.freeze) sequences.push_back(in[0]);
+    const Blocks::Body body = [&](ArraySpan carry, ArraySpan now, ArraySpan) -> ScanResult {
+      const Carry before{to_list(take_front(carry, s.size())), to_list(carry)};
+      std::vector<StepInput> inputs;
+      std::size_t next = 0;
+      for (std::size_t i = 0; i < x.size(); ++i)
+        inputs.push_back(many[i] ? StepInput(MultiStepData{now[next++]}) : StepInput(x[i]));
+      const Array active = form.freeze ? not_equal_to(now.back(), 0.0) : Array();
+      const Driven d = plan.drive(p, before, inputs, active);
+      return {joined({d.carry.states, d.carry.memory}), d.outputs};
+    };
+    ScanResult last;
+    if (form.length) {
+      Blocks blocks{std::min(form.window, *form.length)};
+      blocks.run(body, joined({s, m}), sequences);
+      last = {blocks.carry, blocks.collected};
+    } else {
+      last = body(joined({s, m}), sequences, {});
+    }
+    out.add_all("result", PortRole::Result, last.ys);
+    out.replace(carried.params, last.carry);
+  });
 }
 
-LearnerPlan PlanBuilder::plan(const StepFunction& f, std::span<const Aval> slices, std::int64_t steps) const {
-  LearnerPlan plan;
-  plan.params = param_leaf_ids(graph_.module_info);
-  plan.memory = memory();
-  plan.steps = steps;
-  const Avals params = param_types(), states = state_types();
-  Avals memory_types, carried = params;
-  for (const LearningRule::Slot& s : plan.memory) memory_types.push_back(s.aval);
-  carried.insert(carried.end(), states.begin(), states.end());
-  carried.insert(carried.end(), memory_types.begin(), memory_types.end());
-  const auto split = [&](ArraySpan& in) {
-    const ArraySpan p = take_front(in, params.size()), h = take_front(in, states.size()),
-                    m = take_front(in, memory_types.size());
-    return std::pair(p, Carry{to_list(h), to_list(m)});
-  };
-  const bool windows = rule_.vjp_method() == VjpMethod::MultiStep;
-  // One call of the step function, or of `count` steps.
-  const auto learning = [&](std::int64_t count, bool time_axis) {
-    Avals in = carried;
-    for (const Aval& a : slices) in.push_back(time_axis ? Aval{a.dtype, a.shape.with_front(count)} : a);
-    in.push_back({working_dtype(graph_), time_axis ? Shape{count} : Shape{}});
-    return simplify(make_jaxpr(
-        [&](ArraySpan x) {
-          const auto [p, c] = split(x);
-          Arrays parts(x.begin(), x.end());
-          if (!time_axis)
-            for (Array& a : parts) a = expand_dims(a, {0});
-          const Array weights = parts.back();
-          parts.pop_back();
-          const StepProgram program = !windows ? StepProgram::trace(graph_, f, slices)
-                                      : time_axis
-                                          ? StepProgram::trace(graph_, f, with_steps(slices, count), count)
-                                          : StepProgram::trace_unit_window(graph_, f, slices);
-          const Learned l = learn(p, c, program, parts, weights);
-          Arrays out{time_axis ? l.losses : squeeze(l.losses, {0})};
-          for (const Array& a : l.aux) out.push_back(time_axis ? a : squeeze(a, {0}));
-          return joined({out, l.carry.states, l.carry.memory, l.gradients});
-        },
-        in));
-  };
-  plan.init = make_jaxpr([&](ArraySpan) { return initial_memory(); }, Avals{});
-  plan.step = learning(1, false);
-  plan.window = learning(steps, true);
-  Avals in = carried;
-  const Avals args = argument_types(graph_);
-  in.insert(in.end(), args.begin(), args.end());
-  plan.evolve = simplify(make_jaxpr(
-      [&](ArraySpan x) {
-        const auto [p, c] = split(x);
-        const std::vector<StepInput> inputs(x.begin(), x.end());
-        const Driven d = drive(p, c, inputs);
-        return joined({d.outputs, d.carry.states, d.carry.memory});
-      },
-      in));
-  in = params;
-  in.insert(in.end(), memory_types.begin(), memory_types.end());
-  for (const HiddenGroup& g : graph_.hidden_groups) {
+Program PlanBuilder::gradient(const Objective& objective, std::span<const Aval> slices,
+                              const SequenceForm& form) const {
+  const WindowPlan& plan = impl_->windows;
+  const CarriedPorts carried(plan);
+  std::vector<Port> ports = carried.list;
+  add_data_ports(ports, plan, slices, form);
+  return make_program(form.length ? "sequence" : "step", ports, [&](ArraySpan in, Results& out) {
+    const ArraySpan p = take_front(in, carried.params), s = take_front(in, carried.states),
+                    m = take_front(in, carried.memory);
+    const Data data = take_data(in, slices.size(), form);
+    const Learned l = over_windows(plan, objective, form, p, {to_list(s), to_list(m)}, data.slices,
+                                   data.weights, data.modulator);
+    add_losses(out, l, form.length.has_value());
+    out.replace(carried.params, joined({l.carry.states, l.carry.memory}));
+    const Arrays g = reduced(l.gradients, data.weights, form.reduction, graph().options.compat);
+    for (std::size_t i = 0; i < g.size(); ++i) out.add(carried.list[i].name, PortRole::Gradient, g[i]);
+  });
+}
+
+Program PlanBuilder::train(const Objective& objective, std::span<const Aval> slices, const SequenceForm& form,
+                           const optim::Optimizer& optimizer, std::int64_t every) const {
+  const WindowPlan& plan = impl_->windows;
+  const CarriedPorts carried(plan);
+  const std::vector<ParamLeafId> leaves = param_leaf_ids(graph().module_info);
+  std::vector<Port> ports = carried.list;
+  Arrays types;
+  for (std::size_t i = 0; i < carried.params; ++i) types.push_back(zeros_of(ports[i].aval));
+  const Arrays slots = optimizer.init(types, leaves);
+  const std::vector<std::string> names = optimizer.state_names(leaves),
+                                 hyper = optimizer.hyperparameter_names(leaves);
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    ports.push_back({"optimizer/" + names[i], PortRole::OptimizerSlot, slots[i].aval()});
+  const std::int64_t length = form.length.value_or(1), updates = (length + every - 1) / every;
+  for (const std::string& name : hyper)
+    ports.push_back({fmt::format("{}/{}", optimizer.name(), name), PortRole::Hyperparameter,
+                     with_time({Dtype::F64, {}}, form.length ? std::optional(updates) : std::nullopt)});
+  add_data_ports(ports, plan, slices, form);
+  const std::string name = form.length ? "train" : "train_step";
+  return make_program(name, ports, [&](ArraySpan in, Results& out) {
+    const ArraySpan p = take_front(in, carried.params), s = take_front(in, carried.states),
+                    m = take_front(in, carried.memory), o = take_front(in, slots.size());
+    Arrays rates = to_list(take_front(in, hyper.size()));
+    if (!form.length)
+      for (Array& r : rates) r = expand_dims(r, {0});
+    const Data data = take_data(in, slices.size(), form);
+    const Blocks::Body body = [&](ArraySpan carry, ArraySpan now, ArraySpan rate) -> ScanResult {
+      const ArraySpan params = take_front(carry, p.size()), state = take_front(carry, o.size());
+      const Carry before{to_list(take_front(carry, s.size())), to_list(carry)};
+      SequenceForm part = form;
+      part.length = now[0].shape()[0];
+      const Learned l = over_windows(plan, objective, part, params, before, now.first(now.size() - 1),
+                                     now.back(), data.modulator);
+      const Arrays g = reduced(l.gradients, now.back(), form.reduction, graph().options.compat);
+      const optim::Updated next = optimizer.apply(params, g, state, leaves, rate);
+      return {joined({next.params, next.state, l.carry.states, l.carry.memory}),
+              joined({Arrays{l.losses}, l.aux})};
+    };
+    Blocks blocks{std::min(every, length)};
+    blocks.run(body, joined({p, o, s, m}), joined({data.slices, Arrays{data.weights}}), rates);
+    Learned all;
+    all.losses = blocks.collected[0];
+    all.aux.assign(blocks.collected.begin() + 1, blocks.collected.end());
+    add_losses(out, all, form.length.has_value());
+    ArraySpan left = blocks.carry;
+    const ArraySpan params = take_front(left, p.size()), state = take_front(left, o.size());
+    out.replace(carried.params, left);
+    out.replace(0, params);
+    out.replace(carried.list.size(), state);
+  });
+}
+
+Program PlanBuilder::solve() const {
+  const WindowPlan& plan = impl_->windows;
+  const CarriedPorts carried(plan);
+  std::vector<Port> ports(carried.list.begin(),
+                          carried.list.begin() + static_cast<std::ptrdiff_t>(carried.params));
+  ports.insert(ports.end(), carried.list.end() - static_cast<std::ptrdiff_t>(carried.memory),
+               carried.list.end());
+  for (const HiddenGroup& g : graph().hidden_groups) {
     Dims dims = g.varshape().to_dims();
     dims.push_back(g.num_state());
-    in.push_back({g.hidden_states.front().invar.aval.dtype, Shape(dims)});
+    ports.push_back({fmt::format("signal{}", g.index),
+                     PortRole::Signal,
+                     {g.hidden_states.front().invar.aval.dtype, Shape(dims)}});
   }
-  plan.solve = simplify(make_jaxpr(
-      [&](ArraySpan x) {
-        const ArraySpan p = take_front(x, params.size()), m = take_front(x, memory_types.size());
-        return solve(p, Carry{{}, to_list(m)}, x);
-      },
-      in));
-  return plan;
+  return make_program("solve", ports, [&](ArraySpan in, Results& out) {
+    const ArraySpan p = take_front(in, carried.params), m = take_front(in, carried.memory);
+    const Arrays g = plan.solve(p, {{}, to_list(m)}, in);
+    for (std::size_t i = 0; i < g.size(); ++i) out.add(carried.list[i].name, PortRole::Gradient, g[i]);
+  });
+}
+
+LearnerPlan PlanBuilder::plan(const StepFunction& f, std::span<const Aval> slices, std::int64_t steps,
+                              std::int64_t length, const optim::Optimizer* optimizer) const {
+  const bool multi = method() == VjpMethod::MultiStep;
+  SequenceForm step{.execution_window = steps, .reduction = Reduction::Mean}, window = step, sequence = step;
+  window.length = steps;
+  sequence.length = length;
+  // A function of one step is what a multi-step learner runs step by step.
+  const Objective one = objective(f, slices, step);
+  LearnerPlan out;
+  out.programs = {init(), evolve({}), gradient(one, slices, step), gradient(one, slices, window),
+                  gradient(one, slices, sequence)};
+  out.programs[3].name = "window";
+  if (multi) out.programs[3].name = "window_of_steps";
+  if (optimizer != nullptr) out.programs.push_back(train(one, slices, sequence, *optimizer, length));
+  out.programs.push_back(solve());
+  return out;
 }
 
 }  // namespace etrace

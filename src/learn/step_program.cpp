@@ -58,26 +58,35 @@ Array StepCall::operator()(const StepInput& x) {
 
 namespace {
 
-void check_loss(const LossAndAux& r, const Shape& expected) {
+void check_loss(const LossAndAux& r, const Shape& expected, bool per_sample) {
   if (r.loss.defined() && r.loss.shape() == expected && is_floating(r.loss.dtype())) return;
-  throw ValueError("step_fn",
-                   fmt::format("the loss has type {}, expected a floating {}",
-                               r.loss.defined() ? to_string(r.loss.aval()) : "none",
-                               expected.is_scalar()
-                                   ? std::string("scalar")
-                                   : fmt::format("vector of {}, one per step of the window", expected[0])));
+  const std::size_t rank = expected.rank() - (per_sample ? 1 : 0);
+  std::string wanted =
+      rank == 0 ? "scalar" : fmt::format("vector of {}, one per step of the window", expected[0]);
+  if (per_sample)
+    wanted =
+        rank == 0
+            ? fmt::format("vector of {}, one per sample, since the weights are per sample", expected[0])
+            : fmt::format("array {}, one per step of the window and sample, since the weights are per sample",
+                          to_string(expected));
+  throw ValueError("step_fn", fmt::format("the loss has type {}, expected a floating {}",
+                                          r.loss.defined() ? to_string(r.loss.aval()) : "none", wanted));
 }
 
 }  // namespace
 
 StepProgram StepProgram::record(const ETraceGraph& graph, const StepFunction& f, std::span<const Aval> slices,
-                                std::optional<std::int64_t> window, bool plain) {
+                                std::optional<std::int64_t> window, bool plain,
+                                std::optional<std::int64_t> samples) {
   Avals types;
   for (const Aval& a : slices) types.push_back(plain ? with_time(a, 1) : a);
   for (const Aval& a : result_types(graph)) types.push_back(window ? with_time(a, *window) : a);
   StepProgram out;
   out.num_slices = slices.size();
   out.window = window;
+  out.samples = samples;
+  Shape loss_shape = samples ? Shape{*samples} : Shape{};
+  if (window && !plain) loss_shape = loss_shape.with_front(*window);
   const Function whole = [&](ArraySpan in) {
     StepCall call;
     call.graph_ = &graph;
@@ -90,7 +99,7 @@ StepProgram StepProgram::record(const ETraceGraph& graph, const StepFunction& f,
     LossAndAux r = f(call, given);
     if (!call.called_)
       throw CompilationError("step_fn", "did not call the learner; it must do so exactly once per step");
-    check_loss(r, window && !plain ? Shape{*window} : Shape{});
+    check_loss(r, loss_shape, samples.has_value());
     if (plain) r.loss = expand_dims(r.loss, {0});
     Arrays outs = call.args_;
     out.num_args = outs.size();
@@ -115,13 +124,14 @@ StepProgram StepProgram::record(const ETraceGraph& graph, const StepFunction& f,
 }
 
 StepProgram StepProgram::trace(const ETraceGraph& graph, const StepFunction& f, std::span<const Aval> slices,
-                               std::optional<std::int64_t> window) {
-  return record(graph, f, slices, window, false);
+                               std::optional<std::int64_t> window, std::optional<std::int64_t> samples) {
+  return record(graph, f, slices, window, false, samples);
 }
 
 StepProgram StepProgram::trace_unit_window(const ETraceGraph& graph, const StepFunction& f,
-                                           std::span<const Aval> slices) {
-  return record(graph, f, slices, 1, true);
+                                           std::span<const Aval> slices,
+                                           std::optional<std::int64_t> samples) {
+  return record(graph, f, slices, 1, true, samples);
 }
 
 Arrays StepProgram::arguments(ArraySpan slices) const {

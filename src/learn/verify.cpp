@@ -32,38 +32,6 @@ std::string_view name(Verdict v) {
 
 namespace {
 
-// Any rule, in the mode that is wanted.
-class InMode : public LearningRule {
- public:
-  InMode(const LearningRule& rule, VjpMethod method) : LearningRule(method), rule_(rule.clone()) {}
-  std::string name() const override { return rule_->name(); }
-  std::string describe() const override { return rule_->describe(); }
-  std::shared_ptr<const LearningRule> clone() const override { return std::make_shared<InMode>(*this); }
-  void configure(CompileOptions& o) const override { rule_->configure(o); }
-  std::vector<Slot> slots(const ETraceGraph& g) const override { return rule_->slots(g); }
-  Array unpack(const ETraceGraph& g, std::size_t slot, const Array& v) const override {
-    return rule_->unpack(g, slot, v);
-  }
-  Array pack(const ETraceGraph& g, std::size_t slot, const Array& v) const override {
-    return rule_->pack(g, slot, v);
-  }
-  std::vector<std::size_t> slots_of(const ETraceGraph& g, const StatePath& param) const override {
-    return rule_->slots_of(g, param);
-  }
-  Arrays keep(const ETraceGraph& g, const StepData& d) const override { return rule_->keep(g, d); }
-  Advanced advance(const ETraceGraph& g, const WindowData& w, ArraySpan traces,
-                   const Signals& s) const override {
-    return rule_->advance(g, w, traces, s);
-  }
-  Arrays contract(const ETraceGraph& g, const WindowData& w, ArraySpan traces,
-                  ArraySpan signal) const override {
-    return rule_->contract(g, w, traces, signal);
-  }
-
- private:
-  std::shared_ptr<const LearningRule> rule_;
-};
-
 // Steps [begin, end) of every sequence.
 Arrays steps_of(ArraySpan sequences, std::int64_t begin, std::int64_t end) {
   Arrays out;
@@ -99,32 +67,21 @@ class OnlineRun {
       : graph_(graph), rule_(rule), sequences_(sequences), f_(f), step_(step) {}
 
   Arrays single_step() const {
-    Learner learner(graph_, InMode(rule_, VjpMethod::SingleStep));
+    Learner learner(graph_, rule_, {.vjp_method = VjpMethod::SingleStep});
     return learner.etrace_grad(sequences_, f_, {.reduction = Reduction::Sum}).grads.values;
   }
 
   Arrays windows(std::int64_t window) const {
-    Learner learner(graph_, InMode(rule_, VjpMethod::MultiStep));
-    const std::int64_t whole = steps() / window * window;
-    Arrays sums;
-    for (const auto& [begin, end] : {std::pair(std::int64_t{0}, whole), std::pair(whole, steps())}) {
-      if (begin == end) continue;
-      SequenceOptions how{.reduction = Reduction::Sum};
-      how.chunk_size = std::min(window, end - begin);
-      const StepFunction f = *how.chunk_size == 1 ? f_ : in_windows(step_);
-      const Arrays g = learner.etrace_grad(steps_of(sequences_, begin, end), f, how).grads.values;
-      for (std::size_t i = 0; i < g.size(); ++i) {
-        if (sums.size() == i) sums.push_back(zeros_of(g[i].aval()));
-        sums[i] = sums[i] + g[i];
-      }
-    }
-    return sums;
+    Learner learner(graph_, rule_, {.vjp_method = VjpMethod::MultiStep});
+    const SequenceOptions how{.chunk_size = window, .reduction = Reduction::Sum};
+    const StepFunction f = window == 1 ? f_ : in_windows(step_);
+    return learner.etrace_grad(sequences_, f, how).grads.values;
   }
 
   // Gradient of the loss of the last step if the traces were empty `horizon` steps before the end, so that
   // only credit of lags below it is there. One entry per horizon.
   std::vector<Arrays> last_step(const std::vector<std::int64_t>& horizons) const {
-    Learner learner(graph_, InMode(rule_, VjpMethod::SingleStep));
+    Learner learner(graph_, rule_, {.vjp_method = VjpMethod::SingleStep});
     std::vector<std::vector<StepInput>> args;
     for (std::int64_t t = 0; t < steps(); ++t) {
       const Arrays a = step_.arguments(step_of(sequences_, t));

@@ -66,6 +66,11 @@ class Theory {
     for (std::size_t o = 0; o < model.outputs.size(); ++o)
       if (model.outputs[o].role == Role::Out && is_floating(aval_of(program_.outs[o]).dtype))
         results_.push_back(program_.outs[o]);
+    const std::unique_ptr<const BoundRule> bound = rule_.bind(g_);
+    Arrays params;
+    for (const ParamLeaf& l : param_leaves(g_.module_info))
+      params.push_back(zeros_of(program_.invars[l.input].aval));
+    traces_ = bound->traces(params, bound->initial(0));
     for (const StateInfo& s : states_) {
       const Var* v = as_var(s.exit);
       if (s.group != nullptr && v != nullptr) hidden_exits_.insert(v->id);
@@ -114,16 +119,11 @@ class Theory {
 
   ExpectedGradient conclusion(const std::vector<std::string>& reasons) const {
     if (!reasons.empty()) return {Expectation::Approximate, fmt::format("{}", fmt::join(reasons, "; "))};
-    if (!knows_rule()) return {Expectation::NoStatement, "nothing is known about the rule " + rule_.name()};
+    const LearningRule::Theory theory = rule_.theory(true);
+    if (theory.statement == LearningRule::Theory::Unknown) return {Expectation::NoStatement, theory.reason};
     return {Expectation::Exact,
             "position-diagonal transition, element-wise tail, and all credit stays in its group"};
   }
-  // A rule of one's own that is built on these answers to its own name.
-  bool knows_rule() const {
-    const std::string name = rule_.name();
-    return name == "D_RTRL" || name == "OSTLRecurrent" || dynamic_cast<const pp_prop*>(&rule_) != nullptr;
-  }
-
   // Influence of some values on every other of the step.
   Reach spread(Reach reach, bool stop_at_hidden = false) const {
     if (stop_at_hidden)
@@ -260,14 +260,12 @@ class Theory {
   }
 
   void judge_rule(const ParamLeaf& leaf, std::size_t edges, std::vector<std::string>& reasons) const {
-    if (const auto* factorised = dynamic_cast<const pp_prop*>(&rule_)) {
-      if (edges > 0 || factorised->decay_x() != 0.0 || factorised->decay_f() != 0.0)
-        note(reasons, "the trace is one product of two low-pass filtered sides");
-    }
-    const std::vector<LearningRule::Slot> slots = rule_.slots(g_);
-    for (const std::size_t i : rule_.slots_of(g_, leaf.path))
-      if (size_of(slots[i].aval.dtype) < size_of(working_dtype(g_)))
-        note(reasons, fmt::format("its trace is kept in {}", name(slots[i].aval.dtype)));
+    const LearningRule::Theory theory = rule_.theory(edges > 0);
+    if (theory.statement == LearningRule::Theory::Approximate) note(reasons, theory.reason);
+    for (const EligibilityTrace& t : traces_)
+      if (std::find(t.params.begin(), t.params.end(), leaf.path) != t.params.end() &&
+          size_of(t.value.dtype()) < size_of(working_dtype(g_)))
+        note(reasons, fmt::format("its trace is kept in {}", name(t.value.dtype())));
   }
 
   void judge_results(const std::vector<std::size_t>& carriers, std::vector<std::string>& reasons) const {
@@ -285,6 +283,7 @@ class Theory {
   std::vector<StateInfo> states_;  // floating ones
   std::vector<Atom> results_;      // floating ones
   std::unordered_set<std::uint64_t> hidden_exits_;
+  std::vector<EligibilityTrace> traces_;  // for their types
 };
 
 }  // namespace

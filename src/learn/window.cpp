@@ -1,5 +1,7 @@
 #include "learn/window.h"
 
+#include <algorithm>
+
 #include "etrace/control.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
@@ -100,6 +102,31 @@ ScanResult over_steps(std::int64_t steps, const ScanBody& f, const Arrays& init,
   ScanResult r = f(init, now);
   for (Array& y : r.ys) y = expand_dims(y, {0});
   return r;
+}
+
+bool has_zero_jacobian(const HiddenGroup& group) {
+  std::vector<std::uint64_t> reached;
+  for (const Var& v : group.transition_jaxpr.invars) reached.push_back(v.id);
+  const auto depends = [&](const Atom& a) {
+    return as_var(a) != nullptr && std::find(reached.begin(), reached.end(), as_var(a)->id) != reached.end();
+  };
+  for (const Eqn& eqn : group.transition_jaxpr.eqns)
+    if (std::any_of(eqn.in.begin(), eqn.in.end(), depends))
+      for (const Var& v : eqn.out) reached.push_back(v.id);
+  return std::none_of(group.transition_jaxpr.outs.begin(), group.transition_jaxpr.outs.end(), depends);
+}
+
+Array sample_mask(const Array& active, std::size_t rank) {
+  if (!active.defined() || active.rank() == 1) return active;
+  Dims dims = active.shape().to_dims();
+  dims.resize(std::max(rank, dims.size()), 1);
+  return reshape(active, dims);
+}
+
+Array position_mask(const Array& active, const HiddenGroup& group) {
+  if (!active.defined() || active.rank() == 1) return active;
+  const std::int64_t steps = active.shape()[0], samples = active.shape()[1], all = group.varshape().size();
+  return reshape(broadcast_to(expand_dims(active, {2}), {steps, samples, all / samples}), {steps, 1, all});
 }
 
 Arrays parameter_operands(const ETraceGraph& g, const HiddenParamOpRelation& r, ArraySpan params) {

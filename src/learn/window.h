@@ -24,11 +24,19 @@ CarriedWindow carry_window(const Array& jacobians, const Array& signals);
 Array injection(const CarriedWindow&, const Array& df);  // P_k·f_k [K, M, X…]
 Array weighted(const CarriedWindow&, const Array& df);   // Σ_a a_k·f_k [K, X…]
 
+// No new state of the group depends on an old one inside its transition: D is zero by structure.
+bool has_zero_jacobian(const HiddenGroup&);
+
 // f for every step at once: mapped over the leading axis of all inputs or, for one step, written out.
 Arrays side_by_side(std::int64_t steps, const Function& f, ArraySpan mapped);
 // f once per step: by a loop, or, for one step, written out. Everything that f gives besides the carry comes
 // back with a leading axis.
 ScanResult over_steps(std::int64_t steps, const ScanBody& f, const Arrays& init, const Arrays& xs);
+
+// active [K] or [K, B] as a condition on values [K, B, …] of this rank, and on a group's [K, M, X]; undefined
+// stays.
+Array sample_mask(const Array& active, std::size_t rank);
+Array position_mask(const Array& active, const HiddenGroup&);
 
 // Operands of a relation that parameters determine, at the values given; x is undefined.
 Arrays parameter_operands(const ETraceGraph&, const HiddenParamOpRelation&, ArraySpan params);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "etrace/error.h"
 #include "etrace/optim.h"
@@ -28,6 +29,17 @@ void require_concrete(ArraySpan values) {
                     "apply(), which are pure");
 }
 
+// A gradient that is no number would poison the model without a word.
+void require_finite(const std::string& name, const Array& grad) {
+  if (!grad.defined() || !is_floating(grad.dtype()) || grad.splat()) return;
+  for (const double v : grad.tensor().to_doubles())
+    if (!std::isfinite(v))
+      throw ValueError(kBoundStage,
+                       fmt::format("the gradient of {} holds {}; nothing was changed. Look for inputs that "
+                                   "are not finite, or lower the learning rate, or clip (clip_norm)",
+                                   name, v));
+}
+
 bool same_leaf(const ParamLeafId& a, const ParamLeafId& b) { return a.path == b.path && a.leaf == b.leaf; }
 
 }  // namespace
@@ -43,6 +55,27 @@ void Optimizer::bind(Module& model) {
   leaves_ = std::move(leaves);
   plans_ = std::move(plans);
   params_ = std::move(params);
+  program_ = nullptr;
+}
+
+std::shared_ptr<const ClosedJaxpr> Optimizer::update_program() const {
+  require_bound("update_program()");
+  if (program_ != nullptr) return program_;
+  const Arrays values = values_of(params_);
+  const std::size_t np = values.size(), no = state_.size(), nh = hyperparameter_list().size();
+  Avals types = avals_of(values);
+  types.insert(types.end(), types.begin(), types.begin() + static_cast<std::ptrdiff_t>(np));
+  for (const Array& a : state_) types.push_back(a.aval());
+  types.insert(types.end(), nh, Aval{Dtype::F64, {}});
+  program_ = std::make_shared<const ClosedJaxpr>(make_jaxpr(
+      [&](ArraySpan in) {
+        Updated u = apply_planned(plans_, in.first(np), in.subspan(np, np), in.subspan(2 * np, no),
+                                  std::vector<bool>(np, false), in.subspan(2 * np + no));
+        u.params.insert(u.params.end(), u.state.begin(), u.state.end());
+        return u.params;
+      },
+      types));
+  return program_;
 }
 
 void Optimizer::require_bound(std::string_view what) const {
@@ -83,7 +116,8 @@ void Optimizer::update(const ParamValues& grads) {
   const Arrays before = values_of(params_);
   require_concrete(before);
   require_concrete(ordered);
-  Updated after = apply_planned(plans_, before, ordered, state_, skipped);
+  for (std::size_t i = 0; i < ordered.size(); ++i) require_finite(plans_[i].name, ordered[i]);
+  Updated after = apply_planned(plans_, before, ordered, state_, skipped, {});
   std::size_t first = 0;
   for (const auto& param : params_) {
     const std::size_t n = param->avals().size();
@@ -99,6 +133,23 @@ std::int64_t Optimizer::step() const {
 }
 
 double Optimizer::learning_rate() const { return rate_.at(step()); }
+
+void Optimizer::set_learning_rate(Schedule rate) { rate_ = std::move(rate); }
+
+void Optimizer::set_learning_rate(std::string_view group, Schedule rate) {
+  std::string known;
+  for (ParamGroup& g : common_.groups) {
+    if (g.leaf == group && g.learning_rate) {
+      g.learning_rate = std::move(rate);
+      return;
+    }
+    if (g.learning_rate) known += (known.empty() ? "" : ", ") + g.leaf;
+  }
+  throw ValueError(
+      kBoundStage,
+      fmt::format("there is no parameter group '{}' with a learning rate of its own; there are: {}", group,
+                  known.empty() ? "none" : known));
+}
 
 std::vector<std::pair<std::string, Tensor>> Optimizer::state() const {
   require_bound("state()");

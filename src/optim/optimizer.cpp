@@ -51,26 +51,19 @@ void require_trainable(const std::string& name, const Array& param) {
                                 name, to_string(param.aval())));
 }
 
-// g·min(1, limit/(|g| + 1e-6)), |g| the Euclidean norm of all defined gradients together.
-void clip_by_norm(Arrays& grads, double limit, Dtype dtype) {
+// g·min(1, limit/(|g| + 1e-6)), |g| the Euclidean norm of all defined gradients of `members` together.
+void clip_by_norm(Arrays& grads, const std::vector<bool>& members, const Array& limit, Dtype dtype) {
   Array squares;
-  for (const Array& g : grads) {
-    if (!g.defined()) continue;
+  for (std::size_t i = 0; i < grads.size(); ++i) {
+    const Array& g = grads[i];
+    if (!g.defined() || !members[i]) continue;
     const Array own = convert(sum(square(g)), dtype);
     squares = squares.defined() ? squares + own : own;
   }
   if (!squares.defined()) return;
   const Array factor = minimum(limit / (sqrt(squares) + 1e-6), 1.0);
-  for (Array& g : grads)
-    if (g.defined()) g = g * convert(factor, g.dtype());
-}
-
-// The widest type that a leaf is updated in; scalars common to all leaves have it.
-Dtype widest(ArraySpan grads) {
-  Dtype dtype = Dtype::F32;
-  for (const Array& g : grads)
-    if (g.defined()) dtype = promote(dtype, g.dtype());
-  return dtype;
+  for (std::size_t i = 0; i < grads.size(); ++i)
+    if (grads[i].defined() && members[i]) grads[i] = grads[i] * convert(factor, grads[i].dtype());
 }
 
 Array next_count(const Array& count) {
@@ -87,6 +80,11 @@ Optimizer::Optimizer(Schedule rate, CommonOptions common, Decay form, double def
   require_not_negative(kStage, "weight_decay", decay_);
   if (common_.clip_norm) require_positive(kStage, "clip_norm", *common_.clip_norm);
   if (common_.clip_value) require_positive(kStage, "clip_value", *common_.clip_value);
+  for (const ParamGroup& g : common_.groups) {
+    if (g.weight_decay) require_not_negative(kStage, "weight_decay of " + g.leaf, *g.weight_decay);
+    if (g.clip_norm) require_positive(kStage, "clip_norm of " + g.leaf, *g.clip_norm);
+    if (g.clip_value) require_positive(kStage, "clip_value of " + g.leaf, *g.clip_value);
+  }
 }
 
 Optimizer::~Optimizer() = default;
@@ -110,6 +108,11 @@ Optimizer::Plans Optimizer::plan(std::span<const ParamLeafId> leaves) const {
   };
   for (const std::string& name : common_.frozen)
     for_covered(name, "frozen", [](LeafPlan& p) { p.frozen = true; });
+  for (std::size_t k = 0; k < common_.groups.size(); ++k)
+    for_covered(common_.groups[k].leaf, "a parameter group", [&](LeafPlan& p) {
+      p.group = k + 1;
+      p.frozen = p.frozen || common_.groups[k].frozen;
+    });
   for (const Constraint& c : common_.constraints)
     for_covered(c.leaf, "a constraint on", [&](LeafPlan& p) { p.constraints.push_back(&c); });
 
@@ -157,25 +160,109 @@ Arrays Optimizer::init_planned(const Plans& plans, ArraySpan params) const {
   return state;
 }
 
+// Hyperparameters -------------------------------------------------------------------------------------------
+std::vector<Optimizer::Hyperparameter> Optimizer::hyperparameter_list() const {
+  std::vector<Hyperparameter> out{{"lr", 0, Hyperparameter::Rate}};
+  if (decay_ > 0.0) out.push_back({"weight_decay", 0, Hyperparameter::WeightDecay});
+  if (common_.clip_norm) out.push_back({"clip_norm", 0, Hyperparameter::ClipNorm});
+  if (common_.clip_value) out.push_back({"clip_value", 0, Hyperparameter::ClipValue});
+  for (std::size_t k = 0; k < common_.groups.size(); ++k) {
+    const ParamGroup& g = common_.groups[k];
+    const auto add = [&](bool given, const char* name, Hyperparameter::Kind kind) {
+      if (given) out.push_back({fmt::format("{}:{}", name, g.leaf), k + 1, kind});
+    };
+    add(g.learning_rate.has_value(), "lr", Hyperparameter::Rate);
+    add(g.weight_decay.value_or(0.0) > 0.0, "weight_decay", Hyperparameter::WeightDecay);
+    add(g.clip_norm.has_value(), "clip_norm", Hyperparameter::ClipNorm);
+    add(g.clip_value.has_value(), "clip_value", Hyperparameter::ClipValue);
+  }
+  return out;
+}
+
+double Optimizer::hyperparameter(const Hyperparameter& h, std::int64_t step) const {
+  const ParamGroup* g = h.group == 0 ? nullptr : &common_.groups[h.group - 1];
+  switch (h.kind) {
+    case Hyperparameter::Rate:
+      return (g == nullptr ? rate_ : *g->learning_rate).at(step);
+    case Hyperparameter::WeightDecay:
+      return g == nullptr ? decay_ : *g->weight_decay;
+    case Hyperparameter::ClipNorm:
+      return g == nullptr ? *common_.clip_norm : *g->clip_norm;
+    case Hyperparameter::ClipValue:
+      break;
+  }
+  return g == nullptr ? *common_.clip_value : *g->clip_value;
+}
+
+std::vector<std::string> Optimizer::hyperparameter_names(std::span<const ParamLeafId> leaves) const {
+  plan(leaves);  // a group that covers nothing is an error here, too
+  std::vector<std::string> out;
+  for (const Hyperparameter& h : hyperparameter_list()) out.push_back(h.name);
+  return out;
+}
+
+std::vector<double> Optimizer::hyperparameters(std::span<const ParamLeafId>, std::int64_t step) const {
+  std::vector<double> out;
+  for (const Hyperparameter& h : hyperparameter_list()) out.push_back(hyperparameter(h, step));
+  return out;
+}
+
+// Entry 0 for all parameters, then one per group.
+std::vector<Optimizer::Settings> Optimizer::settings(ArraySpan hyper, const Array& step, Dtype dtype) const {
+  const std::vector<Hyperparameter> list = hyperparameter_list();
+  if (!hyper.empty()) require_count("hyperparameters", hyper.size(), list.size());
+  std::vector<Settings> out(1 + common_.groups.size());
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Hyperparameter& h = list[i];
+    Array value;
+    if (!hyper.empty())
+      value = convert(hyper[i], dtype);
+    else if (h.kind == Hyperparameter::Rate)
+      value = (h.group == 0 ? rate_ : *common_.groups[h.group - 1].learning_rate)(convert(step, dtype));
+    else
+      value = full({}, hyperparameter(h, 0), dtype);
+    Settings& s = out[h.group];
+    (h.kind == Hyperparameter::Rate          ? s.rate
+     : h.kind == Hyperparameter::WeightDecay ? s.decay
+     : h.kind == Hyperparameter::ClipNorm    ? s.clip_norm
+                                             : s.clip_value) = value;
+  }
+  for (std::size_t k = 1; k < out.size(); ++k) {
+    const ParamGroup& g = common_.groups[k - 1];
+    if (!out[k].rate.defined()) out[k].rate = out[0].rate;
+    if (!g.weight_decay) out[k].decay = out[0].decay;
+    if (!out[k].clip_value.defined()) out[k].clip_value = out[0].clip_value;
+  }
+  return out;
+}
+
 // One update ------------------------------------------------------------------------------------------------
 Updated Optimizer::apply(ArraySpan params, ArraySpan grads, ArraySpan state,
-                         std::span<const ParamLeafId> leaves) const {
+                         std::span<const ParamLeafId> leaves, ArraySpan hyper) const {
   const Plans plans = plan_for(params.size(), leaves);
   require_count("gradients", grads.size(), params.size());
-  return apply_planned(plans, params, grads, state, std::vector<bool>(params.size(), false));
+  return apply_planned(plans, params, grads, state, std::vector<bool>(params.size(), false), hyper);
 }
 
 Updated Optimizer::apply_planned(const Plans& plans, ArraySpan params, ArraySpan grads, ArraySpan state,
-                                 const std::vector<bool>& skipped) const {
+                                 const std::vector<bool>& skipped, ArraySpan hyper) const {
   std::size_t slots_in_all = 0;
   for (const LeafPlan& p : plans) slots_in_all += p.slots.size();
   require_count("arrays of state (the step, then slots leaf by leaf)", state.size(), 1 + slots_in_all);
   require_type("state", "step", state[0], {Dtype::I32, {}});
 
-  Arrays moving = gradients(plans, params, grads, skipped);
-  const Dtype dtype = widest(moving);
-  if (common_.clip_norm) clip_by_norm(moving, *common_.clip_norm, dtype);
-  const Array rate = rate_(convert(state[0], dtype));
+  Dtype dtype = Dtype::F32;  // the widest that a leaf is updated in; scalars common to all leaves have it
+  for (std::size_t i = 0; i < params.size(); ++i)
+    if (!plans[i].frozen && !skipped[i]) dtype = promote(dtype, work_type(params[i].dtype()));
+  const std::vector<Settings> with = settings(hyper, state[0], dtype);
+  Arrays moving = gradients(plans, params, grads, skipped, with);
+  for (std::size_t k = 0; k < with.size(); ++k) {
+    if (!with[k].clip_norm.defined()) continue;
+    std::vector<bool> members;  // a group without a norm of its own counts with all others
+    for (const LeafPlan& p : plans)
+      members.push_back(p.group == k || (k == 0 && !with[p.group].clip_norm.defined()));
+    clip_by_norm(moving, members, with[k].clip_norm, dtype);
+  }
 
   Updated out{{params.begin(), params.end()}, {state.begin(), state.end()}};
   out.state[0] = next_count(state[0]);
@@ -185,7 +272,8 @@ Updated Optimizer::apply_planned(const Plans& plans, ArraySpan params, ArraySpan
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const std::size_t n = plans[i].slots.size();
     if (moving[i].defined())
-      out.params[i] = moved(plans[i], params[i], moving[i], rate, count, slots.subspan(first, n));
+      out.params[i] =
+          moved(plans[i], params[i], moving[i], with[plans[i].group], count, slots.subspan(first, n));
     first += n;
   }
   return out;
@@ -193,7 +281,7 @@ Updated Optimizer::apply_planned(const Plans& plans, ArraySpan params, ArraySpan
 
 // Masked and clipped by value, in the type that the leaf is updated in; undefined where nothing shall move.
 Arrays Optimizer::gradients(const Plans& plans, ArraySpan params, ArraySpan grads,
-                            const std::vector<bool>& skipped) const {
+                            const std::vector<bool>& skipped, const std::vector<Settings>& with) const {
   Arrays out(params.size());
   for (std::size_t i = 0; i < params.size(); ++i) {
     if (plans[i].frozen || skipped[i]) continue;
@@ -205,13 +293,16 @@ Arrays Optimizer::gradients(const Plans& plans, ArraySpan params, ArraySpan grad
       check_constraint(*c, plans[i].name, type.shape);
       g = mask_gradient(*c, g);
     }
-    if (common_.clip_value) g = clip(g, -*common_.clip_value, *common_.clip_value);
+    if (const Array& limit = with[plans[i].group].clip_value; limit.defined()) {
+      const Array bound = convert(limit, g.dtype());
+      g = minimum(maximum(g, -bound), bound);
+    }
     out[i] = g;
   }
   return out;
 }
 
-Array Optimizer::moved(const LeafPlan& leaf, const Array& param, const Array& grad, const Array& rate,
+Array Optimizer::moved(const LeafPlan& leaf, const Array& param, const Array& grad, const Settings& with,
                        const Array& count, std::span<Array> slots) const {
   const Dtype dtype = grad.dtype();
   for (std::size_t k = 0; k < slots.size(); ++k)
@@ -219,11 +310,11 @@ Array Optimizer::moved(const LeafPlan& leaf, const Array& param, const Array& gr
                  {dtype, param.shape()});
   const Array before = convert(param, dtype);
   const auto decayed = [&](Decay form, const Array& x) {
-    return form == decay_form_ && decay_ > 0.0 ? x + decay_ * before : x;
+    return form == decay_form_ && with.decay.defined() ? x + convert(with.decay, dtype) * before : x;
   };
 
   const Direction d = direction(decayed(Decay::InGradient, grad), slots, convert(count, dtype));
-  Array after = before - convert(rate, dtype) * decayed(Decay::Decoupled, d.value);
+  Array after = before - convert(with.rate, dtype) * decayed(Decay::Decoupled, d.value);
   // The slots of the rule come first; what is left is the sign at the start, which stays.
   const Array initial_sign = d.slots.size() < slots.size() ? slots.back() : Array();
   for (const Constraint* c : leaf.constraints) after = project(*c, after, initial_sign);

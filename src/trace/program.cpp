@@ -17,6 +17,8 @@ std::string_view name(PortRole role) {
       return "state";
     case PortRole::Trace:
       return "trace";
+    case PortRole::RuleParam:
+      return "rule_param";
     case PortRole::Counter:
       return "counter";
     case PortRole::OptimizerSlot:

@@ -211,7 +211,7 @@ TEST_F(Train, RefusesTheCheckpointOfAnotherRunAndNamesTheDifference) {
       {{"--model", "lstm"}, "--model is gru there and lstm here"},
       {{"--hidden", "5"}, "--hidden is 4 there and 5 here"},
       {{"--seed", "1"}, "--seed is 0 there and 1 here"},
-      {{"--rule", "pp_prop", "--decay", "0.9"}, "--rule is D_RTRL (single-step) there and pp_prop"},
+      {{"--rule", "pp_prop", "--decay", "0.9"}, "--rule is D_RTRL, single-step there and pp_prop"},
       {{"--lr", "0.5"}, "--lr is 0.01 there and 0.5 here"},
       {{"--update", "step"}, "--update is sequence there and step here"},
   };
@@ -247,8 +247,7 @@ TEST_F(Train, EveryMistakeHasAnAnswer) {
   const std::vector<std::pair<Words, std::string>> mistakes = {
       {{"--model", "nope"}, "there is no built-in model 'nope'; --model takes one of gru"},
       {{"--rule", "nope"}, "there is no learning rule \"nope\""},
-      {{"--rule", "pp_prop"}, "(options --decay and --rank)"},
-      {{"--decay", "0.5"}, "only pp_prop takes one"},
+      {{"--decay", "0.5"}, "takes no option decay_or_rank; it takes: trace_dtype"},
       {{"--rule", "pp_prop", "--decay", "0.5", "--rank", "2"}, "give one of them"},
       {{"--optimizer", "nope"}, "nope"},
       {{"--set", "lag"}, "--set lag: expected NAME=NUMBER"},
@@ -265,7 +264,7 @@ TEST_F(Train, EveryMistakeHasAnAnswer) {
       {{"--update", "window"}, "--window, the steps between updates, is 0; it must be at least 1"},
       {{"--window", "3"}, "--window 3 is for --update window, but --update is sequence"},
       {{"--dtype", "f16"}, "--dtype f16: expected one of f32, f64"},
-      {{"--trace-dtype", "i32"}, "--trace-dtype i32: expected one of f16, bf16, f32, f64"},
+      {{"--trace-dtype", "i32"}, "trace_dtype int32 cannot hold a trace"},
       {{"--until-accuracy", "2"}, "--until-accuracy is 2; it must lie in (0, 1]"},
       {{"--resume"}, "--resume needs --checkpoint FILE"},
       {{"--save", "p.txt"}, "--save p.txt: the name must end with .safetensors or .npz"},

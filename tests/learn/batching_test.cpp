@@ -41,7 +41,7 @@ TEST(Batches, L98_L99_AreSumsOverSamples) {
                         {"lora_mm", "lora_mv"}})
     for (const auto& [rule, window] :
          {std::pair<std::shared_ptr<const LearningRule>, std::int64_t>(std::make_shared<D_RTRL>(), 0),
-          {std::make_shared<D_RTRL>(kWindows), 2},
+          {std::make_shared<InWindows>(D_RTRL()), 2},
           {factorised(0.8), 0},
           {factorised(0.8, multi), 5}}) {
       SCOPED_TRACE(std::string(p.batched) + ", " + rule->describe());

@@ -95,9 +95,9 @@ TEST_F(Checkpoints, RefusedWithTheDifference) {
   bare.metadata.clear();
   EXPECT_THAT(refused(learner, bare), HasSubstr("it is not a learner's checkpoint"));
 
-  Learner windows = make_learner(model, D_RTRL(kWindows));
+  Learner windows = make_learner(model, InWindows(D_RTRL()));
   EXPECT_THAT(refused(windows, good),
-              HasSubstr("of the rule D_RTRL (single-step), this learner has D_RTRL (multi-step)"));
+              HasSubstr("of the rule D_RTRL, single-step, this learner has D_RTRL, multi-step"));
 
   // The same names and types, another step.
   OperatorCase other = operator_case("mm_bias");

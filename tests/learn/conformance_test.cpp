@@ -224,9 +224,10 @@ ParamValues published_run(const PublishedGradient& v) {
   const Sequence data = published_sequence(m, v.dtype);
   if (v.rule == "bptt") return bptt(m, data).grads;
   RuleOptions options;
-  if (v.window > 0) options.vjp_method = VjpMethod::MultiStep;
-  if (v.rule == "pp_prop") options.decay_or_rank = 0.9;
-  Learner learner = make_learner(m, *make_rule(v.rule, options), v.compat);
+  if (v.rule == "pp_prop") options.set("decay_or_rank", 0.9);
+  const auto rule = make_rule(v.rule, options);
+  Learner learner =
+      v.window > 0 ? make_learner(m, InWindows(*rule), v.compat) : make_learner(m, *rule, v.compat);
   return online(learner, data, v.window);
 }
 
@@ -261,7 +262,7 @@ TEST(Conformance, L36_ParametersWithoutATraceInSingleSteps) {
 TEST(Conformance, L60_CorrectionByStepsAndByCalls) {
   const Model m = tanh_model(Dtype::F64);
   const Sequence data = published_sequence(m, Dtype::F64).part(0, 6);
-  const pp_prop rule({.decay_or_rank = 0.9, .vjp_method = VjpMethod::MultiStep});
+  const InWindows rule{pp_prop({.decay_or_rank = 0.9})};
   Learner ours = make_learner(m, rule), reference = make_learner(m, rule, Compat::Braintrace);
   EXPECT_GT(largest_deviation(online(ours, data, 2), online(reference, data, 2), {"w"}), 1e-5);
 }
@@ -271,7 +272,7 @@ TEST(Conformance, L60_CorrectionByStepsAndByCalls) {
 TEST(Conformance, OneWindowByHand) {
   const Model m = tanh_model(Dtype::F64);
   const Sequence data = published_sequence(m, Dtype::F64);
-  Learner learner = make_learner(m, D_RTRL({.vjp_method = VjpMethod::MultiStep}));
+  Learner learner = make_learner(m, InWindows(D_RTRL()));
   const Sequence before = data.part(0, 3);
   const Array h3 = bptt(m, before).states[0], h4 = bptt(m, data.part(0, 4)).states[0];
   online(learner, data.part(0, 4), 2);

@@ -44,7 +44,7 @@ TEST_P(Exactness, SingleSteps) {
   std::vector<std::string> names;
   const ParamValues found = run(D_RTRL(), 0, &names);
   expect_gradients(found, expected, 1e-9, names);
-  const ForgetfulRule wrong(ForgetfulRule::Jacobian, VjpMethod::SingleStep);
+  const ForgetfulRule wrong(ForgetfulRule::Jacobian);
   EXPECT_GT(largest_deviation(run(wrong, 0), expected, names), 1e-6);
 }
 
@@ -52,11 +52,11 @@ TEST_P(Exactness, Windows) {
   for (const std::int64_t window : {1, 2, 3}) {
     SCOPED_TRACE("windows of " + std::to_string(window));
     std::vector<std::string> names;
-    const ParamValues found = run(D_RTRL({.vjp_method = VjpMethod::MultiStep}), window, &names);
+    const ParamValues found = run(InWindows(D_RTRL()), window, &names);
     expect_gradients(found, expected, 1e-9, names);
     if (window != 2) continue;
     for (const auto what : {ForgetfulRule::Jacobian, ForgetfulRule::Trace}) {
-      const ForgetfulRule wrong(what, VjpMethod::MultiStep);
+      const InWindows wrong{ForgetfulRule(what)};
       EXPECT_GT(largest_deviation(run(wrong, window), expected, names), 1e-6);
     }
   }
@@ -79,10 +79,8 @@ void expect_exact(const Model& m, std::int64_t steps = 6) {
     return online(learner, data, window);
   };
   expect_gradients(run(D_RTRL(), 0), expected, 1e-9);
-  expect_gradients(run(D_RTRL({.vjp_method = VjpMethod::MultiStep}), 2), expected, 1e-9);
-  EXPECT_GT(
-      largest_deviation(run(ForgetfulRule(ForgetfulRule::Jacobian, VjpMethod::SingleStep), 0), expected),
-      1e-6);
+  expect_gradients(run(InWindows(D_RTRL()), 2), expected, 1e-9);
+  EXPECT_GT(largest_deviation(run(ForgetfulRule(ForgetfulRule::Jacobian), 0), expected), 1e-6);
 }
 
 TEST(ExactCells, OneWeightInTwoGroups) {

@@ -1,5 +1,6 @@
 // The executor: what one step or several give to the traces, and the backward map.
 #include "learn/scenario.h"
+#include "learn/step_derivative.h"
 
 #include "etrace/transform.h"
 
@@ -156,46 +157,31 @@ TEST_F(Executor, BackwardChecksItsCotangents) {
 }
 
 // Signals ---------------------------------------------------------------------------------------------------
-StepGradients gradients_of_steps(const ETraceVjpGraphExecutor& executor, const StepBatch& batch,
-                                 const Array& targets) {
-  return executor.step_gradients(batch, Arrays{targets}, [](ArraySpan target, ArraySpan out) {
-    return sum(square(out[0] - target[0]));
-  });
+// args, states and targets of every step, [K, …].
+StepGradients gradients_of_steps(const ETraceGraph& g, const Array& args, const Arrays& states,
+                                 ArraySpan params, const Array& targets) {
+  const StepLoss loss = [](ArraySpan target, ArraySpan out) { return sum(square(out[0] - target[0])); };
+  const StepDerivative derivative(g, loss, Avals{{targets.dtype(), targets.shape().without(0)}});
+  Arrays mapped{args, targets};
+  mapped.insert(mapped.end(), states.begin(), states.end());
+  const Arrays residuals = vmap([&](ArraySpan m) {
+    return derivative.residuals(m.first(1), m.subspan(2), params, m.subspan(1, 1));
+  })(mapped);
+  return derivative.gradients(args.shape()[0], residuals, std::vector<bool>(residuals.size(), true));
 }
 
 TEST_F(Executor, SignalsOfSteps) {
-  StepBatch batch;
-  batch.steps = 3;
-  batch.args = data.args;
-  batch.params = params;
   Random random(6);
-  batch.states = {random.f64({3, 2, 4}), random.f64({3, 2, 4})};
-  const StepGradients g = gradients_of_steps(executor, batch, data.targets);
+  const Arrays states{random.f64({3, 2, 4}), random.f64({3, 2, 4})};
+  const StepGradients g = gradients_of_steps(executor.graph(), data.args[0], states, params, data.targets);
   Arrays expected;
   for (std::int64_t t = 0; t < 3; ++t) {
-    const Array v = step(step_arg(t), Arrays{item(batch.states[0], t), item(batch.states[1], t)}, params)[0];
+    const Array v = step(step_arg(t), Arrays{item(states[0], t), item(states[1], t)}, params)[0];
     const Array signal = 2.0 * (v - item(data.targets, t));
     expected.push_back(stack(Arrays{signal, zeros_like(signal)}, 2));
   }
   expect_same(g.group_signal, Arrays{stack(expected)});
-}
-
-// A loss that reads new states only costs no signal to the old ones, in a program too.
-TEST_F(Executor, SignalsToOldStatesOnlyWhereTheyAreRead) {
-  for (const std::int64_t steps : {1, 3}) {
-    const Aval state{Dtype::F64, {steps, 2, 4}};
-    make_jaxpr(
-        [&](ArraySpan a) {
-          StepBatch batch;
-          batch.steps = steps;
-          batch.args = {a[0]};
-          batch.states = {a[1], a[2]};
-          batch.params = params;
-          EXPECT_TRUE(gradients_of_steps(executor, batch, a[3]).entry_signal.empty());
-          return Arrays{};
-        },
-        Avals{{Dtype::F64, {steps, 2, 3}}, state, state, state});
-  }
+  EXPECT_TRUE(g.entry_signal.empty()) << "a loss that reads new states only costs no signal to the old ones";
 }
 
 }  // namespace

@@ -51,13 +51,12 @@ TEST(InnerLoops, L109_L110_Exact) {
     for (const std::int64_t limit : {2, 64}) {  // traced inside, written out
       SCOPED_TRACE("unrolled up to " + std::to_string(limit));
       for (const std::int64_t window : {1, 3}) {
-        Learner windows = make_learner(m, D_RTRL(kWindows), unrolling(limit));
+        Learner windows = make_learner(m, InWindows(D_RTRL()), unrolling(limit));
         EXPECT_EQ(windows.graph().hidden_groups[0].descent.has_value(), limit == 2);
         expect_gradients(online(windows, data, window), expected, 1e-10);
         Learner steps = make_learner(m, D_RTRL(), unrolling(limit), window);
         expect_gradients(online(steps, data), expected, 1e-10);
-        Learner wrong = make_learner(m, ForgetfulRule(ForgetfulRule::Jacobian, VjpMethod::SingleStep),
-                                     unrolling(limit), window);
+        Learner wrong = make_learner(m, ForgetfulRule(ForgetfulRule::Jacobian), unrolling(limit), window);
         EXPECT_GT(largest_deviation(online(wrong, data), expected), 1e-6);
       }
     }
@@ -118,7 +117,7 @@ TEST(WhileLoops, L112_LikeWrittenOut) {
   const ParamValues expected = bptt(written, data).grads;
   expect_gradients(gradients_of(written, D_RTRL(), data), expected, 1e-10);
   expect_gradients(gradients_of(loop, D_RTRL(), data), expected, 1e-10);
-  expect_gradients(gradients_of(loop, D_RTRL(kWindows), data, 2), expected, 1e-10);
+  expect_gradients(gradients_of(loop, InWindows(D_RTRL()), data, 2), expected, 1e-10);
 }
 
 }  // namespace

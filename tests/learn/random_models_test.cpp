@@ -178,8 +178,7 @@ TEST(RandomCells, BatchesAreSumsOverSamples) {
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed)
     for (const std::string rule : {"d_rtrl", "ostl_recurrent", "pp_prop"}) {
       SCOPED_TRACE("seed " + std::to_string(seed) + ", " + rule);
-      const RuleOptions options{.decay_or_rank =
-                                    rule == "pp_prop" ? std::optional(DecayOrRank(0.7)) : std::nullopt};
+      const RuleOptions options = rule == "pp_prop" ? RuleOptions{{"decay_or_rank", 0.7}} : RuleOptions{};
       const Model batched = RandomCell{seed, kBatch}.model(), alone = RandomCell{seed}.model();
       const Sequence data = draw_sequence(batched, 4, seed);
       Learner all = make_learner(batched, *make_rule(rule, options));

@@ -10,8 +10,10 @@ namespace {
 using namespace testing;
 
 std::vector<std::shared_ptr<const LearningRule>> all_rules(VjpMethod method) {
-  return {std::make_shared<D_RTRL>(ParamDimOptions{.vjp_method = method}),
-          std::make_shared<OSTLRecurrent>(ParamDimOptions{.vjp_method = method}), factorised(16, method)};
+  const auto with_method = [&](const LearningRule& rule) -> std::shared_ptr<const LearningRule> {
+    return method == VjpMethod::SingleStep ? rule.clone() : std::make_shared<InWindows>(rule);
+  };
+  return {with_method(D_RTRL()), with_method(OSTLRecurrent()), factorised(16, method)};
 }
 
 TEST(Reference, L1_ReverseModeAgreesWithDifferences) {
@@ -46,7 +48,7 @@ TEST(WholeWindow, L4_BlindToTheRule) {
   const VjpMethod multi = VjpMethod::MultiStep;
   const auto whole = [&](const LearningRule& rule) { return gradients_of(m, rule, data, 8); };
   EXPECT_EQ(largest_deviation(whole(*factorised(0.99, multi)), whole(*factorised(0.01, multi))), 0.0);
-  EXPECT_EQ(largest_deviation(whole(OSTLRecurrent(kWindows)), whole(D_RTRL(kWindows))), 0.0);
+  EXPECT_EQ(largest_deviation(whole(InWindows(OSTLRecurrent())), whole(InWindows(D_RTRL()))), 0.0);
 }
 
 TEST(Windows, L5_ShorterOnesSeeTheRule) {
@@ -55,7 +57,7 @@ TEST(Windows, L5_ShorterOnesSeeTheRule) {
   const VjpMethod multi = VjpMethod::MultiStep;
   const auto pairs = [&](const LearningRule& rule) { return gradients_of(m, rule, data, 2); };
   EXPECT_GT(largest_deviation(pairs(*factorised(0.99, multi)), pairs(*factorised(0.01, multi))), 1e-6);
-  EXPECT_GT(largest_deviation(pairs(OSTLRecurrent(kWindows)), pairs(D_RTRL(kWindows))), 1e-6);
+  EXPECT_GT(largest_deviation(pairs(InWindows(OSTLRecurrent())), pairs(InWindows(D_RTRL()))), 1e-6);
 }
 
 TEST(WholeWindow, L6_TwoLayers) {
@@ -99,16 +101,16 @@ TEST(Diagonal, L8_LeakyLinear) {
   const Sequence data = draw_sequence(m, 7);
   expect_gradients(gradients_of(m, D_RTRL(), data), bptt(m, data).grads, 1e-10);
   for (const std::int64_t window : {1, 2, 3})
-    expect_gradients(gradients_of(m, D_RTRL(kWindows), data, window), bptt(m, data).grads, 1e-10);
+    expect_gradients(gradients_of(m, InWindows(D_RTRL()), data, window), bptt(m, data).grads, 1e-10);
 }
 
 TEST(Diagonal, L15_L16_TwoStates) {
   const Model m = two_state();
   const Sequence data = draw_sequence(m, 8);
   expect_gradients(gradients_of(m, D_RTRL(), data), bptt(m, data).grads, 1e-10);
-  const ParamValues windows = gradients_of(m, D_RTRL(kWindows), data, 3);
+  const ParamValues windows = gradients_of(m, InWindows(D_RTRL()), data, 3);
   expect_gradients(windows, bptt(m, data).grads, 1e-10);
-  EXPECT_EQ(largest_deviation(gradients_of(m, OSTLRecurrent(kWindows), data, 3), windows), 0.0);
+  EXPECT_EQ(largest_deviation(gradients_of(m, InWindows(OSTLRecurrent()), data, 3), windows), 0.0);
 }
 
 // Operators of every kind: the first step is exact for any rule. L17 … L23, L26 and L27 in full are in
@@ -141,8 +143,8 @@ TEST(Operators, L28_EinsumIsTheDenseProduct) {
               b = operator_model(operator_case("mm_no_bias"), Structure::Coupled);
   const Sequence data = draw_sequence(a, 6);
   expect_gradients(gradients_of(a, D_RTRL(), data), gradients_of(b, D_RTRL(), data), 1e-12);
-  expect_gradients(gradients_of(a, D_RTRL(kWindows), data, 2), gradients_of(b, D_RTRL(kWindows), data, 2),
-                   1e-12);
+  expect_gradients(gradients_of(a, InWindows(D_RTRL()), data, 2),
+                   gradients_of(b, InWindows(D_RTRL()), data, 2), 1e-12);
 }
 
 // tanh(W) inside the operator or before it.
@@ -176,7 +178,7 @@ TEST(Chain, L31_L33_CountsOnce) {
   const Sequence data = draw_sequence(m, 5);
   expect_gradients(gradients_of(m, D_RTRL(), data), bptt(m, data).grads, 1e-10);
   for (const std::int64_t window : {1, 3})
-    expect_gradients(gradients_of(m, D_RTRL(kWindows), data, window), bptt(m, data).grads, 1e-10);
+    expect_gradients(gradients_of(m, InWindows(D_RTRL()), data, window), bptt(m, data).grads, 1e-10);
 }
 TEST(Chain, L32_TwiceUnderCompat) {
   const Model m = synapse_chain(0.8, 0.7);
@@ -254,7 +256,7 @@ TEST(Forward, L43_ManyStepsInOneCall) {
 TEST(Forward, L38_L41_TracesDoNotDependOnTheMode) {
   const Model m = operator_model(operator_case("mm_bias"), Structure::Coupled);
   const Sequence data = draw_sequence(m, 6);
-  Learner steps = make_learner(m, D_RTRL()), windows = make_learner(m, D_RTRL(kWindows));
+  Learner steps = make_learner(m, D_RTRL()), windows = make_learner(m, InWindows(D_RTRL()));
   online(steps, data);
   online(windows, data, 2);
   expect_same(traces_of(windows), traces_of(steps));
@@ -296,23 +298,18 @@ TEST(Forward, L44_LongRunsStayFinite) {
 
 // The factorised rule ---------------------------------------------------------------------------------------
 ParamValues factorised_pairs(const Model& m, const IODimOptions& options, const Sequence& data) {
-  return gradients_of(m, pp_prop(options), data, 2);
+  return gradients_of(m, InWindows(pp_prop(options)), data, 2);
 }
 
 TEST(Factorised, L55_L56_OneDecayOrTwo) {
   const Model m = tanh_rnn();
   const Sequence data = draw_sequence(m, 8);
-  const VjpMethod multi = VjpMethod::MultiStep;
-  const ParamValues one = factorised_pairs(m, {.decay_or_rank = 0.9, .vjp_method = multi}, data);
+  const ParamValues one = factorised_pairs(m, {.decay_or_rank = 0.9}, data);
   EXPECT_EQ(
-      largest_deviation(
-          factorised_pairs(m, {.decay_or_rank = 0.9, .input_decay_or_rank = 0.9, .vjp_method = multi}, data),
-          one),
+      largest_deviation(factorised_pairs(m, {.decay_or_rank = 0.9, .input_decay_or_rank = 0.9}, data), one),
       0.0);
   EXPECT_GT(
-      largest_deviation(
-          factorised_pairs(m, {.decay_or_rank = 0.0, .input_decay_or_rank = 0.9, .vjp_method = multi}, data),
-          one),
+      largest_deviation(factorised_pairs(m, {.decay_or_rank = 0.0, .input_decay_or_rank = 0.9}, data), one),
       1e-6);
 }
 
@@ -321,7 +318,7 @@ TEST(Factorised, L57_RankOneOnARecurrentWeight) {
   const Model m = tanh_rnn();
   const Sequence data = draw_sequence(m, 8);
   const ParamValues memoryless = gradients_of(m, *factorised(1, VjpMethod::MultiStep), data, 2);
-  expect_gradients(memoryless, gradients_of(m, D_RTRL(kWindows), data, 2), 1e-12);
+  expect_gradients(memoryless, gradients_of(m, InWindows(D_RTRL()), data, 2), 1e-12);
 }
 TEST(Factorised, L58_RankOneOnSpikingNeurons) {
   struct Net : Module {
@@ -335,8 +332,9 @@ TEST(Factorised, L58_RankOneOnSpikingNeurons) {
   for (const bool memoryless : {false, true}) {
     Net net;
     const auto rule = memoryless ? factorised(1, VjpMethod::MultiStep)
-                                 : std::shared_ptr<const LearningRule>(std::make_shared<D_RTRL>(kWindows));
-    Learner learner = compile(net, *rule, zeros({1, 3}, Dtype::F64), {.batch_size = 1});
+                                 : std::shared_ptr<const LearningRule>(std::make_shared<InWindows>(D_RTRL()));
+    Learner learner =
+        compile(net, *rule, zeros({1, 3}, Dtype::F64), {.batch_size = 1, .vjp_method = VjpMethod::MultiStep});
     found.push_back(learner.etrace_grad(x, y, loss::mse, {.chunk_size = 2}).grads);
   }
   EXPECT_GT(largest_deviation(found[1], found[0], {"lif/syn/weight.weight"}), 1e-6);
@@ -384,13 +382,17 @@ TEST(Coupled, L62_NotWhereTheyMix) {
 TEST(Names, RulesAreFoundInAnyCase) {
   EXPECT_EQ(make_rule(" D_RTRL ")->name(), "D_RTRL");
   EXPECT_EQ(make_rule("OstlRecurrent")->name(), "OSTLRecurrent");
-  EXPECT_EQ(make_rule("es_d_rtrl", {.decay_or_rank = 0.5})->describe(), "pp_prop (decay 0.5, single-step)");
-  expect_error<ValueError>("d_rtrl", [] { make_rule("d_rtl"); });
-  expect_error<TypeError>("needs a decay in [0, 1)", [] { make_rule("pp_prop"); });
-  expect_error<TypeError>("only pp_prop takes one", [] { make_rule("d_rtrl", {.decay_or_rank = 0.5}); });
-  expect_error<NotSupportedError>("trace_dtype is for D_RTRL", [] {
-    make_rule("pp_prop", {.decay_or_rank = 0.5, .trace_dtype = Dtype::BF16});
+  EXPECT_EQ(make_rule("es_d_rtrl", {{"decay_or_rank", 0.5}})->describe(), "pp_prop (decay 0.5)");
+  EXPECT_EQ(make_rule("pp-prop", {{"decay_or_rank", 3}})->describe(), "pp_prop (decay 0.5)") << "a rank";
+  EXPECT_EQ(make_rule("pp_prop")->describe(), "pp_prop (decay 0.95)") << "has a default";
+  expect_error<ValueError>("there are: D_RTRL", [] { make_rule("d_rtl"); });
+  expect_error<TypeError>("D_RTRL takes no option decay_or_rank; it takes: trace_dtype", [] {
+    make_rule("d_rtrl", {{"decay_or_rank", 0.5}});
   });
+  expect_error<TypeError>("pp_prop takes no option trace_dtype", [] {
+    make_rule("pp_prop", {{"trace_dtype", "bf16"}});
+  });
+  expect_error<TypeError>("trace_dtype is", [] { make_rule("D_RTRL", {{"trace_dtype", 3}}); });
 }
 
 }  // namespace

@@ -17,11 +17,10 @@
 
 namespace etrace::testing {
 
-inline const ParamDimOptions kWindows{.vjp_method = VjpMethod::MultiStep};
-
 inline std::shared_ptr<const LearningRule> factorised(DecayOrRank decay,
                                                       VjpMethod method = VjpMethod::SingleStep) {
-  return std::make_shared<pp_prop>(IODimOptions{.decay_or_rank = decay, .vjp_method = method});
+  const pp_prop rule(IODimOptions{.decay_or_rank = decay});
+  return method == VjpMethod::SingleStep ? rule.clone() : std::make_shared<InWindows>(rule);
 }
 
 // h ← tanh(x·win + h·w), both through operators.

@@ -17,8 +17,8 @@ class Training : public ::testing::Test {
     Learner learner;
     optim::Adam optimizer;
     explicit Run(const LearningRule& rule = D_RTRL(), std::int64_t window = 32)
-        : learner(
-              compile(net, rule, zeros({2, 3}, Dtype::F64), {.batch_size = 2, .execution_window = window})),
+        : learner(compile(net, rule, zeros({2, 3}, Dtype::F64),
+                          {.batch_size = 2, .vjp_method = method_of(rule), .execution_window = window})),
           optimizer(net, 0.05, {}, {.clip_norm = 1.0}) {}
   };
   Array part(const Array& a, std::int64_t begin, std::int64_t end) const {
@@ -87,7 +87,7 @@ TEST_F(Training, MasksAndSums) {
 }
 
 TEST_F(Training, MultiStepLearners) {
-  Run hand{D_RTRL(kWindows)}, program{D_RTRL(kWindows)};
+  Run hand{InWindows(D_RTRL())}, program{InWindows(D_RTRL())};
   const Array x6 = part(x, 0, 6), y6 = part(y, 0, 6);
   for (std::int64_t t = 0; t < 6; t += 3)
     hand.optimizer.update(

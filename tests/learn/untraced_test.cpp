@@ -39,7 +39,7 @@ TEST(Untraced, L91_PlainWeightsInWindows) {
   const Model m = plain_and_traced();
   const Sequence data = draw_sequence(m, 6);
   for (const std::int64_t window : {1, 2, 3}) {
-    const ParamValues found = gradients_of(m, D_RTRL(kWindows), data, window);
+    const ParamValues found = gradients_of(m, InWindows(D_RTRL()), data, window);
     expect_gradients(found, inside_windows(m, data, window), 1e-12, {"out", "win"});
     EXPECT_GT(largest_deviation(found, inside_windows(m, data, window), {"w"}), 1e-6);
   }
@@ -74,7 +74,7 @@ TEST(Untraced, TracedWeightThatAlsoActsDirectly) {
   for (const Model& m : {skip, tied, plain}) {
     const Sequence data = draw_sequence(m, 6);
     expect_gradients(gradients_of(m, D_RTRL(), data), bptt(m, data).grads, 1e-10);
-    expect_gradients(gradients_of(m, D_RTRL(kWindows), data, 2), bptt(m, data).grads, 1e-10);
+    expect_gradients(gradients_of(m, InWindows(D_RTRL()), data, 2), bptt(m, data).grads, 1e-10);
   }
 }
 
@@ -104,7 +104,7 @@ TEST(Untraced, LossesThatBypassTheNewState) {
       Learner learner = make_learner(m, D_RTRL(), Compat::None, window);
       expect_gradients(online(learner, data), bptt(m, data).grads, 1e-10);
     }
-    expect_gradients(gradients_of(m, D_RTRL(kWindows), data, 2), bptt(m, data).grads, 1e-10);
+    expect_gradients(gradients_of(m, InWindows(D_RTRL()), data, 2), bptt(m, data).grads, 1e-10);
     // The factorised rule approximates, but steps and windows agree.
     Learner steps = make_learner(m, *factorised(0.8), Compat::None, 1),
             window = make_learner(m, *factorised(0.8), Compat::None, 4);

@@ -12,6 +12,7 @@
 #include "etrace/etp.h"
 #include "etrace/models.h"
 #include "etrace/ops/numpy.h"
+#include "support/learning.h"
 #include "support/numeric.h"
 #include "support/step_model.h"
 #include "support/values.h"
@@ -58,15 +59,8 @@ const VerifyReport::Leaf& leaf(const VerifyReport& r, std::string_view name) {
 }
 
 // D_RTRL that forgets what it carries: e ← ∂h/∂y·∂y/∂θ.
-class Forgetful : public D_RTRL {
- public:
-  std::shared_ptr<const LearningRule> clone() const override { return std::make_shared<Forgetful>(*this); }
-  Advanced advance(const ETraceGraph& g, const WindowData& w, ArraySpan traces,
-                   const Signals& signals) const override {
-    WindowData without = w;
-    for (Array& d : without.jacobians) d = zeros_of(d.aval());
-    return D_RTRL::advance(g, without, traces, signals);
-  }
+struct Forgetful : ForgetfulRule {
+  Forgetful() : ForgetfulRule(ForgetfulRule::Jacobian) {}
 };
 
 TEST(Verify, LeakyIntegratorIsExactThroughout) {
@@ -197,15 +191,7 @@ TEST(Expectations, UnknownRule) {
    public:
     std::string name() const override { return "own"; }
     std::shared_ptr<const LearningRule> clone() const override { return std::make_shared<Own>(*this); }
-    std::vector<Slot> slots(const ETraceGraph&) const override { return {}; }
-    Array unpack(const ETraceGraph&, std::size_t, const Array& v) const override { return v; }
-    Array pack(const ETraceGraph&, std::size_t, const Array& v) const override { return v; }
-    std::vector<std::size_t> slots_of(const ETraceGraph&, const StatePath&) const override { return {}; }
-    Arrays keep(const ETraceGraph&, const StepData&) const override { return {}; }
-    Advanced advance(const ETraceGraph&, const WindowData&, ArraySpan, const Signals&) const override {
-      return {};
-    }
-    Arrays contract(const ETraceGraph&, const WindowData&, ArraySpan, ArraySpan) const override { return {}; }
+    std::unique_ptr<const BoundRule> bind(const ETraceGraph& g) const override { return D_RTRL().bind(g); }
   };
   const LeafExpectation e = expected(leaky_integrator(), "W", Own{});
   EXPECT_EQ(e.single_step.expectation, Expectation::NoStatement);

@@ -42,8 +42,7 @@ void expect_equal(const Outcome& found, const Outcome& expected, double toleranc
 }
 
 std::shared_ptr<const LearningRule> rule_named(const std::string& name) {
-  return make_rule(name,
-                   {.decay_or_rank = name == "pp_prop" ? std::optional(DecayOrRank(0.8)) : std::nullopt});
+  return make_rule(name, name == "pp_prop" ? RuleOptions{{"decay_or_rank", 0.8}} : RuleOptions{});
 }
 
 class Windows : public ::testing::TestWithParam<std::tuple<std::size_t, std::string>> {};
@@ -138,8 +137,7 @@ TEST(Freezing, WindowsOfMultiStepLearners) {
   const Model model = operator_model(operator_case("mm_bias"), Structure::Chain);
   Sequence data = draw_sequence(model, 6);
   data.weights = array({1, 0, 1, 0, 0, 1}, Dtype::F64);
-  Learner single = make_learner(model, D_RTRL()),
-          windows = make_learner(model, D_RTRL({.vjp_method = VjpMethod::MultiStep}));
+  Learner single = make_learner(model, D_RTRL()), windows = make_learner(model, InWindows(D_RTRL()));
   expect_gradients(online(windows, data, 3, true), online(single, data, 0, true), 1e-10);
   expect_same(states_of(windows), states_of(single));
   expect_same(traces_of(windows), traces_of(single));

@@ -47,7 +47,7 @@ StepFunction squared_error(std::int64_t window) {
       args.push_back(window == 1 ? etrace::StepInput(a) : etrace::StepInput(MultiStepData{a}));
     const Array error = square(model(args)[0] - slices.back());
     if (window == 1) return {sum(error)};
-    return {sum(reshape(error, {window, -1}), {1})};
+    return {sum(reshape(error, {error.shape()[0], -1}), {1})};
   };
 }
 
@@ -127,6 +127,10 @@ Bptt bptt(const Model& m, const Sequence& s, ArraySpan params, ArraySpan states)
   return result;
 }
 
+VjpMethod method_of(const LearningRule& rule) {
+  return dynamic_cast<const InWindows*>(&rule) != nullptr ? VjpMethod::MultiStep : VjpMethod::SingleStep;
+}
+
 // Learners --------------------------------------------------------------------------------------------------
 Learner make_learner(const Model& m, const LearningRule& rule, Compat compat, std::int64_t window) {
   CompileOptions options;
@@ -136,7 +140,9 @@ Learner make_learner(const Model& m, const LearningRule& rule, Compat compat, st
 
 Learner make_learner(const Model& m, const LearningRule& rule, CompileOptions options, std::int64_t window) {
   rule.configure(options);
-  return {compile_etrace_graph(m, options), rule, {.compat = options.compat, .execution_window = window}};
+  return {compile_etrace_graph(m, options),
+          rule,
+          {.vjp_method = method_of(rule), .compat = options.compat, .execution_window = window}};
 }
 
 ParamValues online(Learner& learner, const Sequence& s, std::int64_t window, bool freeze) {
@@ -233,17 +239,42 @@ void expect_gradients(const ParamValues& found, const ParamValues& expected, dou
 }
 
 // Rules that are wrong on purpose ---------------------------------------------------------------------------
-LearningRule::Advanced ForgetfulRule::advance(const ETraceGraph& g, const WindowData& w, ArraySpan traces,
-                                              const Signals& signals) const {
-  const auto zeros_for = [](ArraySpan values) {
-    Arrays out;
-    for (const Array& a : values) out.push_back(zeros_of(a.aval()));
-    return out;
-  };
-  if (what_ == Trace) return D_RTRL::advance(g, w, zeros_for(traces), signals);
-  WindowData without = w;
-  without.jacobians = zeros_for(w.jacobians);
-  return D_RTRL::advance(g, without, traces, signals);
+namespace {
+
+Arrays zeros_for(ArraySpan values) {
+  Arrays out;
+  for (const Array& a : values) out.push_back(zeros_of(a.aval()));
+  return out;
+}
+
+class Forgetful : public BoundRule {
+ public:
+  Forgetful(std::unique_ptr<const BoundRule> rule, ForgetfulRule::What what)
+      : rule_(std::move(rule)), what_(what) {}
+  std::vector<TraceSlot> slots() const override { return rule_->slots(); }
+  std::vector<EligibilityTrace> traces(ArraySpan params, ArraySpan memory) const override {
+    return rule_->traces(params, memory);
+  }
+  Arrays keep(const StepData& d) const override { return rule_->keep(d); }
+  Advanced advance(const WindowData& w, ArraySpan memory, const Signals& signals) const override {
+    if (what_ == ForgetfulRule::Trace) return rule_->advance(w, zeros_for(memory), signals);
+    WindowData without = w;
+    without.jacobians = zeros_for(w.jacobians);
+    return rule_->advance(without, memory, signals);
+  }
+  Arrays contract(const WindowData& w, ArraySpan memory, ArraySpan signal) const override {
+    return rule_->contract(w, memory, signal);
+  }
+
+ private:
+  std::unique_ptr<const BoundRule> rule_;
+  ForgetfulRule::What what_;
+};
+
+}  // namespace
+
+std::unique_ptr<const BoundRule> ForgetfulRule::bind(const ETraceGraph& g) const {
+  return std::make_unique<Forgetful>(D_RTRL::bind(g), what_);
 }
 
 }  // namespace etrace::testing

@@ -63,15 +63,31 @@ void expect_gradients(const ParamValues& found, const ParamValues& expected, dou
 double norm(const Array&);
 double cosine(const Array&, const Array&);
 
+// A rule that learners of this file run with reverse mode inside windows.
+class InWindows : public LearningRule {
+ public:
+  explicit InWindows(const LearningRule& rule) : rule_(rule.clone()) {}
+  std::string name() const override { return rule_->name(); }
+  std::string describe() const override { return rule_->describe(); }
+  std::shared_ptr<const LearningRule> clone() const override { return std::make_shared<InWindows>(*this); }
+  void configure(CompileOptions& o) const override { rule_->configure(o); }
+  Theory theory(bool carried) const override { return rule_->theory(carried); }
+  std::unique_ptr<const BoundRule> bind(const ETraceGraph& g) const override { return rule_->bind(g); }
+
+ private:
+  std::shared_ptr<const LearningRule> rule_;
+};
+VjpMethod method_of(const LearningRule&);
+
 // D-RTRL that forgets: its Jacobians are zero, or its traces start anew in every window.
 class ForgetfulRule : public D_RTRL {
  public:
   enum What { Jacobian, Trace };
-  ForgetfulRule(What what, VjpMethod method) : D_RTRL({.vjp_method = method}), what_(what) {}
+  explicit ForgetfulRule(What what) : what_(what) {}
   std::shared_ptr<const LearningRule> clone() const override {
     return std::make_shared<ForgetfulRule>(*this);
   }
-  Advanced advance(const ETraceGraph&, const WindowData&, ArraySpan, const Signals&) const override;
+  std::unique_ptr<const BoundRule> bind(const ETraceGraph&) const override;
 
  private:
   What what_;

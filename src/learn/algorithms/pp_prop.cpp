@@ -2,7 +2,7 @@
 //   εx ← αx·εx + x        εf ← αf·D·εf + (1−αf)·∂h/∂y
 //   grad θ = pull-back of y at x = εx with cotangent Σ_a signal·εf / (1 − αf^n)
 // n counts the steps that εf has seen. The pull-back is linear in εx and in the cotangent, so the steps of a
-// window share one, with the sum over them inside a product.
+// window share one, with the sum over them inside a product. Relations that share x share εx.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
+#include "etrace/rules.h"
 #include "learn/operator_rules.h"
 #include "learn/routing.h"
 #include "learn/window.h"
@@ -28,222 +29,234 @@ int DecayOrRank::rank() const { return static_cast<int>(std::lround(2.0 / (1.0 -
 
 namespace {
 
-const EtpRules& rules_of(const HiddenParamOpRelation& r) { return *etp_rules(*r.primitive); }
-
-// x as it is filtered.
-Array represented(const HiddenParamOpRelation& r, const Array& x) {
-  const EtpRules& rules = rules_of(r);
-  if (rules.x_representation != nullptr) {
-    Avals types;
-    for (const Atom& a : r.operands) types.push_back(aval_of(a));
-    return rules.x_representation(r.eqn_params, x, types);
-  }
-  return convert(x, is_floating(x.dtype()) ? x.dtype() : r.y_var.aval.dtype);
-}
-
-// Traces in order: for every relation the input side, if there is one, and then one output side per group.
-struct Layout {
+// Slots in order: for every relation the input side, unless an earlier relation has the same x, and then one
+// output side per group.
+struct FilterLayout {
   struct Relation {
-    std::optional<std::size_t> x;     // slot, and which kept value feeds it
+    std::optional<std::size_t> x;  // slot
+    std::size_t kept_x = 0;        // which kept value feeds it
+    bool owns_x = false;
     std::vector<std::size_t> groups;  // slots
   };
   std::vector<Relation> relations;
-  std::size_t count = 0;
+  std::vector<TraceSlot> slots;
+  std::vector<bool> zero_jacobian;  // per group
 
-  explicit Layout(const ETraceGraph& g) {
-    for (const HiddenParamOpRelation& r : g.hidden_param_op_relations) {
+  explicit FilterLayout(const ETraceGraph& g) {
+    for (const HiddenGroup& group : g.hidden_groups) zero_jacobian.push_back(has_zero_jacobian(group));
+    std::size_t kept = 0;
+    for (std::size_t r = 0; r < g.hidden_param_op_relations.size(); ++r) {
+      const HiddenParamOpRelation& relation = g.hidden_param_op_relations[r];
       Relation entry;
-      if (rules_of(r).x_operand) entry.x = count++;
-      for (std::size_t k = 0; k < r.hidden_groups.size(); ++k) entry.groups.push_back(count++);
+      if (etp_rules(*relation.primitive)->x_operand) {
+        for (std::size_t q = 0; q < r && !entry.x; ++q)
+          if (same_x(g.hidden_param_op_relations[q], relation)) {
+            entry.x = relations[q].x;
+            entry.kept_x = relations[q].kept_x;
+          }
+        if (!entry.x) {
+          entry.owns_x = true;
+          entry.x = slots.size();
+          entry.kept_x = kept++;
+          slots.push_back({fmt::format("relation{}/x", r), x_trace_aval(relation)});
+        }
+      }
+      for (const std::size_t k : relation.hidden_groups) {
+        const HiddenGroup& group = g.hidden_groups[k];
+        entry.groups.push_back(slots.size());
+        slots.push_back({fmt::format("relation{}/group{}/df", r, k),
+                         {relation.y_var.aval.dtype, {group.num_state(), group.varshape().size()}}});
+      }
       relations.push_back(std::move(entry));
     }
+  }
+
+ private:
+  static bool same_x(const HiddenParamOpRelation& a, const HiddenParamOpRelation& b) {
+    return a.x_var && b.x_var && *a.x_var == *b.x_var && x_trace_aval(a) == x_trace_aval(b) &&
+           etp_rules(*a.primitive)->x_representation == nullptr &&
+           etp_rules(*b.primitive)->x_representation == nullptr;
   }
 };
 
 // 1 − α^n, at least 1e-8; 1 from the thousandth step on.
-Array correction(const Array& age, double decay, Dtype dtype) {
+Array age_correction(const Array& age, double decay, Dtype dtype) {
   if (decay == 0.0) return full(age.shape(), 1.0, dtype);
   const Array n = convert(age, Dtype::F64);
   const Array c = maximum(1.0 - exp(n * std::log(decay)), 1e-8);
   return convert(where(n > 1000.0, full({}, 1.0, Dtype::F64), c), dtype);
 }
 
-}  // namespace
-
-pp_prop::pp_prop(const IODimOptions& o)
-    : LearningRule(o.vjp_method),
-      decay_x_(o.input_decay_or_rank.value_or(o.decay_or_rank).decay()),
-      decay_f_(o.decay_or_rank.decay()) {}
-
-std::string pp_prop::describe() const {
-  return decay_x_ == decay_f_
-             ? fmt::format("pp_prop (decay {}, {})", decay_f_, etrace::name(vjp_method()))
-             : fmt::format("pp_prop (decays {} and {}, {})", decay_x_, decay_f_, etrace::name(vjp_method()));
-}
-
-std::vector<LearningRule::Slot> pp_prop::slots(const ETraceGraph& g) const {
-  refuse_inner_loops(g, name(), "the factorised rule has one x per step");
-  std::vector<Slot> out;
-  for (std::size_t r = 0; r < g.hidden_param_op_relations.size(); ++r) {
-    const HiddenParamOpRelation& relation = g.hidden_param_op_relations[r];
-    if (const auto x = rules_of(relation).x_operand)
-      out.push_back({fmt::format("relation{}/x", r),
-                     represented(relation, zeros_of(aval_of(relation.operands[*x]))).aval()});
-    for (const std::size_t k : relation.hidden_groups) {
-      const HiddenGroup& group = g.hidden_groups[k];
-      out.push_back({fmt::format("relation{}/group{}/df", r, k),
-                     {relation.y_var.aval.dtype, {group.num_state(), group.varshape().size()}}});
-    }
-  }
-  return out;
-}
-
-namespace {
-// The group of an output side; none for an input side.
-const HiddenGroup* group_of_slot(const ETraceGraph& g, std::size_t slot) {
-  const Layout layout(g);
-  for (std::size_t r = 0; r < layout.relations.size(); ++r)
-    for (std::size_t k = 0; k < layout.relations[r].groups.size(); ++k)
-      if (layout.relations[r].groups[k] == slot)
-        return &g.hidden_groups[g.hidden_param_op_relations[r].hidden_groups[k]];
-  return nullptr;
-}
-}  // namespace
-
-Array pp_prop::unpack(const ETraceGraph& g, std::size_t slot, const Array& value) const {
-  const HiddenGroup* group = group_of_slot(g, slot);
-  if (group == nullptr) return value;
-  Dims dims = group->varshape().to_dims();
-  dims.push_back(group->num_state());
-  return reshape(transpose(value), dims);
-}
-Array pp_prop::pack(const ETraceGraph& g, std::size_t slot, const Array& value) const {
-  const HiddenGroup* group = group_of_slot(g, slot);
-  return group == nullptr ? value : transpose(reshape(value, {group->varshape().size(), group->num_state()}));
-}
-
-std::vector<std::size_t> pp_prop::slots_of(const ETraceGraph& g, const StatePath& param) const {
-  std::vector<std::size_t> out;
-  const Layout layout(g);
-  for (std::size_t r = 0; r < layout.relations.size(); ++r) {
-    bool owns = false;
-    for (const TrainableSource& t : g.hidden_param_op_relations[r].trainables)
-      for (const auto& leaf : t.leaves) owns = owns || leaf.first == param;
-    if (!owns) continue;
-    if (layout.relations[r].x) out.push_back(*layout.relations[r].x);
-    out.insert(out.end(), layout.relations[r].groups.begin(), layout.relations[r].groups.end());
-  }
-  return out;
-}
-
-Arrays pp_prop::keep(const ETraceGraph& g, const StepData& data) const {
+Arrays with_step_axis(ArraySpan values) {
   Arrays out;
-  for (std::size_t r = 0; r < g.hidden_param_op_relations.size(); ++r) {
-    const HiddenParamOpRelation& relation = g.hidden_param_op_relations[r];
-    if (const auto x = rules_of(relation).x_operand)
-      out.push_back(represented(relation, data.operands[r][*x]));
-  }
+  for (const Array& v : values) out.push_back(v.defined() ? expand_dims(v, {0}) : v);
   return out;
 }
 
-namespace {
+class FilteredSides final : public BoundRule {
+ public:
+  FilteredSides(const ETraceGraph& g, double decay_x, double decay_f)
+      : g_(g), layout_(g), decay_x_(decay_x), decay_f_(decay_f) {}
 
-// The traces after one step; x, df [S, X] and D [S, S, X] are that step's.
-struct Filter {
-  const ETraceGraph& g;
-  double decay_x, decay_f;
+  std::vector<TraceSlot> slots() const override { return layout_.slots; }
 
-  Arrays operator()(ArraySpan old, ArraySpan x, ArraySpan df, ArraySpan jacobians) const {
-    const Layout layout(g);
-    Arrays out(layout.count);
-    std::size_t next_x = 0, next_df = 0;
-    for (std::size_t r = 0; r < layout.relations.size(); ++r) {
-      const Layout::Relation& slots = layout.relations[r];
-      if (slots.x) out[*slots.x] = decay_x * old[*slots.x] + x[next_x++];
-      for (std::size_t k = 0; k < slots.groups.size(); ++k) {
-        const Array& d = jacobians[g.hidden_param_op_relations[r].hidden_groups[k]];
-        const Array moved = reduce_sum(d * expand_dims(old[slots.groups[k]], {0}), {1});
-        out[slots.groups[k]] = decay_f * moved + (1.0 - decay_f) * df[next_df++];
+  std::vector<EligibilityTrace> traces(ArraySpan, ArraySpan memory) const override {
+    std::vector<EligibilityTrace> out;
+    for (std::size_t r = 0; r < layout_.relations.size(); ++r) {
+      const HiddenParamOpRelation& relation = g_.hidden_param_op_relations[r];
+      std::vector<StatePath> params;
+      for (const TrainableSource& t : relation.trainables)
+        for (const auto& leaf : t.leaves)
+          if (std::find(params.begin(), params.end(), leaf.first) == params.end())
+            params.push_back(leaf.first);
+      if (const auto x = layout_.relations[r].x)
+        out.push_back({fmt::format("relation{}/x", r), memory[*x], params});
+      for (std::size_t k = 0; k < relation.hidden_groups.size(); ++k) {
+        const HiddenGroup& group = g_.hidden_groups[relation.hidden_groups[k]];
+        const Array& f = memory[layout_.relations[r].groups[k]];
+        Dims dims = group.varshape().to_dims();
+        dims.push_back(group.num_state());
+        out.push_back(
+            {fmt::format("relation{}/group{}/df", r, group.index), reshape(transpose(f), dims), params});
       }
     }
     return out;
   }
-};
 
-// Gradients from traces [K, …], signals [K, S, X] per group and ages [K].
-Arrays contracted(const ETraceGraph& g, const WindowData& w, ArraySpan traces, ArraySpan signals,
-                  const Array& ages, double decay_f) {
-  GradientRouter router(g, w.params);
-  const Layout layout(g);
-  for (std::size_t r = 0; r < layout.relations.size(); ++r) {
-    const HiddenParamOpRelation& relation = g.hidden_param_op_relations[r];
-    const Array x = layout.relations[r].x ? traces[*layout.relations[r].x] : Array();
+  Arrays keep(const StepData& data) const override {
+    Arrays out;
+    for (std::size_t r = 0; r < layout_.relations.size(); ++r) {
+      if (!layout_.relations[r].owns_x) continue;
+      const HiddenParamOpRelation& relation = g_.hidden_param_op_relations[r];
+      out.push_back(x_trace(relation, data.operands[r][*etp_rules(*relation.primitive)->x_operand]));
+    }
+    return out;
+  }
+
+  Advanced advance(const WindowData& w, ArraySpan old, const Signals& signals) const override;
+
+  // The reference counts the calls, this one included; the correction of the old trace is that of its own
+  // age.
+  Arrays contract(const WindowData& w, ArraySpan memory, ArraySpan signal) const override {
+    const Array age = g_.options.compat == Compat::Braintrace ? w.calls + Array(1) : w.age;
+    const Arrays sides = with_step_axis(memory);
+    GradientRouter router(g_, w.params);
+    const Array ages = expand_dims(age, {0});
+    for (std::size_t r = 0; r < layout_.relations.size(); ++r) {
+      const FilterLayout::Relation& entry = layout_.relations[r];
+      Arrays f;
+      for (const std::size_t slot : entry.groups) f.push_back(sides[slot]);
+      add_gradients(router, w, r, entry.x ? sides[*entry.x] : Array(), f, signals_of(with_step_axis(signal)),
+                    ages);
+    }
+    return router.result();
+  }
+
+ private:
+  // [K, *varshape, S] -> [K, S, X]
+  Arrays signals_of(ArraySpan signals) const {
+    Arrays out;
+    for (std::size_t k = 0; k < signals.size(); ++k)
+      out.push_back(states_first(g_.hidden_groups[k], signals[k], 1));
+    return out;
+  }
+
+  // Gradients of one relation from its sides [K, …], signals [K, S, X] per group, and ages [K].
+  void add_gradients(GradientRouter& router, const WindowData& w, std::size_t r, const Array& x, ArraySpan f,
+                     ArraySpan signals, const Array& ages) const {
+    const HiddenParamOpRelation& relation = g_.hidden_param_op_relations[r];
     for (std::size_t k = 0; k < relation.hidden_groups.size(); ++k) {
-      const Array& f = traces[layout.relations[r].groups[k]];
-      const HiddenGroup& group = g.hidden_groups[relation.hidden_groups[k]];
-      const std::int64_t steps = f.shape()[0];
-      const Array scale = reshape(correction(ages, decay_f, f.dtype()), {steps, 1});
-      const Array ct = reduce_sum(signals[group.index] * f, {1}) / scale;  // [K, X]
+      const HiddenGroup& group = g_.hidden_groups[relation.hidden_groups[k]];
+      const std::int64_t steps = f[k].shape()[0];
+      const Array scale = reshape(age_correction(ages, decay_f_, f[k].dtype()), {steps, 1});
+      const Array ct = reduce_sum(signals[group.index] * f[k], {1}) / scale;  // [K, X]
       for (const TrainableSource& t : relation.trainables)
-        router.add(t, TraceSlots(relation, t, group, g.options.compat)
+        router.add(t, TraceSlots(relation, t, group, g_.options.compat)
                           .pull(w.operands[r], x, reshape(ct, group.varshape().with_front(steps).to_dims())));
     }
   }
-  return router.result();
-}
 
-Arrays signals_of(const ETraceGraph& g, ArraySpan signals) {  // [K, *varshape, S] -> [K, S, X]
-  Arrays out;
-  for (std::size_t k = 0; k < signals.size(); ++k)
-    out.push_back(states_first(g.hidden_groups[k], signals[k], 1));
-  return out;
-}
+  // One step: both sides after it, and as its signal meets them.
+  struct Moved {
+    Arrays after;
+    Arrays met;  // per relation x (undefined: none), then per group f
+  };
+  Moved move(ArraySpan old, ArraySpan x, ArraySpan df, ArraySpan jacobians,
+             const std::vector<bool>& without_own) const {
+    Moved out{Arrays(layout_.slots.size()), {}};
+    std::size_t next_df = 0;
+    for (std::size_t r = 0; r < layout_.relations.size(); ++r) {
+      const FilterLayout::Relation& entry = layout_.relations[r];
+      if (entry.owns_x) out.after[*entry.x] = decay_x_ * old[*entry.x] + x[entry.kept_x];
+      if (entry.x) out.met.push_back((without_own[r] ? ArraySpan(old) : ArraySpan(out.after))[*entry.x]);
+      for (std::size_t k = 0; k < entry.groups.size(); ++k) {
+        const std::size_t slot = entry.groups[k], group = g_.hidden_param_op_relations[r].hidden_groups[k];
+        const Array injected = (1.0 - decay_f_) * df[next_df++];
+        const Array carried = layout_.zero_jacobian[group]
+                                  ? Array()
+                                  : reduce_sum(jacobians[group] * expand_dims(old[slot], {0}), {1});
+        out.after[slot] = carried.defined() ? decay_f_ * carried + injected : injected;
+        out.met.push_back(!without_own[r]     ? out.after[slot]
+                          : carried.defined() ? carried
+                                              : full_like(injected, 0.0));
+      }
+    }
+    return out;
+  }
 
-Arrays with_step_axis(ArraySpan values) {
-  Arrays out;
-  for (const Array& v : values) out.push_back(expand_dims(v, {0}));
-  return out;
-}
+  const ETraceGraph& g_;
+  FilterLayout layout_;
+  double decay_x_, decay_f_;
+};
 
-}  // namespace
-
-LearningRule::Advanced pp_prop::advance(const ETraceGraph& g, const WindowData& w, ArraySpan old,
-                                        const Signals& signals) const {
-  const Filter filter{g, decay_x_, decay_f_};
+BoundRule::Advanced FilteredSides::advance(const WindowData& w, ArraySpan old, const Signals& signals) const {
+  if (w.active.defined() && w.active.rank() == 2)
+    throw NotSupportedError("pp_prop",
+                            "padding that differs between the samples of a batch: the smoothing counts "
+                            "steps of the whole batch. Use a mask without freeze, or D_RTRL");
   // Everything that differs between steps, as one list: x, df, D, active.
   Arrays xs = w.kept;
   for (std::size_t r = 0; r < w.df.size(); ++r)
     for (std::size_t k = 0; k < w.df[r].size(); ++k)
       xs.push_back(
-          states_first(g.hidden_groups[g.hidden_param_op_relations[r].hidden_groups[k]], w.df[r][k], 1));
-  const std::size_t num_x = w.kept.size(), num_df = xs.size() - num_x;
-  for (std::size_t k = 0; k < w.jacobians.size(); ++k)
-    xs.push_back(states_first(g.hidden_groups[k], w.jacobians[k], 2));
+          states_first(g_.hidden_groups[g_.hidden_param_op_relations[r].hidden_groups[k]], w.df[r][k], 1));
+  const std::size_t num_x = w.kept.size(), num_df = xs.size() - num_x, num_d = w.jacobians.size();
+  for (std::size_t k = 0; k < num_d; ++k) xs.push_back(states_first(g_.hidden_groups[k], w.jacobians[k], 2));
   if (w.active.defined()) xs.push_back(w.active);
-  Arrays init(old.begin(), old.end());
-  init.push_back(w.age);
+  const bool learns = !signals.each_step.empty();
   const ScanResult r = over_steps(
       w.steps,
-      [&](ArraySpan carry, ArraySpan now) -> ScanResult {
-        const ArraySpan before = carry.first(carry.size() - 1);
-        Arrays after = filter(before, now.first(num_x), now.subspan(num_x, num_df),
-                              now.subspan(num_x + num_df, w.jacobians.size()));
-        Array age = carry.back() + Array(1);
-        if (w.active.defined()) {
-          for (std::size_t i = 0; i < after.size(); ++i) after[i] = where(now.back(), after[i], before[i]);
-          age = where(now.back(), age, carry.back());
-        }
-        after.push_back(age);
-        return {after, signals.each_step.empty() ? Arrays{} : after};
+      [&](ArraySpan before, ArraySpan now) -> ScanResult {
+        Moved m = move(before, now.first(num_x), now.subspan(num_x, num_df),
+                       now.subspan(num_x + num_df, num_d), w.without_own_step);
+        if (w.active.defined())
+          for (std::size_t i = 0; i < m.after.size(); ++i)
+            m.after[i] = where(now.back(), m.after[i], before[i]);
+        return {m.after, learns ? m.met : Arrays{}};
       },
-      init, xs);
-  Advanced result;
-  result.traces.assign(r.carry.begin(), r.carry.end() - 1);
-  if (!signals.each_step.empty())
-    result.gradients = contracted(g, w, ArraySpan(r.ys).first(r.ys.size() - 1),
-                                  signals_of(g, signals.each_step), r.ys.back(), decay_f_);
+      Arrays(old.begin(), old.end()), xs);
+  Advanced result{r.carry, {}};
+  if (learns) {
+    // Ages before and after each step.
+    const Array counted = w.active.defined() ? cumsum(convert(w.active, Dtype::I32), 0)
+                                             : arange(w.steps, Dtype::I32) + Array(1);
+    const Array after = w.age + counted,
+                before = after - (w.active.defined() ? convert(w.active, Dtype::I32) : ones_like(counted));
+    GradientRouter router(g_, w.params);
+    const Arrays each = signals_of(signals.each_step);
+    ArraySpan met = r.ys;
+    for (std::size_t i = 0; i < layout_.relations.size(); ++i) {
+      const FilterLayout::Relation& entry = layout_.relations[i];
+      const std::size_t sides = (entry.x ? 1 : 0) + entry.groups.size();
+      add_gradients(router, w, i, entry.x ? met[0] : Array(),
+                    met.subspan(entry.x ? 1 : 0, entry.groups.size()), each,
+                    w.without_own_step[i] ? before : after);
+      met = met.subspan(sides);
+    }
+    result.gradients = router.result();
+  }
   if (!signals.entry.empty()) {
-    const Arrays entry = contract(g, w, old, signals.entry);
+    const Arrays entry = contract(w, old, signals.entry);
     result.gradients.resize(entry.size());
     for (std::size_t i = 0; i < entry.size(); ++i)
       result.gradients[i] = add_cotangents(result.gradients[i], entry[i]);
@@ -251,12 +264,65 @@ LearningRule::Advanced pp_prop::advance(const ETraceGraph& g, const WindowData& 
   return result;
 }
 
-// The reference counts the calls, this one included; the correction of the old trace is that of its own age.
-Arrays pp_prop::contract(const ETraceGraph& g, const WindowData& w, ArraySpan traces,
-                         ArraySpan signal) const {
-  const Array age = g.options.compat == Compat::Braintrace ? w.calls + Array(1) : w.age;
-  return contracted(g, w, with_step_axis(traces), signals_of(g, with_step_axis(signal)),
-                    expand_dims(age, {0}), decay_f_);
+}  // namespace
+
+pp_prop::pp_prop(const IODimOptions& o)
+    : decay_x_(o.input_decay_or_rank.value_or(o.decay_or_rank).decay()), decay_f_(o.decay_or_rank.decay()) {}
+
+std::string pp_prop::describe() const {
+  return decay_x_ == decay_f_ ? fmt::format("pp_prop (decay {})", decay_f_)
+                              : fmt::format("pp_prop (decays {} and {})", decay_x_, decay_f_);
 }
+
+LearningRule::Theory pp_prop::theory(bool carried) const {
+  if (!carried && decay_x_ == 0.0 && decay_f_ == 0.0) return {Theory::Exact};
+  return {Theory::Approximate, "the trace is one product of two low-pass filtered sides"};
+}
+
+std::unique_ptr<const BoundRule> pp_prop::bind(const ETraceGraph& g) const {
+  refuse_inner_loops(g, name(), "the factorised rule has one x per step");
+  return std::make_unique<FilteredSides>(g, decay_x_, decay_f_);
+}
+
+namespace {
+
+// A whole number is a rank, any other a decay.
+DecayOrRank decay_or_rank_of(const Attr& a) {
+  if (const auto* rank = a.get_if<std::int64_t>())
+    return {static_cast<int>(std::clamp<std::int64_t>(*rank, -1, 1 << 30))};
+  if (const auto* decay = a.get_if<double>()) return {*decay};
+  throw TypeError(
+      "pp_prop", "decay_or_rank is " + to_string(a) + "; it takes a decay in [0, 1) or a rank of at least 1");
+}
+
+const RegisterRule kPpProp(
+    {.name = "pp_prop",
+     .aliases = {"ES_D_RTRL", "ESD_RTRL", "IODimVjpAlgorithm"},
+     .doc = "the trace as a product of two low-pass filtered sides; memory batch x (inputs + outputs)",
+     .expectation = "approximate: a rank-one trace",
+     .options = {{"decay_or_rank", RuleOption::Type::Number, "0.95", "a decay in [0, 1) or a rank ≥ 1",
+                  "how slowly both sides forget; in files also a pair (input side, output side)"},
+                 {"input_decay_or_rank", RuleOption::Type::Number, "", "a decay in [0, 1) or a rank ≥ 1",
+                  "the same for the input side alone"}},
+     .make = [](const RuleOptions& o) {
+       IODimOptions own;
+       if (const Attr* both = o.find("decay_or_rank")) {
+         const Attr::List* pair = both->list_items();
+         const Dims* ranks = both->ints();
+         if (pair != nullptr && pair->size() == 2) {
+           own.input_decay_or_rank = decay_or_rank_of((*pair)[0]);
+           own.decay_or_rank = decay_or_rank_of((*pair)[1]);
+         } else if (ranks != nullptr && ranks->size() == 2) {
+           own.input_decay_or_rank = decay_or_rank_of((*ranks)[0]);
+           own.decay_or_rank = decay_or_rank_of((*ranks)[1]);
+         } else {
+           own.decay_or_rank = decay_or_rank_of(*both);
+         }
+       }
+       if (const Attr* x = o.find("input_decay_or_rank")) own.input_decay_or_rank = decay_or_rank_of(*x);
+       return std::make_shared<pp_prop>(own);
+     }});
+
+}  // namespace
 
 }  // namespace etrace

@@ -1,0 +1,69 @@
+#include "cli/rule_option.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "etrace/error.h"
+
+namespace etrace::cli {
+
+namespace {
+
+template <class Number>
+std::optional<Number> number_from(std::string_view text) {
+  Number value{};
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+Attr parsed_option(std::string_view text) {
+  if (const auto whole = number_from<std::int64_t>(text)) return Attr(*whole);
+  if (const auto real = number_from<double>(text)) return Attr(*real);
+  if (text == "true" || text == "false") return Attr(text == "true");
+  return Attr(std::string(text));
+}
+
+}  // namespace
+
+std::string rules_help() {
+  std::string text = "Learning rules:\n";
+  for (const RuleRow* row : rule_rows()) {
+    text += fmt::format("  {:<16} {}\n", row->name, row->doc);
+    for (const RuleOption& o : row->options)
+      text += fmt::format("  {:<16}   {}: {} ({}{})\n", "", o.name, o.help, o.range,
+                          o.fallback.empty() ? "" : ", default " + o.fallback);
+  }
+  return text;
+}
+
+void RuleArguments::add_to(CLI::App& verb) {
+  std::string names;
+  for (const RuleRow* row : rule_rows()) names += (names.empty() ? "" : ", ") + row->name;
+  verb.add_option("--rule", rule, "learning rule: " + names)->capture_default_str();
+  verb.add_option("--rule-option", options, "an option of the rule, as NAME=VALUE; listed below")->take_all();
+  verb.add_option("--decay", decay, "how slowly a factorised rule forgets, in [0, 1): its decay_or_rank");
+  verb.add_option("--rank", rank, "the same as a rank of at least 1");
+  verb.add_option("--input-decay", input_decay, "the same for the input side alone");
+  verb.add_option("--trace-dtype", trace_dtype, "f16 or bf16 halve the traces: the rule's trace_dtype");
+  verb.footer(rules_help());
+}
+
+std::shared_ptr<const LearningRule> RuleArguments::make() const {
+  RuleOptions given;
+  if (decay && rank) throw ValueError("rule", "--decay and --rank say the same thing; give one of them");
+  if (decay) given.set("decay_or_rank", *decay);
+  if (rank) given.set("decay_or_rank", static_cast<std::int64_t>(*rank));
+  if (input_decay) given.set("input_decay_or_rank", *input_decay);
+  if (!trace_dtype.empty()) given.set("trace_dtype", trace_dtype);
+  for (const std::string& text : options) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw ValueError("rule", fmt::format("--rule-option {}: expected NAME=VALUE", text));
+    given.set(text.substr(0, equals), parsed_option(std::string_view(text).substr(equals + 1)));
+  }
+  return make_rule(rule, given);
+}
+
+}  // namespace etrace::cli

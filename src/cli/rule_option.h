@@ -1,0 +1,29 @@
+// --rule and what goes with it, for every verb that takes a learning rule. Names, options and help come from
+// the rows.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "etrace/learning_rule.h"
+
+namespace etrace::cli {
+
+struct RuleArguments {
+  std::string rule = "D_RTRL";
+  std::vector<std::string> options;  // NAME=VALUE
+  std::optional<double> decay, input_decay;
+  std::optional<int> rank;
+  std::string trace_dtype;
+
+  void add_to(CLI::App& verb);
+  std::shared_ptr<const LearningRule> make() const;
+};
+
+// Every rule in a line, with its options: for help texts.
+std::string rules_help();
+
+}  // namespace etrace::cli

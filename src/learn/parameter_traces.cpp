@@ -1,0 +1,400 @@
+// Traces of single parameters: see the header. Start with Impl::advance.
+#include "etrace/parameter_traces.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "etrace/error.h"
+#include "etrace/ops/numpy.h"
+#include "etrace/transform.h"
+#include "learn/operator_rules.h"
+#include "learn/routing.h"
+#include "learn/window.h"
+
+namespace etrace {
+
+namespace {
+
+// One trace: a trainable operand of a relation, in one group that the relation reaches.
+struct Trace {
+  std::size_t relation, group_of_relation;
+  const TrainableSource* trainable;
+  const HiddenGroup* group;
+  TraceSlots slots;
+  bool as_factors = false;  // D is zero: the last x and f stand for the trace
+  std::size_t slot = 0;     // among the slots; as factors: that of f
+};
+
+// Where the last x of a relation is kept, for traces as factors.
+struct LastX {
+  std::size_t relation, slot;
+};
+
+// SnAp: the position itself is neighbour 0, the others start at zero. [K, S, X] -> [K, M, X]
+Array widen(const Array& df, const HiddenGroup& group) {
+  std::vector<PadAxis> axes(3);
+  axes[1].high = group.trace_state_width() - group.num_state();
+  return axes[1].high == 0 ? df : pad(df, convert(Array(0.0), df.dtype()), axes);
+}
+
+// SnAp: the signal of every neighbour. [K, S, X] -> [K, M, X]
+Array neighbours(const Array& signal, const HiddenGroup& group) {
+  if (!group.snap) return signal;
+  const PositionPattern& p = *group.snap;
+  const auto count = static_cast<std::int64_t>(p.neighbours.size()),
+             k = static_cast<std::int64_t>(p.num_neighbour());
+  std::vector<std::int64_t> index;
+  std::vector<double> valid;
+  for (std::int64_t j = 0; j < k; ++j)
+    for (std::size_t i = 0; i < p.neighbours.size(); ++i) {
+      index.push_back(p.neighbours[i][static_cast<std::size_t>(j)]);
+      valid.push_back(p.valid[i][static_cast<std::size_t>(j)] ? 1.0 : 0.0);
+    }
+  const Array picked = take(signal, Array(Tensor::of(index, {k, count})), 2);  // [K, S, neighbours, X]
+  const Array masked = picked * convert(Array(Tensor::of(valid, {1, 1, k, count})), signal.dtype());
+  return reshape(transpose(masked, {0, 2, 1, 3}), {signal.shape()[0], k * group.num_state(), count});
+}
+
+// Steps that do not count leave the trace as it is: D = 1, nothing injected.
+struct Freezing {
+  Array active;  // [K', 1] or [K', X] in the data's type; undefined: all count
+  Array jacobian(const Array& d) const {
+    if (!active.defined()) return d;
+    const Array on = expand_dims(active, {1, 2});
+    const Array one = reshape(eye(d.shape()[1], d.dtype()), {1, d.shape()[1], d.shape()[1], 1});
+    return on * d + (1.0 - on) * one;
+  }
+  Array injected(const Array& df) const { return active.defined() ? df * expand_dims(active, {1}) : df; }
+};
+
+// active [K] or [K, B] -> [K·L, 1] or [K·L, X]
+Freezing freezing(const WindowData& w, const HiddenGroup& group, Dtype dtype) {
+  if (!w.active.defined()) return {};
+  const std::int64_t inner = group.descent ? group.descent->scan.length : 1;
+  Array on = convert(w.active, dtype);
+  std::int64_t wide = 1;
+  if (w.active.rank() == 2) {  // every position of a sample
+    const std::int64_t samples = w.active.shape()[1];
+    wide = group.varshape().size();
+    on = broadcast_to(expand_dims(on, {2}), {w.steps, samples, wide / samples});
+  }
+  on = reshape(on, {w.steps, 1, wide});
+  return {reshape(broadcast_to(on, {w.steps, inner, wide}), {w.steps * inner, wide})};
+}
+
+// What a window gives to the traces of one group, states in front: [K, M…, X].
+struct GroupWindow {
+  Array each_step, entry;
+  Freezing freeze;
+  Array jacobians;        // undefined: zero by structure
+  CarriedWindow carried;  // of all positions, unless some trace sums them first
+};
+
+// Axes 0 and 1 as one.
+Array merge_front(const Array& a) {
+  Dims dims = a.shape().to_dims();
+  dims[1] *= dims[0];
+  dims.erase(dims.begin());
+  return reshape(a, dims);
+}
+
+// Every step `count` times.
+Array repeat_steps(const Array& a, std::int64_t count) {
+  if (count == 1 || !a.defined()) return a;
+  Dims dims = a.shape().to_dims();
+  dims.insert(dims.begin() + 1, count);
+  return merge_front(broadcast_to(expand_dims(a, {1}), Shape(dims)));
+}
+
+}  // namespace
+
+struct ParameterTraces::Impl {
+  Impl(const ETraceGraph& graph, ParameterTraceOptions o);
+
+  Array signal_of(const HiddenGroup& group, const WindowData& w, const Array& value) const;
+  std::vector<GroupWindow> group_windows(const WindowData&, const Signals&) const;
+  CarriedWindow carried_for(const Trace&, const GroupWindow&) const;
+  Array injected(const Trace&, const GroupWindow&, const WindowData&) const;
+  TraceWindow window_of(const Trace&, const GroupWindow&, const WindowData&, const Array& sources) const;
+  Array source_of(const Trace&, const StepData&) const;
+  Array x_of(const Trace& t, ArraySpan per_relation) const { return per_relation[t.relation]; }
+  Array factor_gradient(const Trace&, const WindowData&, const Array& x, const Array& f,
+                        const Array& signal) const;
+  const LastX* last_x(std::size_t relation) const;
+
+  const ETraceGraph& g;
+  ParameterTraceOptions options;
+  std::vector<bool> zero_jacobian;  // per group
+  std::vector<Trace> traces;
+  std::vector<LastX> last_xs;
+  std::vector<TraceSlot> slots;
+};
+
+ParameterTraces::Impl::Impl(const ETraceGraph& graph, ParameterTraceOptions o)
+    : g(graph), options(std::move(o)) {
+  for (const HiddenGroup& group : g.hidden_groups)
+    zero_jacobian.push_back(!group.snap && !group.descent && !options.trace_dtype && options.copies == 1 &&
+                            !options.lift_jacobian && has_zero_jacobian(group));
+  for (std::size_t r = 0; r < g.hidden_param_op_relations.size(); ++r) {
+    const HiddenParamOpRelation& relation = g.hidden_param_op_relations[r];
+    for (std::size_t k = 0; k < relation.hidden_groups.size(); ++k) {
+      const HiddenGroup& group = g.hidden_groups[relation.hidden_groups[k]];
+      std::optional<std::size_t> factor_slot;
+      for (const TrainableSource& t : relation.trainables) {
+        Trace trace{r, k, &t, &group, TraceSlots(relation, t, group, g.options.compat, options.copies)};
+        trace.as_factors = zero_jacobian[group.index] && trace.slots.is_product_of_data();
+        if (!trace.as_factors) {
+          trace.slot = slots.size();
+          slots.push_back({fmt::format("relation{}/group{}/{}", r, group.index, t.key),
+                           trace.slots.trace_aval(options.trace_dtype)});
+        } else {
+          if (const auto x = etp_rules(*relation.primitive)->x_operand; x && last_x(r) == nullptr) {
+            last_xs.push_back({r, slots.size()});
+            slots.push_back({fmt::format("relation{}/x", r), x_trace_aval(relation)});
+          }
+          if (!factor_slot) {
+            factor_slot = slots.size();
+            slots.push_back({fmt::format("relation{}/group{}/df", r, group.index),
+                             {relation.y_var.aval.dtype, {group.num_state(), group.varshape().size()}}});
+          }
+          trace.slot = *factor_slot;
+        }
+        traces.push_back(std::move(trace));
+      }
+    }
+  }
+}
+
+const LastX* ParameterTraces::Impl::last_x(std::size_t relation) const {
+  for (const LastX& x : last_xs)
+    if (x.relation == relation) return &x;
+  return nullptr;
+}
+
+ParameterTraces::ParameterTraces(const ETraceGraph& g, ParameterTraceOptions o)
+    : impl_(std::make_unique<const Impl>(g, std::move(o))) {}
+ParameterTraces::~ParameterTraces() = default;
+
+std::vector<TraceSlot> ParameterTraces::slots() const { return impl_->slots; }
+
+// Showing ---------------------------------------------------------------------------------------------------
+std::vector<EligibilityTrace> ParameterTraces::traces(ArraySpan params, ArraySpan memory) const {
+  const Impl& m = *impl_;
+  std::vector<EligibilityTrace> out;
+  for (const Trace& t : m.traces) {
+    EligibilityTrace shown{
+        fmt::format("relation{}/group{}/{}", t.relation, t.group->index, t.trainable->key), {}, {}};
+    for (const auto& leaf : t.trainable->leaves) shown.params.push_back(leaf.first);
+    Array value = memory[t.slot];
+    if (t.as_factors) {
+      const HiddenParamOpRelation& relation = m.g.hidden_param_op_relations[t.relation];
+      Arrays operands = parameter_operands(m.g, relation, params);
+      const LastX* x = m.last_x(t.relation);
+      if (x != nullptr) operands[*etp_rules(*relation.primitive)->x_operand] = memory[x->slot];
+      value = t.slots.made_of(operands, value);
+    }
+    shown.value = t.slots.unpack(value);
+    out.push_back(std::move(shown));
+  }
+  return out;
+}
+
+// One step --------------------------------------------------------------------------------------------------
+Array ParameterTraces::Impl::source_of(const Trace& t, const StepData& data) const {
+  const HiddenParamOpRelation& relation = g.hidden_param_op_relations[t.relation];
+  const Arrays& operands = data.operands[t.relation];
+  if (!relation.control_flow_context) return t.slots.source(operands);
+  if (const auto x = etp_rules(*relation.primitive)->x_operand) {  // one x per inner step
+    const Function one = [&](ArraySpan a) {
+      Arrays in = operands;
+      in[*x] = a[0];
+      const Array s = t.slots.source(in);
+      return s.defined() ? Arrays{s} : Arrays{};
+    };
+    const Arrays all = vmap(one)(Arrays{operands[*x]});
+    return all.empty() ? Array() : all[0];
+  }
+  const Array source = t.slots.source(operands);
+  if (!source.defined()) return source;
+  return broadcast_to(source, source.shape().with_front(relation.control_flow_context->length));
+}
+
+// The last x of relations with factors, then one source per trace that has one.
+Arrays ParameterTraces::keep(const StepData& data) const {
+  Arrays out;
+  for (const LastX& x : impl_->last_xs) {
+    const HiddenParamOpRelation& relation = impl_->g.hidden_param_op_relations[x.relation];
+    out.push_back(x_trace(relation, data.operands[x.relation][*etp_rules(*relation.primitive)->x_operand]));
+  }
+  for (const Trace& t : impl_->traces) {
+    if (t.as_factors) continue;
+    const Array source = impl_->source_of(t, data);
+    if (source.defined()) out.push_back(source);
+  }
+  return out;
+}
+
+// A window --------------------------------------------------------------------------------------------------
+// [K, *varshape, S] -> [K, M, X]. Signals have no axis for the inner steps of a descended loop.
+Array ParameterTraces::Impl::signal_of(const HiddenGroup& group, const WindowData& w,
+                                       const Array& value) const {
+  HiddenGroup outside = group;
+  outside.descent.reset();
+  Array signal = neighbours(states_first(outside, value, 1), group);
+  if (options.signal) signal = options.signal(group, w, signal);
+  return options.lift_signal ? options.lift_signal(signal) : signal;
+}
+
+std::vector<GroupWindow> ParameterTraces::Impl::group_windows(const WindowData& w,
+                                                              const Signals& signals) const {
+  std::vector<GroupWindow> out;
+  for (std::size_t k = 0; k < g.hidden_groups.size(); ++k) {
+    const HiddenGroup& group = g.hidden_groups[k];
+    GroupWindow gw;
+    gw.freeze = freezing(w, group, w.jacobians[k].dtype());
+    if (!signals.each_step.empty())
+      gw.each_step = at_last_substep(group, signal_of(group, w, signals.each_step[k]));
+    if (!signals.entry.empty()) gw.entry = signal_of(group, w, expand_dims(signals.entry[k], {0}));
+    Array d = states_first(group, w.jacobians[k], 2);
+    if (options.lift_jacobian) d = options.lift_jacobian(d);
+    gw.jacobians = gw.freeze.jacobian(d);
+    gw.carried = carry_window(gw.jacobians, gw.each_step);
+    out.push_back(std::move(gw));
+  }
+  return out;
+}
+
+// Carried once per group; where positions are summed before they multiply (compat), once per trace.
+CarriedWindow ParameterTraces::Impl::carried_for(const Trace& t, const GroupWindow& gw) const {
+  const auto summed = [&](const Array& a) { return a.defined() ? t.slots.summed(a) : a; };
+  if (t.slots.sums_positions()) return carry_window(summed(gw.jacobians), summed(gw.each_step));
+  const auto split = [&](const Array& a) {  // without a step axis in front
+    return a.defined() ? squeeze(t.slots.summed(expand_dims(a, {0})), {0}) : a;
+  };
+  const CarriedWindow& c = gw.carried;
+  return {split(c.transition), summed(c.suffix), split(c.entry), summed(c.adjoint)};
+}
+
+Array ParameterTraces::Impl::injected(const Trace& t, const GroupWindow& gw, const WindowData& w) const {
+  const Array f = widen(states_first(*t.group, w.df[t.relation][t.group_of_relation], 1), *t.group);
+  return gw.freeze.injected(options.lift_injection ? options.lift_injection(f) : f);
+}
+
+// One trace and its operand's gradient; the signals decide whether there is one.
+TraceWindow ParameterTraces::Impl::window_of(const Trace& t, const GroupWindow& gw, const WindowData& w,
+                                             const Array& sources) const {
+  const Array df = injected(t, gw, w);
+  CarriedWindow carried = carried_for(t, gw);
+  const Array lined = t.slots.lined_up(df);  // positions that compat sums stand as steps of their own
+  const std::int64_t lines = lined.shape()[0] / df.shape()[0];
+  if (w.without_own_step[t.relation] && carried.adjoint.defined())
+    carried.adjoint = carried.adjoint - t.slots.summed(gw.each_step);
+  carried.suffix = repeat_steps(carried.suffix, lines);
+  carried.adjoint = repeat_steps(carried.adjoint, lines);
+
+  TraceWindow tw = t.slots.window(w.operands[t.relation], sources);
+  tw.transition = carried.transition;
+  tw.injection = injection(carried, lined);
+  tw.entry = carried.entry;
+  if (carried.adjoint.defined()) tw.weighted = weighted(carried, lined);
+  if (gw.entry.defined()) tw.entry = add_cotangents(tw.entry, squeeze(t.slots.summed(gw.entry), {0}));
+  return tw;
+}
+
+// Gradient of the operand for signals [K, M, X], injections f [K, M, X] and x [K, …].
+Array ParameterTraces::Impl::factor_gradient(const Trace& t, const WindowData& w, const Array& x,
+                                             const Array& f, const Array& signal) const {
+  const Array ct = reduce_sum(signal * f, {1});  // [K, X]
+  return t.slots.pull(w.operands[t.relation], x,
+                      reshape(ct, t.group->varshape().with_front(ct.shape()[0]).to_dims()));
+}
+
+namespace {
+
+// The value at the last step that counts; if none does, the old one. values [K, …]
+Array at_last_active(const Array& values, const Array& old, const Array& active) {
+  const std::int64_t steps = values.shape()[0];
+  const auto last = [&] { return squeeze(slice_axis(values, 0, steps - 1, steps), {0}); };
+  if (!active.defined()) return last();
+  Array now = old;
+  for (std::int64_t k = 0; k < steps; ++k)
+    now = where(squeeze(slice_axis(active, 0, k, k + 1), {0}), squeeze(slice_axis(values, 0, k, k + 1), {0}),
+                now);
+  return now;
+}
+
+}  // namespace
+
+BoundRule::Advanced ParameterTraces::advance(const WindowData& w, ArraySpan old,
+                                             const Signals& signals) const {
+  const Impl& m = *impl_;
+  const std::vector<GroupWindow> groups = m.group_windows(w, signals);
+  Advanced result;
+  result.memory.resize(m.slots.size());
+  GradientRouter router(m.g, w.params);
+  Arrays xs(m.g.hidden_param_op_relations.size());  // of every step, per relation
+  std::size_t next_kept = 0;
+  for (const LastX& x : m.last_xs) {
+    xs[x.relation] = w.kept[next_kept++];
+    result.memory[x.slot] =
+        at_last_active(xs[x.relation], old[x.slot], sample_mask(w.active, xs[x.relation].rank()));
+  }
+  for (const Trace& t : m.traces) {
+    const GroupWindow& gw = groups[t.group->index];
+    if (t.as_factors) {
+      const LastX* x = m.last_x(t.relation);
+      const Array f = states_first(*t.group, w.df[t.relation][t.group_of_relation], 1);
+      if (gw.each_step.defined() && !w.without_own_step[t.relation])
+        router.add(*t.trainable,
+                   m.factor_gradient(t, w, xs[t.relation], gw.freeze.injected(f), gw.each_step));
+      if (gw.entry.defined())
+        router.add(*t.trainable,
+                   m.factor_gradient(t, w, x != nullptr ? expand_dims(old[x->slot], {0}) : Array(),
+                                     expand_dims(old[t.slot], {0}), gw.entry));
+      if (!result.memory[t.slot].defined())
+        result.memory[t.slot] = at_last_active(f, old[t.slot], position_mask(w.active, *t.group));
+      continue;
+    }
+    Array sources;  // [K, (L,) J, B, elements]
+    if (t.slots.has_source()) {
+      sources = w.kept[next_kept++];
+      if (t.group->descent) sources = merge_front(sources);
+    }
+    TraceWindow tw = m.window_of(t, gw, w, sources);
+    tw.trace = old[t.slot];
+    const TraceWindowResult moved = trace_window(t.slots.pattern(), tw);
+    result.memory[t.slot] = moved.trace;
+    if (moved.gradient.defined())
+      router.add(*t.trainable, t.slots.to_operand(w.operands[t.relation], moved.gradient));
+  }
+  result.gradients = router.result();
+  return result;
+}
+
+// A window without steps: nothing is added, and the gradient is that of the old trace.
+Arrays ParameterTraces::contract(const WindowData& w, ArraySpan old, ArraySpan signal) const {
+  const Impl& m = *impl_;
+  GradientRouter router(m.g, w.params);
+  for (const Trace& t : m.traces) {
+    const Array s = m.signal_of(*t.group, w, expand_dims(signal[t.group->index], {0}));
+    if (t.as_factors) {
+      const LastX* x = m.last_x(t.relation);
+      router.add(*t.trainable,
+                 m.factor_gradient(t, w, x != nullptr ? expand_dims(old[x->slot], {0}) : Array(),
+                                   expand_dims(old[t.slot], {0}), s));
+      continue;
+    }
+    TraceWindow tw;
+    tw.trace = old[t.slot];
+    tw.entry = squeeze(t.slots.summed(s), {0});
+    const Shape& e = tw.entry.shape();
+    tw.transition = zeros_of({s.dtype(), {e[0], e[0], e[1], e[2]}});
+    tw.injection = zeros_of({s.dtype(), {0, e[0], e[1], e[2]}});
+    const Array gradient = trace_window(t.slots.pattern(), tw).gradient;
+    router.add(*t.trainable, t.slots.to_operand(w.operands[t.relation], gradient));
+  }
+  return router.result();
+}
+
+}  // namespace etrace

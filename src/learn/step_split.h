@@ -1,0 +1,48 @@
+// K steps of a one-step program, cut so that only what must run in sequence does:
+//   fixed    depends on neither data nor states: once
+//   before   data of the step, no state: all steps side by side
+//   body     what the next states need: a loop
+//   after    the rest: all steps side by side, from values that the loop and `before` hand on
+// Nothing is computed twice.
+#pragma once
+
+#include "etrace/array.h"
+#include "etrace/transform.h"
+
+namespace etrace {
+
+class StepSplit {
+ public:
+  enum class Input : std::uint8_t { Fixed, PerStep, Carried };
+  // The first results are the new values of the carried inputs, in their order.
+  StepSplit(ClosedJaxpr step, std::vector<Input> inputs);
+
+  struct Result {
+    Arrays carried;
+    Arrays outs;  // the other results: [K, …] where stacked, else the same for every step
+    std::vector<bool> stacked;
+    Array all_steps(std::size_t i, std::int64_t steps) const;  // [K, …] whatever it is
+  };
+  // Inputs in the program's order, those per step with a leading axis K. active: [K], or [K, B] per sample:
+  // steps that do not count leave what is carried as it was; undefined: all count.
+  Result run(std::int64_t steps, ArraySpan inputs, const Array& active) const;
+
+ private:
+  struct Part {
+    std::vector<Var> in, out;
+    std::vector<Eqn> eqns;
+  };
+  Arrays eval(const Part&, ArraySpan in) const;
+  Result run_once(ArraySpan inputs, const Array& active) const;
+
+  ClosedJaxpr step_;
+  std::vector<Input> inputs_;
+  std::size_t num_carried_ = 0;
+  Part fixed_, before_, body_, after_;
+  std::vector<bool> out_stacked_;
+};
+
+// What is carried over a step that may not count. active: a truth value, or one per sample.
+Array unless_frozen(const Array& active, const Array& next, const Array& old);
+
+}  // namespace etrace

@@ -1,0 +1,354 @@
+#include "learn/window_plan.h"
+
+#include <algorithm>
+
+#include "etrace/control.h"
+#include "etrace/error.h"
+#include "etrace/ops/numpy.h"
+#include "learn/interface.h"
+#include "learn/lists.h"
+#include "learn/window.h"
+
+namespace etrace {
+
+WindowPlan::WindowPlan(const ETraceGraph& g, const BoundRule& r, VjpMethod m)
+    : graph_(g), rule_(r), method_(m), executor_(g) {
+  without_own_step_ = m == VjpMethod::SingleStep
+                          ? relations_without_own_step(g)
+                          : std::vector<bool>(g.hidden_param_op_relations.size(), false);
+}
+
+// What is carried -------------------------------------------------------------------------------------------
+std::vector<TraceSlot> WindowPlan::memory() const {
+  std::vector<TraceSlot> out = rule_.slots();
+  out.push_back({"age", {Dtype::I32, {}}, PortRole::Counter});
+  out.push_back({"calls", {Dtype::I32, {}}, PortRole::Counter});
+  return out;
+}
+
+Arrays WindowPlan::initial_memory(std::uint64_t seed) const {
+  const Array zero = zeros_of({Dtype::I32, {}});
+  return joined({rule_.initial(seed), Arrays{zero, zero}});
+}
+
+Arrays WindowPlan::next_memory(const Carry& old, Arrays slots, std::int64_t steps,
+                               const Array& active) const {
+  const Array& age = old.memory[old.memory.size() - 2];
+  // A step counts if any sample does.
+  Array counted = Array(steps);
+  if (active.defined())
+    counted = sum(convert(active.rank() == 2 ? any(active, {1}) : active, Dtype::I32));
+  slots.push_back(age + counted);
+  // One step is one call in single-step mode, whatever the window that runs it.
+  slots.push_back(old.memory.back() + Array(method_ == VjpMethod::MultiStep ? std::int64_t{1} : steps));
+  return slots;
+}
+
+// One step --------------------------------------------------------------------------------------------------
+std::size_t WindowPlan::DataLayout::count() const {
+  std::size_t n = kept + jacobians;
+  for (const std::size_t k : df) n += k;
+  for (const std::size_t k : transitions) n += k;
+  return n;
+}
+
+Arrays WindowPlan::data_of(const StepValues& values, DataLayout& layout) const {
+  Arrays out = rule_.keep(values.data);
+  layout = {};
+  layout.kept = out.size();
+  for (const Arrays& list : values.data.df) {
+    layout.df.push_back(list.size());
+    out.insert(out.end(), list.begin(), list.end());
+  }
+  layout.jacobians = values.data.jacobians.size();
+  out.insert(out.end(), values.data.jacobians.begin(), values.data.jacobians.end());
+  for (const Arrays& list : values.data.transitions) {
+    layout.transitions.push_back(list.size());
+    out.insert(out.end(), list.begin(), list.end());
+  }
+  return out;
+}
+
+namespace {
+
+using Inputs = std::vector<StepSplit::Input>;
+
+Avals param_types(const ETraceGraph& g) {
+  Avals out;
+  for (const ParamLeaf& l : param_leaves(g.module_info))
+    out.push_back(g.module_info.jaxpr().invars[l.input].aval);
+  return out;
+}
+
+Avals chained(std::initializer_list<std::span<const Aval>> parts) {
+  Avals out;
+  for (const std::span<const Aval> part : parts) out.insert(out.end(), part.begin(), part.end());
+  return out;
+}
+
+Inputs input_kinds(std::size_t params, std::size_t states, std::size_t data) {
+  Inputs out(params, StepSplit::Input::Fixed);
+  out.insert(out.end(), states, StepSplit::Input::Carried);
+  out.insert(out.end(), data, StepSplit::Input::PerStep);
+  return out;
+}
+
+}  // namespace
+
+const WindowPlan::PlainStep& WindowPlan::plain_step() const {
+  if (plain_ != nullptr) return *plain_;
+  const Avals params = param_types(graph_), states = state_types(graph_), args = argument_types(graph_);
+  DataLayout layout;
+  std::size_t outputs = 0;
+  const ClosedJaxpr step = make_jaxpr(
+      [&](ArraySpan in) {
+        const ArraySpan p = take_front(in, params.size()), h = take_front(in, states.size());
+        const StepValues values = executor_.solve_h2w_h2h_jacobian(executor_.program_inputs(in, h, p));
+        outputs = values.outputs.size();
+        const Arrays data = data_of(values, layout);
+        return joined({values.states, values.outputs, data});
+      },
+      chained({params, states, args}));
+  plain_ = std::make_unique<const PlainStep>(PlainStep{
+      StepSplit(simplify(step), input_kinds(params.size(), states.size(), args.size())), outputs, layout});
+  return *plain_;
+}
+
+const WindowPlan::LossStep& WindowPlan::loss_step(const StepProgram& program, std::span<const Aval> slices,
+                                                  const Aval& weight) const {
+  for (const LossStep& known : losses_)
+    if (equal(known.program, program.program)) return known;
+  const Avals params = param_types(graph_), states = state_types(graph_);
+  const std::size_t ns = slices.size();
+  const auto weighted_loss = [&](ArraySpan extra, ArraySpan outputs) {
+    const Array loss = program.loss(extra.first(ns), outputs).loss;
+    return sum(loss * convert(extra[ns], loss.dtype()));
+  };
+  const Avals extra = chained({slices, std::span(&weight, 1)});
+  StepDerivative derivative(graph_, weighted_loss, extra);
+  DataLayout layout;
+  const ClosedJaxpr step = make_jaxpr(
+      [&](ArraySpan in) {
+        const ArraySpan p = take_front(in, params.size()), h = take_front(in, states.size());
+        const Arrays args = program.arguments(in.first(ns));
+        const StepValues values = executor_.solve_h2w_h2h_jacobian(executor_.program_inputs(args, h, p));
+        const LossAndAux l = program.loss(in.first(ns), values.outputs);
+        const Arrays data = data_of(values, layout), residuals = derivative.residuals(args, h, p, in);
+        return joined({values.states, Arrays{l.loss}, l.aux, data, residuals});
+      },
+      chained({params, states, extra}));
+  constexpr std::size_t kRemembered = 8;
+  if (losses_.size() == kRemembered) losses_.pop_front();
+  losses_.push_back({program.program, std::move(derivative),
+                     StepSplit(simplify(step), input_kinds(params.size(), states.size(), extra.size())),
+                     program.num_aux(), layout});
+  return losses_.back();
+}
+
+// Windows ---------------------------------------------------------------------------------------------------
+WindowData WindowPlan::window_data(ArraySpan params, const Carry& c, std::int64_t steps,
+                                   const Array& active) const {
+  WindowData w;
+  w.steps = steps;
+  w.params.assign(params.begin(), params.end());
+  for (const HiddenParamOpRelation& r : graph_.hidden_param_op_relations)
+    w.operands.push_back(parameter_operands(graph_, r, params));
+  w.active = active;
+  w.age = c.memory[c.memory.size() - 2];
+  w.calls = c.memory.back();
+  w.without_own_step = without_own_step_;
+  return w;
+}
+
+void WindowPlan::fill(WindowData& w, const DataLayout& layout, const StepSplit::Result& r,
+                      std::size_t first) const {
+  const auto next = [&](std::size_t count) {
+    Arrays out;
+    for (std::size_t i = 0; i < count; ++i) out.push_back(r.all_steps(first++, w.steps));
+    return out;
+  };
+  w.kept = next(layout.kept);
+  for (const std::size_t count : layout.df) w.df.push_back(next(count));
+  w.jacobians = next(layout.jacobians);
+  for (const std::size_t count : layout.transitions) w.transitions.push_back(next(count));
+}
+
+namespace {
+
+// Arguments of every step, [K, …] also where they do not change.
+Arrays stacked_args(std::span<const StepInput> args, std::int64_t steps) {
+  Arrays out;
+  for (const StepInput& a : args) {
+    const Array& x = value_of(a);
+    const bool many = std::holds_alternative<MultiStepData>(a);
+    out.push_back(many ? x : broadcast_to(expand_dims(x, {0}), x.shape().with_front(steps)));
+  }
+  return out;
+}
+
+Arrays rule_memory(const Carry& c) { return {c.memory.begin(), c.memory.end() - 2}; }
+
+}  // namespace
+
+Driven WindowPlan::drive(ArraySpan params, const Carry& c, std::span<const StepInput> args,
+                         const Array& active) const {
+  const std::optional<std::int64_t> length = multi_step_length(args);
+  const std::int64_t steps = length.value_or(1);
+  const PlainStep& step = plain_step();
+  const StepSplit::Result r =
+      step.split.run(steps, joined({params, c.states, stacked_args(args, steps)}), active);
+  WindowData w = window_data(params, c, steps, active);
+  fill(w, step.data, r, step.outputs);
+  Driven out;
+  out.carry.states = r.carried;
+  out.carry.memory = next_memory(c, rule_.advance(w, rule_memory(c), {}).memory, steps, active);
+  for (std::size_t i = 0; i < step.outputs; ++i) {
+    const Array y = r.all_steps(i, steps);
+    out.outputs.push_back(length ? y : squeeze(y, {0}));
+  }
+  return out;
+}
+
+Learned WindowPlan::learn(ArraySpan params, const Carry& c, const StepProgram& program, ArraySpan slices,
+                          const Array& weights, const Array& active, const Array& modulator) const {
+  return program.window ? learn_window(params, c, program, slices, weights, active, modulator)
+                        : learn_steps(params, c, program, slices, weights, active, modulator);
+}
+
+namespace {
+
+// A signal to the state before a step is one to the state after the step before it; the first is at the
+// entry of the window.
+void add_signals_before(Signals& signals, const Arrays& before) {
+  for (std::size_t g = 0; g < before.size(); ++g) {
+    const std::int64_t steps = before[g].shape()[0];
+    signals.entry.push_back(squeeze(slice_axis(before[g], 0, 0, 1), {0}));
+    if (steps == 1) continue;
+    std::vector<PadAxis> axes(before[g].rank());
+    axes[0] = {.low = -1, .high = 1};
+    signals.each_step[g] =
+        signals.each_step[g] + pad(before[g], convert(Array(0.0), before[g].dtype()), axes);
+  }
+}
+
+}  // namespace
+
+// Every step's loss meets the trace after that step.
+Learned WindowPlan::learn_steps(ArraySpan params, const Carry& c, const StepProgram& program,
+                                ArraySpan slices, const Array& weights, const Array& active,
+                                const Array& modulator) const {
+  const std::int64_t steps = weights.shape()[0];
+  Avals slice_types;
+  for (const Array& s : slices) slice_types.push_back({s.dtype(), s.shape().without(0)});
+  const LossStep& step = loss_step(program, slice_types, {weights.dtype(), weights.shape().without(0)});
+  const StepSplit::Result r =
+      step.split.run(steps, joined({params, c.states, slices, Arrays{weights}}), active);
+  const std::size_t first_residual = 1 + step.aux + step.data.count();
+  const StepGradients g = step.derivative.gradients(
+      steps, ArraySpan(r.outs).subspan(first_residual),
+      {r.stacked.begin() + static_cast<std::ptrdiff_t>(first_residual), r.stacked.end()});
+  WindowData w = window_data(params, c, steps, active);
+  w.modulator = modulator;
+  fill(w, step.data, r, 1 + step.aux);
+  Signals signals{{}, g.group_signal};
+  add_signals_before(signals, g.entry_signal);
+  BoundRule::Advanced advanced = rule_.advance(w, rule_memory(c), signals);
+
+  Learned out;
+  out.losses = r.all_steps(0, steps);
+  for (std::size_t i = 0; i < step.aux; ++i) out.aux.push_back(r.all_steps(1 + i, steps));
+  out.carry.states = r.carried;
+  out.carry.memory = next_memory(c, std::move(advanced.memory), steps, active);
+  advanced.gradients.resize(params.size());
+  for (std::size_t i = 0; i < params.size(); ++i)
+    out.gradients.push_back(
+        instantiate(add_cotangents(advanced.gradients[i], g.instantaneous[i]), params[i].aval()));
+  return out;
+}
+
+// Reverse mode inside the window; the signal at its entry meets the trace from before.
+Learned WindowPlan::learn_window(ArraySpan params, const Carry& c, const StepProgram& program,
+                                 ArraySpan slices, const Array& weights, const Array& active,
+                                 const Array& modulator) const {
+  const std::int64_t steps = *program.window;
+  const std::size_t ns = c.states.size(), np = params.size();
+  const Arrays given = program.arguments(slices);
+  std::vector<StepInput> inputs;
+  for (std::size_t i = 0; i < given.size(); ++i)
+    inputs.push_back(program.multi_step[i] ? StepInput(MultiStepData{given[i]}) : StepInput(given[i]));
+  const PlainStep& step = plain_step();
+
+  // Σ weight·loss as a function of entry states and parameters; everything else that the steps give follows
+  // it.
+  const Arrays at = joined({c.states, params}),
+               held = joined({stacked_args(inputs, steps), slices, Arrays{weights},
+                              active.defined() ? Arrays{active} : Arrays{}});
+  std::vector<bool> stacked;
+  const Recording forward = record(avals_of(joined({at, held})), [&](ArraySpan in) {
+    const ArraySpan states = take_front(in, ns), p = take_front(in, np), args = take_front(in, given.size()),
+                    s = take_front(in, slices.size());
+    const StepSplit::Result r =
+        step.split.run(steps, joined({p, states, args}), active.defined() ? in[1] : Array());
+    stacked = r.stacked;
+    Arrays outputs;
+    for (std::size_t i = 0; i < step.outputs; ++i) outputs.push_back(r.all_steps(i, steps));
+    const LossAndAux l = program.loss(s, outputs);
+    const Array total = sum(l.loss * convert(in[0], l.loss.dtype()));
+    Arrays rest = joined({Arrays{l.loss}, l.aux, r.carried, ArraySpan(r.outs).subspan(step.outputs)});
+    for (Array& a : rest) a = stop_gradient(a);
+    return joined({Arrays{total}, rest});
+  });
+  Mask wanted(forward.captured.size(), false);
+  for (const Array& a : at) wanted.push_back(is_floating(a.dtype()));
+  wanted.resize(forward.captured.size() + at.size() + held.size(), false);
+  ClosedJaxpr whole{forward.jaxpr, {}};
+  whole.jaxpr.invars.insert(whole.jaxpr.invars.begin(), whole.jaxpr.constvars.begin(),
+                            whole.jaxpr.constvars.end());
+  whole.jaxpr.constvars.clear();
+  const Arrays found = eval_jaxpr(value_and_grad(whole, wanted), joined({forward.captured, at, held}));
+  ArraySpan left = ArraySpan(found).subspan(1);
+  const Array losses = take_front(left, 1)[0];
+  const Arrays aux = to_list(take_front(left, program.num_aux()));
+  const Arrays states = to_list(take_front(left, ns));
+  StepSplit::Result data;
+  data.outs = to_list(take_front(left, step.data.count()));
+  data.stacked.assign(stacked.begin() + static_cast<std::ptrdiff_t>(step.outputs), stacked.end());
+  Arrays slope(at.size());
+  for (std::size_t i = 0; i < at.size(); ++i)
+    if (is_floating(at[i].dtype())) slope[i] = take_front(left, 1)[0];
+
+  // Entry signal per group.
+  Signals signals;
+  const std::vector<StatePath> paths = state_paths(graph_);
+  for (const HiddenGroup& g : graph_.hidden_groups) {
+    Arrays members;
+    for (const StatePath& path : g.hidden_paths)
+      for (std::size_t i = 0; i < ns; ++i)
+        if (paths[i] == path) members.push_back(instantiate(slope[i], at[i].aval()));
+    signals.entry.push_back(g.concat_hidden(members));
+  }
+  WindowData w = window_data(params, c, steps, active);
+  w.modulator = modulator;
+  fill(w, step.data, data, 0);
+  BoundRule::Advanced advanced = rule_.advance(w, rule_memory(c), signals);
+
+  Learned out;
+  out.losses = losses;
+  for (const Array& a : aux) out.aux.push_back(expand_dims(a, {0}));
+  out.carry.states = states;
+  out.carry.memory = next_memory(c, std::move(advanced.memory), steps, active);
+  advanced.gradients.resize(np);
+  for (std::size_t i = 0; i < np; ++i)
+    out.gradients.push_back(
+        instantiate(add_cotangents(advanced.gradients[i], slope[ns + i]), params[i].aval()));
+  return out;
+}
+
+Arrays WindowPlan::solve(ArraySpan params, const Carry& c, ArraySpan signal) const {
+  const WindowData w = window_data(params, c, 0, {});
+  Arrays out = rule_.contract(w, rule_memory(c), signal);
+  for (std::size_t i = 0; i < params.size(); ++i) out[i] = instantiate(out[i], params[i].aval());
+  return out;
+}
+
+}  // namespace etrace
