@@ -334,7 +334,11 @@ Array TraceSlots::to_operand(ArraySpan operands, const Array& slot_gradient) con
   return vjp(weight)(Arrays{in[operand_], slot_gradient})[1];
 }
 
-Array TraceSlots::pull(ArraySpan operands, const Array& x, const Array& ct) const {
+Array TraceSlots::pull(ArraySpan operands, const Array& x, const Array& given) const {
+  // A batched operator on one sample may feed states without a batch.
+  const Shape& y = relation_->y_var.aval.shape;
+  const std::int64_t steps = given.shape()[0];
+  const Array ct = given.size() == steps * y.size() ? reshape(given, y.with_front(steps).to_dims()) : given;
   const EtpRules& rules = *etp_rules(*relation_->primitive);
   const Params& params = relation_->eqn_params;
   const auto forward = [&](const Array& theta, const Array& data) {
