@@ -84,6 +84,23 @@ class Learner {
   }
   Array operator()(const StepInput& x);  // a model with one argument and one result
 
+  // Real time: one step on buffers that are bound once. After the first call of a kind a step allocates
+  // nothing. With a target there are loss and gradient or, if bind_step() was given an optimiser, the update.
+  // What comes back is overwritten by the next step. The model's own states and parameters, and the
+  // optimiser, follow with sync() or any other function of the learner. ValueError for arguments of the wrong
+  // type.
+  struct StepResult {
+    double loss = 0.0;  // NaN without a target
+    Arrays results;     // of the model
+    ParamValues grads;  // with a target and no optimiser
+  };
+  void bind_step(const Loss&, optim::Optimizer* = nullptr);  // the optimiser must stay alive until sync()
+  const StepResult& step(const Array& x) { return step(ArraySpan(&x, 1)); }
+  const StepResult& step(const Array& x, const Array& target) { return step(ArraySpan(&x, 1), target); }
+  const StepResult& step(ArraySpan args);
+  const StepResult& step(ArraySpan args, const Array& target);
+  void sync();
+
   // Sequences: one array per input of the step function, time first.
   SequenceGradient etrace_grad(ArraySpan sequences, const StepFunction&, const SequenceOptions& = {});
   SequenceGradient etrace_grad(const Array& inputs, const Array& targets, const Loss&,
@@ -141,6 +158,7 @@ class Learner {
  private:
   friend Learner compile(Module&, const LearningRule&, ArraySpan, const LearnerOptions&);
   explicit Learner(std::unique_ptr<Impl>);
+  Impl& impl() const;  // with what steps in real time have left
   std::unique_ptr<Impl> impl_;
 };
 

@@ -50,6 +50,7 @@ class Schedule {
   double at(std::int64_t step) const;  // the same in f64
 
  private:
+  std::optional<double> constant_;
   Formula formula_;
 };
 
@@ -130,7 +131,8 @@ class Optimizer {
   // Learning rates, weight decays and clips, of all parameters and of each group: "lr", "weight_decay",
   // "lr:rnn" … They may change between updates; programs take them as arguments.
   std::vector<std::string> hyperparameter_names(std::span<const ParamLeafId> leaves) const;
-  std::vector<double> hyperparameters(std::span<const ParamLeafId> leaves, std::int64_t step) const;
+  std::vector<double> hyperparameters(std::int64_t step) const;
+  void hyperparameters(std::int64_t step, std::span<double> into) const;  // allocates only for formulas
   // "step", "rnn/W/weight.bias/m", "rnn/W/weight.bias/v" …: names of the state, in its order.
   std::vector<std::string> state_names(std::span<const ParamLeafId> leaves) const;
 
@@ -204,7 +206,8 @@ class Optimizer {
     std::size_t group;
     enum Kind : std::uint8_t { Rate, WeightDecay, ClipNorm, ClipValue } kind;
   };
-  std::vector<Hyperparameter> hyperparameter_list() const;
+  std::vector<Hyperparameter> list_hyperparameters() const;
+  const std::vector<Hyperparameter>& hyperparameter_list() const { return hyperparameters_; }
   double hyperparameter(const Hyperparameter&, std::int64_t step) const;
   void require_bound(std::string_view what) const;
   std::size_t leaf_position(const ParamLeafId&, std::size_t hint) const;
@@ -219,6 +222,7 @@ class Optimizer {
   Plans plans_;
   std::vector<std::shared_ptr<State>> params_;
   Arrays state_;
+  std::vector<Hyperparameter> hyperparameters_;
   mutable std::shared_ptr<const ClosedJaxpr> program_;  // made when first asked for
 };
 

@@ -60,18 +60,18 @@ void require_same_tensors(const NamedTensors& expected, const NamedTensors& foun
 }  // namespace
 
 std::string Learner::fingerprint() const {
-  std::string text = to_string(impl_->graph.module_info.closed_jaxpr.jaxpr) + "\n" + describe();
-  for (const TraceSlot& s : impl_->builder.memory()) text += "\n" + s.name + " " + to_string(s.aval);
+  std::string text = to_string(impl().graph.module_info.closed_jaxpr.jaxpr) + "\n" + describe();
+  for (const TraceSlot& s : impl().builder.memory()) text += "\n" + s.name + " " + to_string(s.aval);
   return hash_text(text);
 }
 
 TensorFile Learner::checkpoint(const optim::Optimizer* optimizer, const Notes& notes) const {
   TensorFile file;
-  for (const Place& p : impl_->params) file.tensors.emplace_back("param/" + p.name, p.get());
-  for (const Place& p : impl_->states) file.tensors.emplace_back("state/" + p.name, p.get());
-  const std::vector<TraceSlot> slots = impl_->builder.memory();
+  for (const Place& p : impl().params) file.tensors.emplace_back("param/" + p.name, p.get());
+  for (const Place& p : impl().states) file.tensors.emplace_back("state/" + p.name, p.get());
+  const std::vector<TraceSlot> slots = impl().builder.memory();
   for (std::size_t i = 0; i < slots.size(); ++i)
-    file.tensors.emplace_back("memory/" + slots[i].name, impl_->memory[i]);
+    file.tensors.emplace_back("memory/" + slots[i].name, impl().memory[i]);
   for (auto& entry : optimizer_state(optimizer)) file.tensors.push_back(std::move(entry));
   file.metadata = {{kFingerprint, fingerprint()}, {kRule, describe()}};
   for (const auto& [key, value] : notes) file.metadata.emplace_back(kNote + key, value);
@@ -107,10 +107,10 @@ Learner::Notes Learner::restore(const TensorFile& file, optim::Optimizer* optimi
       state.emplace_back(entry.first, tensor("optimizer/" + entry.first));
     optimizer->set_state(state);
   }
-  for (Place& p : impl_->params) p.set(tensor("param/" + p.name));
-  for (Place& p : impl_->states) p.set(tensor("state/" + p.name));
-  const std::vector<TraceSlot> slots = impl_->builder.memory();
-  for (std::size_t i = 0; i < slots.size(); ++i) impl_->memory[i] = tensor("memory/" + slots[i].name);
+  for (Place& p : impl().params) p.set(tensor("param/" + p.name));
+  for (Place& p : impl().states) p.set(tensor("state/" + p.name));
+  const std::vector<TraceSlot> slots = impl().builder.memory();
+  for (std::size_t i = 0; i < slots.size(); ++i) impl().memory[i] = tensor("memory/" + slots[i].name);
   Notes notes;
   for (const auto& [key, value] : file.metadata)
     if (key.starts_with(kNote)) notes.emplace_back(key.substr(std::string_view(kNote).size()), value);

@@ -139,7 +139,7 @@ Arrays data_of(ArraySpan sequences, const Array& weights, const Array& modulator
 
 SequenceGradient Learner::etrace_grad(ArraySpan sequences, const StepFunction& f, const SequenceOptions& o) {
   const char* what = "etrace_grad";
-  Impl& impl = *impl_;
+  Impl& impl = this->impl();
   const std::int64_t length = sequence_length(what, sequences);
   const Array weights = weights_of(what, o.mask, length, impl.graph);
   const SequenceForm form = form_of(what, o, length, weights, *impl.rule, impl.options);
@@ -168,12 +168,12 @@ SequenceGradient Learner::etrace_grad(const Array& inputs, const Array& targets,
                                       const SequenceOptions& o) {
   return etrace_grad(
       Arrays{inputs, targets},
-      impl_->step_function(loss, o.chunk_size.value_or(1) > 1, o.mask.defined() && o.mask.rank() == 2), o);
+      impl().step_function(loss, o.chunk_size.value_or(1) > 1, o.mask.defined() && o.mask.rank() == 2), o);
 }
 
 Arrays Learner::etrace_evolve(ArraySpan sequences, const EvolveOptions& o) {
   const char* what = "etrace_evolve";
-  Impl& impl = *impl_;
+  Impl& impl = this->impl();
   const std::int64_t length = sequence_length(what, sequences);
   const Avals expected = argument_types(impl.graph), found = step_types(sequences);
   if (found != expected) {
@@ -198,9 +198,6 @@ Arrays Learner::etrace_evolve(ArraySpan sequences, const EvolveOptions& o) {
   return to_arrays(out.results);
 }
 
-namespace {
-
-// The optimiser must move the parameters of this learner and no others.
 void require_same_parameters(const char* what, const optim::Optimizer& optimizer,
                              const std::vector<Place>& params) {
   if (!optimizer.bound())
@@ -218,11 +215,9 @@ void require_same_parameters(const char* what, const optim::Optimizer& optimizer
   }
 }
 
-}  // namespace
-
 SequenceTraining Learner::etrace_train(ArraySpan sequences, const StepFunction& f,
                                        optim::Optimizer& optimizer, const TrainOptions& o) {
-  Impl& impl = *impl_;
+  Impl& impl = this->impl();
   const char* what = "etrace_train";
   require_same_parameters(what, optimizer, impl.params);
   const std::int64_t length = sequence_length(what, sequences);
@@ -256,7 +251,7 @@ SequenceTraining Learner::etrace_train(ArraySpan sequences, const StepFunction& 
   {
     std::vector<std::vector<double>> by_name(optimizer.hyperparameter_names(leaves).size());
     for (std::int64_t u = 0; u < updates; ++u) {
-      const std::vector<double> now = optimizer.hyperparameters(leaves, first + u);
+      const std::vector<double> now = optimizer.hyperparameters(first + u);
       for (std::size_t i = 0; i < now.size(); ++i) by_name[i].push_back(now[i]);
     }
     for (const std::vector<double>& values : by_name) hyper.push_back(Array(Tensor::of(values, {updates})));
@@ -288,7 +283,7 @@ SequenceTraining Learner::etrace_train(const Array& inputs, const Array& targets
                                        optim::Optimizer& optimizer, const TrainOptions& o) {
   return etrace_train(
       Arrays{inputs, targets},
-      impl_->step_function(loss, o.chunk_size.value_or(1) > 1, o.mask.defined() && o.mask.rank() == 2),
+      impl().step_function(loss, o.chunk_size.value_or(1) > 1, o.mask.defined() && o.mask.rank() == 2),
       optimizer, o);
 }
 

@@ -13,6 +13,7 @@
 #include "etrace/ops/numpy.h"
 #include "etrace/random.h"
 #include "etrace/transform.h"
+#include "learn/host_step.h"
 #include "learn/interface.h"
 #include "learn/learner_impl.h"
 
@@ -22,9 +23,19 @@ namespace etrace {
 Learner::Learner(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Learner::Learner(ETraceGraph graph, const LearningRule& rule, LearnerOptions options)
     : impl_(std::make_unique<Impl>(std::move(graph), rule, std::move(options))) {}
-Learner::~Learner() = default;
+Learner::~Learner() {
+  if (impl_ != nullptr && impl_->host != nullptr) impl_->host->give_back(false);
+}
+Learner::Impl& Learner::impl() const {
+  if (impl_->host != nullptr) impl_->host->give_back();
+  return *impl_;
+}
 Learner::Learner(Learner&&) noexcept = default;
-Learner& Learner::operator=(Learner&&) noexcept = default;
+Learner& Learner::operator=(Learner&& other) noexcept {
+  if (impl_ != nullptr && impl_->host != nullptr) impl_->host->give_back(false);
+  impl_ = std::move(other.impl_);
+  return *this;
+}
 
 namespace {
 
@@ -131,7 +142,7 @@ Learner compile(Module& model, std::string_view rule, ArraySpan example, const L
 
 // Calls -----------------------------------------------------------------------------------------------------
 Arrays Learner::update(std::span<const StepInput> args) {
-  const Avals expected = argument_types(impl_->graph);
+  const Avals expected = argument_types(impl().graph);
   const std::optional<std::int64_t> length = multi_step_length(args);
   if (args.size() != expected.size())
     throw ValueError("update",
@@ -151,10 +162,10 @@ Arrays Learner::update(std::span<const StepInput> args) {
   if (length && *length < 1) throw ValueError("update", "multi-step data without a step");
   EvolveForm form{.length = length, .window = length.value_or(1)};
   for (const StepInput& a : args) form.many.push_back(std::holds_alternative<MultiStepData>(a));
-  const Loaded& code = impl_->program(fmt::format("{} {}", key, length.value_or(0)),
-                                      [&] { return impl_->builder.evolve(form); });
-  const Impl::Outcome out = impl_->run(code, values);
-  impl_->commit(out);
+  const Loaded& code = impl().program(fmt::format("{} {}", key, length.value_or(0)),
+                                      [&] { return impl().builder.evolve(form); });
+  const Impl::Outcome out = impl().run(code, values);
+  impl().commit(out);
   return to_arrays(out.results);
 }
 
@@ -167,7 +178,7 @@ Array Learner::operator()(const StepInput& x) {
 }
 
 ParamValues Learner::solve(ArraySpan signals) {
-  const std::vector<HiddenGroup>& groups = impl_->graph.hidden_groups;
+  const std::vector<HiddenGroup>& groups = impl().graph.hidden_groups;
   if (signals.size() != groups.size())
     throw ValueError("solve", fmt::format("{} signals for {} hidden groups", signals.size(), groups.size()));
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -177,41 +188,41 @@ ParamValues Learner::solve(ArraySpan signals) {
       throw ValueError("solve", fmt::format("signal {} has shape {}, expected {}", i,
                                             to_string(signals[i].shape()), to_string(Shape(dims))));
   }
-  const Loaded& code = impl_->program("solve", [&] { return impl_->builder.solve(); });
+  const Loaded& code = impl().program("solve", [&] { return impl().builder.solve(); });
   Arrays given;
   for (std::size_t i = 0; i < groups.size(); ++i)
     given.push_back(convert(signals[i], groups[i].hidden_states.front().invar.aval.dtype));
-  return {param_leaf_ids(impl_->graph.module_info), to_arrays(impl_->run(code, given).results)};
+  return {param_leaf_ids(impl().graph.module_info), to_arrays(impl().run(code, given).results)};
 }
 
 // Resetting -------------------------------------------------------------------------------------------------
-void Learner::reset_state() { impl_->forget_traces(); }
+void Learner::reset_state() { impl().forget_traces(); }
 
 void Learner::reset_model_state() {
-  for (const std::shared_ptr<State>& s : impl_->resettable) static_cast<ShortTermState&>(*s).reset();
-  for (Place& p : impl_->states)
+  for (const std::shared_ptr<State>& s : impl().resettable) static_cast<ShortTermState&>(*s).reset();
+  for (Place& p : impl().states)
     if (p.state == nullptr && !p.survives_reset) p.own = p.init;
 }
 
 // Access ----------------------------------------------------------------------------------------------------
-const ETraceGraph& Learner::graph() const { return impl_->graph; }
-const LearningRule& Learner::rule() const { return *impl_->rule; }
+const ETraceGraph& Learner::graph() const { return impl().graph; }
+const LearningRule& Learner::rule() const { return *impl().rule; }
 std::string Learner::describe() const {
-  return fmt::format("{}, {}", impl_->rule->describe(), etrace::name(impl_->options.vjp_method));
+  return fmt::format("{}, {}", impl().rule->describe(), etrace::name(impl().options.vjp_method));
 }
 std::int64_t Learner::trace_bytes() const {
   std::int64_t bytes = 0;
-  for (const TraceSlot& s : impl_->builder.rule().slots()) bytes += static_cast<std::int64_t>(s.aval.bytes());
+  for (const TraceSlot& s : impl().builder.rule().slots()) bytes += static_cast<std::int64_t>(s.aval.bytes());
   return bytes;
 }
-const LearnerOptions& Learner::options() const { return impl_->options; }
-CompilationReport Learner::report() const { return CompilationReport(impl_->graph); }
-std::int64_t Learner::running_index() const { return to_int(impl_->memory.back().at(0)); }
-std::int64_t Learner::age() const { return to_int(impl_->memory[impl_->memory.size() - 2].at(0)); }
+const LearnerOptions& Learner::options() const { return impl().options; }
+CompilationReport Learner::report() const { return CompilationReport(impl().graph); }
+std::int64_t Learner::running_index() const { return to_int(impl().memory.back().at(0)); }
+std::int64_t Learner::age() const { return to_int(impl().memory[impl().memory.size() - 2].at(0)); }
 
 std::vector<EligibilityTrace> Learner::etraces() const {
-  const Arrays memory = to_arrays(impl_->memory);
-  return impl_->builder.rule().traces(impl_->params_now(), ArraySpan(memory).first(memory.size() - 2));
+  const Arrays memory = to_arrays(impl().memory);
+  return impl().builder.rule().traces(impl().params_now(), ArraySpan(memory).first(memory.size() - 2));
 }
 
 std::vector<EligibilityTrace> Learner::get_etrace_of(const StatePath& param) const {
@@ -232,19 +243,19 @@ std::vector<EligibilityTrace> Learner::get_etrace_of(const StatePath& param) con
 }
 
 std::vector<EligibilityTrace> Learner::get_etrace_of(std::string_view param) const {
-  for (const ParamLeafId& id : param_leaf_ids(impl_->graph.module_info))
+  for (const ParamLeafId& id : param_leaf_ids(impl().graph.module_info))
     if (to_string(id.path) == param) return get_etrace_of(id.path);
   return get_etrace_of(StatePath{std::string(param)});
 }
 
 ParamValues Learner::params() const {
-  return {param_leaf_ids(impl_->graph.module_info), impl_->params_now()};
+  return {param_leaf_ids(impl().graph.module_info), impl().params_now()};
 }
 
 void Learner::set_params(const ParamValues& values) {
-  const std::vector<ParamLeafId> ids = param_leaf_ids(impl_->graph.module_info);
+  const std::vector<ParamLeafId> ids = param_leaf_ids(impl().graph.module_info);
   std::vector<Tensor> next;
-  for (const Place& p : impl_->params) next.push_back(p.get());
+  for (const Place& p : impl().params) next.push_back(p.get());
   for (std::size_t k = 0; k < values.leaves.size(); ++k) {
     const auto it = std::find(ids.begin(), ids.end(), values.leaves[k]);
     if (it == ids.end())
@@ -257,12 +268,12 @@ void Learner::set_params(const ParamValues& values) {
                                    to_string(values.values[k].aval()), to_string(place.aval())));
     place = values.values[k].tensor();
   }
-  for (std::size_t i = 0; i < next.size(); ++i) impl_->params[i].set(next[i]);
+  for (std::size_t i = 0; i < next.size(); ++i) impl().params[i].set(next[i]);
 }
 
 std::vector<std::string> Learner::state_names() const {
   std::vector<std::string> out;
-  for (const Place& p : impl_->states) out.push_back(p.name);
+  for (const Place& p : impl().states) out.push_back(p.name);
   return out;
 }
 
@@ -277,10 +288,10 @@ Place& find_place(std::vector<Place>& places, std::string_view path) {
 }
 }  // namespace
 
-Array Learner::state(std::string_view path) const { return find_place(impl_->states, path).get(); }
+Array Learner::state(std::string_view path) const { return find_place(impl().states, path).get(); }
 
 void Learner::set_state(std::string_view path, const Array& value) {
-  Place& p = find_place(impl_->states, path);
+  Place& p = find_place(impl().states, path);
   if (value.aval() != p.get().aval())
     throw ValueError("state", fmt::format("{} has type {}, but the value has {}", path,
                                           to_string(p.get().aval()), to_string(value.aval())));
@@ -290,7 +301,7 @@ void Learner::set_state(std::string_view path, const Array& value) {
 LearnerPlan Learner::plan(const StepFunction& f, std::span<const Aval> slices, std::int64_t length,
                           const optim::Optimizer* optimizer) const {
   LearnerPlan out =
-      impl_->builder.plan(f, slices, std::min(impl_->options.execution_window, length), length, optimizer);
+      impl().builder.plan(f, slices, std::min(impl().options.execution_window, length), length, optimizer);
   for (Program& p : out.programs) p = lean(std::move(p));
   return out;
 }

@@ -8,6 +8,7 @@
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
+#include "learn/host_step.h"
 #include "learn/interface.h"
 
 namespace etrace {
@@ -74,6 +75,8 @@ Learner::Impl::Impl(ETraceGraph g, const LearningRule& r, LearnerOptions o)
   const Loaded& init = program("init", [&] { return builder.init(options.seed.value_or(0)); });
   memory = run(init, {}).results;
 }
+
+Learner::Impl::~Impl() = default;
 
 Arrays Learner::Impl::params_now() const {
   Arrays out;

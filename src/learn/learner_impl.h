@@ -26,8 +26,11 @@ struct Loaded {
   std::shared_ptr<const Runnable> code;
 };
 
+class HostStep;
+
 struct Learner::Impl {
   Impl(ETraceGraph g, const LearningRule& r, LearnerOptions o);
+  ~Impl();
 
   Arrays params_now() const;
 
@@ -63,6 +66,8 @@ struct Learner::Impl {
   Tensors memory;
   std::vector<std::shared_ptr<State>> resettable;  // the model's short-term states
 
+  std::unique_ptr<HostStep> host;  // steps in real time; none: there were none
+
   struct Cached {
     std::string key;
     Loaded loaded;
@@ -83,5 +88,8 @@ struct Learner::Impl {
   };
   std::deque<KnownLoss> losses;
 };
+
+// The optimiser must move the parameters of this learner and no others: ValueError otherwise.
+void require_same_parameters(const char* what, const optim::Optimizer&, const std::vector<Place>& params);
 
 }  // namespace etrace

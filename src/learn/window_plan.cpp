@@ -36,8 +36,7 @@ Arrays WindowPlan::next_memory(const Carry& old, Arrays slots, std::int64_t step
   const Array& age = old.memory[old.memory.size() - 2];
   // A step counts if any sample does.
   Array counted = Array(steps);
-  if (active.defined())
-    counted = sum(convert(active.rank() == 2 ? any(active, {1}) : active, Dtype::I32));
+  if (active.defined()) counted = sum(convert(active.rank() == 2 ? any(active, {1}) : active, Dtype::I32));
   slots.push_back(age + counted);
   // One step is one call in single-step mode, whatever the window that runs it.
   slots.push_back(old.memory.back() + Array(method_ == VjpMethod::MultiStep ? std::int64_t{1} : steps));

@@ -85,6 +85,7 @@ Optimizer::Optimizer(Schedule rate, CommonOptions common, Decay form, double def
     if (g.clip_norm) require_positive(kStage, "clip_norm of " + g.leaf, *g.clip_norm);
     if (g.clip_value) require_positive(kStage, "clip_value of " + g.leaf, *g.clip_value);
   }
+  hyperparameters_ = list_hyperparameters();
 }
 
 Optimizer::~Optimizer() = default;
@@ -161,7 +162,7 @@ Arrays Optimizer::init_planned(const Plans& plans, ArraySpan params) const {
 }
 
 // Hyperparameters -------------------------------------------------------------------------------------------
-std::vector<Optimizer::Hyperparameter> Optimizer::hyperparameter_list() const {
+std::vector<Optimizer::Hyperparameter> Optimizer::list_hyperparameters() const {
   std::vector<Hyperparameter> out{{"lr", 0, Hyperparameter::Rate}};
   if (decay_ > 0.0) out.push_back({"weight_decay", 0, Hyperparameter::WeightDecay});
   if (common_.clip_norm) out.push_back({"clip_norm", 0, Hyperparameter::ClipNorm});
@@ -201,15 +202,20 @@ std::vector<std::string> Optimizer::hyperparameter_names(std::span<const ParamLe
   return out;
 }
 
-std::vector<double> Optimizer::hyperparameters(std::span<const ParamLeafId>, std::int64_t step) const {
-  std::vector<double> out;
-  for (const Hyperparameter& h : hyperparameter_list()) out.push_back(hyperparameter(h, step));
+std::vector<double> Optimizer::hyperparameters(std::int64_t step) const {
+  std::vector<double> out(hyperparameters_.size());
+  hyperparameters(step, out);
   return out;
+}
+
+void Optimizer::hyperparameters(std::int64_t step, std::span<double> into) const {
+  for (std::size_t i = 0; i < hyperparameters_.size(); ++i)
+    into[i] = hyperparameter(hyperparameters_[i], step);
 }
 
 // Entry 0 for all parameters, then one per group.
 std::vector<Optimizer::Settings> Optimizer::settings(ArraySpan hyper, const Array& step, Dtype dtype) const {
-  const std::vector<Hyperparameter> list = hyperparameter_list();
+  const std::vector<Hyperparameter>& list = hyperparameter_list();
   if (!hyper.empty()) require_count("hyperparameters", hyper.size(), list.size());
   std::vector<Settings> out(1 + common_.groups.size());
   for (std::size_t i = 0; i < list.size(); ++i) {

@@ -27,7 +27,7 @@ Array warmup_factor(const Array& step, std::int64_t warmup) {
 
 }  // namespace
 
-Schedule::Schedule(double rate) {
+Schedule::Schedule(double rate) : constant_(rate) {
   require_not_negative(kScheduleStage, "the learning rate", rate);
   formula_ = [rate](const Array& step) { return full({}, rate, step.dtype()); };
 }
@@ -47,6 +47,7 @@ Array Schedule::operator()(const Array& step) const {
 }
 
 double Schedule::at(std::int64_t step) const {
+  if (constant_) return *constant_;
   return (*this)(full({}, static_cast<double>(step), Dtype::F64)).item<double>();
 }
 

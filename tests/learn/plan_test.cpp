@@ -182,7 +182,7 @@ TEST_P(Plans, TrainingWithEveryOptimiser) {
     const std::vector<std::string> names = optimizer->hyperparameter_names(leaves);
     for (std::size_t i = 0; i < names.size(); ++i) {
       std::vector<double> values;
-      for (std::int64_t u = 0; u < 3; ++u) values.push_back(optimizer->hyperparameters(leaves, u)[i]);
+      for (std::int64_t u = 0; u < 3; ++u) values.push_back(optimizer->hyperparameters(u)[i]);
       train.set(std::string(entry.name) + "/" + names[i], PortRole::Hyperparameter,
                 Array(Tensor::of(values, {3})));
     }
