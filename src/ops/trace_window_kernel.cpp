@@ -2,15 +2,17 @@
 //
 // Slots are walked as rows of columns (the last axis, axes joined where the strides allow it). What belongs
 // to the anchors of a row is contiguous or is gathered first, so that all arithmetic runs over unit strides.
-// With more than a few steps, and rows × columns that split into source and anchor, the sums over k are
-// matrix products: one per sample for the trace, one over all samples for the gradient. Threads take
-// stretches of rows; every sum has one order, so results do not depend on their number.
+// One step of a dense weight has code of its own (trace_direct.h). With more than a few steps, and rows ×
+// columns that split into source and anchor, the sums over k are matrix products: one per sample for the
+// trace, one over all samples for the gradient. Threads take stretches of rows; every sum has one order, so
+// results do not depend on their number.
 #include <algorithm>
 #include <cstring>
 #include <memory>
 
 #include "etrace/error.h"
-#include "ops/trace_window.h"
+#include "ops/trace_direct.h"
+#include "ops/trace_geometry.h"
 #include "runtime/etp_gemm.h"
 #include "runtime/etp_math.h"
 #include "runtime/thread_pool.h"
@@ -18,8 +20,6 @@
 namespace etrace::trace {
 
 namespace {
-
-using Index = std::int64_t;
 
 constexpr Index kColumns = 512;       // of a chunk: its rows of scratch stay in the first cache
 constexpr Index kBlock = 48;          // rows of one matrix product
@@ -58,100 +58,12 @@ void gemm(Index m, Index n, Index k, const double* a, Index ar, Index ac, const 
   etp_gemm_f64(m, n, k, a, ar, ac, b, br, bc, c, n, 0, scratch);
 }
 
-// Where slots point -----------------------------------------------------------------------------------------
-struct Axis {
-  Index size, source, anchor, parameter;  // strides
-  bool joins(const Axis& inner) const {
-    return source == inner.source * inner.size && anchor == inner.anchor * inner.size &&
-           parameter == inner.parameter * inner.size;
-  }
-};
-
-struct Geometry {
-  Index batch, states, steps, positions, elements, slots, parameters;
-  std::vector<Axis> outer;  // all but rows and columns
-  Axis row{1, 0, 0, 0}, column{1, 0, 0, 0};
-  std::vector<Index> source, anchor, parameter;  // by slot, if one of the maps is a table
-  bool gathered() const { return !anchor.empty(); }
-  bool shared = false;  // several slots add to one element of the gradient
-};
-
-Geometry geometry_of(const KernelRequest& r) {
-  const Layout at(r.params);
-  const TracePattern p = pattern_of(r.params);
-  Geometry g{};
-  g.batch = r.x(at.trace).shape[0], g.states = r.x(at.trace).shape[1];
-  g.steps = r.x(at.injection).shape[0], g.positions = r.x(at.injection).shape[3];
-  g.elements = at.source ? r.x(*at.source).shape[2] : 0;
-  g.slots = p.slots.size();
-  g.shared = !p.position_axes.empty();
-  std::vector<Axis> axes(p.slots.rank());
-  g.parameters = 1;
-  for (std::size_t a = axes.size(); a-- > 0;) {
-    axes[a] = {p.slots[a], 0, 0, 0};
-    if (!p.anchor_strides.empty()) axes[a].anchor = p.anchor_strides[a];
-    if (!p.source_strides.empty() && at.source) axes[a].source = p.source_strides[a];
-    if (std::count(p.position_axes.begin(), p.position_axes.end(), static_cast<int>(a)) > 0) continue;
-    axes[a].parameter = g.parameters;
-    g.parameters *= p.slots[a];
-  }
-  if (!p.anchor_table.empty() || (at.source && !p.source_table.empty())) {
-    g.anchor = p.anchors();
-    g.source = at.source ? p.sources() : std::vector<Index>(g.anchor.size(), 0);
-    const Dims strides = strides_of(p.slots);
-    for (Index s = 0; s < g.slots; ++s) {
-      Index place = 0;
-      for (std::size_t a = 0; a < axes.size(); ++a)
-        place += s / strides[a] % axes[a].size * axes[a].parameter;
-      g.parameter.push_back(place);
-    }
-    g.column = {g.slots, 1, 1, 1};
-    return g;
-  }
-  std::vector<Axis> joined;
-  for (const Axis& axis : axes) {
-    if (axis.size == 1) continue;
-    if (!joined.empty() && joined.back().joins(axis))
-      joined.back() = {joined.back().size * axis.size, axis.source, axis.anchor, axis.parameter};
-    else
-      joined.push_back(axis);
-  }
-  if (!joined.empty()) {
-    g.column = joined.back();
-    joined.pop_back();
-  }
-  if (!joined.empty()) {
-    g.row = joined.back();
-    joined.pop_back();
-  }
-  g.outer = std::move(joined);
-  return g;
-}
-
 // One pass --------------------------------------------------------------------------------------------------
-// A trace in another type than that of the sums goes through scratch, chunk by chunk.
-template <class T>
-struct Storage {
-  std::size_t bytes = sizeof(T);
-  void (*load)(const void* from, Index n, T* to) = nullptr;  // null: stored as it is computed
-  void (*store)(const T* from, Index n, void* to) = nullptr;
-};
-
-template <class T>
-struct Buffers {
-  const std::byte* trace;
-  const T *transition, *injection, *source, *gain, *entry, *weighted;
-  std::byte* next;
-  T* gradient;
-  Storage<T> storage;
-  bool as_computed() const { return storage.load == nullptr; }
-};
-
 template <class T>
 class Pass {
  public:
   Pass(const Geometry& g, const Buffers<T>& b, T* scratch, void* product_scratch)
-      : g_(g), b_(b), product_scratch_(product_scratch) {
+      : g_(g), b_(b), product_scratch_(product_scratch), last_column_(g.column.size) {
     const Index m = g.states;
     auto take = [&](Index count) {
       T* at = scratch;
@@ -177,20 +89,10 @@ class Pass {
     return (m * m + 4 * m + 3) * kColumns + block;
   }
 
-  // One step, a row of side-by-side anchors with one source: everything in one loop, nothing in between.
-  static bool direct(const Geometry& g, const Buffers<T>& b) {
-    return b.as_computed() && !g.gathered() && g.steps == 1 && g.states <= 2 && g.column.anchor == 1 &&
-           !g.shared && b.gain == nullptr && (g.elements == 0 || g.column.source == 0) &&
-           (b.gradient == nullptr || b.weighted != nullptr);
-  }
+  void only_columns(Index first, Index last) { first_column_ = first, last_column_ = last; }
 
   // A stretch of rows of the matrix that starts at the given slot, source element, anchor and parameter.
   void rows(Index first, Index last, Index slot, Axis at) {
-    if (direct(g_, b_)) {
-      for (Index r = first; r < last; ++r)
-        for (Index b = 0; b < g_.batch; ++b) direct_row(slot + r * g_.column.size, moved(at, r), b);
-      return;
-    }
     for (Index r0 = first; r0 < last; r0 += kBlock) {
       const Index count = std::min(kBlock, last - r0);
       const bool blocks = products(g_);
@@ -228,8 +130,8 @@ class Pass {
   }
 
   void row(Index in_block, Index slot, const Axis& at, Index b) {
-    for (Index c0 = 0; c0 < g_.column.size; c0 += kColumns) {
-      const Index n = std::min(kColumns, g_.column.size - c0);
+    for (Index c0 = first_column_; c0 < last_column_; c0 += kColumns) {
+      const Index n = std::min(kColumns, last_column_ - c0);
       chunk(in_block, slot + c0, c0, n, at, b);
     }
   }
@@ -356,64 +258,6 @@ class Pass {
     if (b_.gradient != nullptr) add_gradient(grads_, at, c0, n);
   }
 
-  void direct_row(Index slot, const Axis& at, Index b) {
-    const Index n = g_.column.size, all = g_.batch * g_.positions, p = b * g_.positions + at.anchor;
-    const T x = g_.elements == 0 ? T(1) : b_.source[b * g_.elements + at.source];
-    const T* __restrict f0 = b_.injection + p;
-    const T* __restrict d = b_.transition + p;
-    const T* __restrict u = b_.gradient != nullptr ? b_.entry + p : nullptr;
-    const T* __restrict w = b_.gradient != nullptr ? b_.weighted + p : nullptr;
-    T* __restrict g = b_.gradient != nullptr ? b_.gradient + at.parameter : nullptr;
-    const Index start = b * g_.states * g_.slots + slot;
-    const T* e0 = reinterpret_cast<const T*>(b_.trace) + start;
-    T* out0 = reinterpret_cast<T*>(b_.next) + start;
-    if (g_.states == 1 && g == nullptr) {
-#pragma GCC ivdep
-      for (Index j = 0; j < n; ++j) out0[j] = d[j] * e0[j] + x * f0[j];
-      return;
-    }
-    if (g_.states == 1) {
-      if (b == 0) {
-#pragma GCC ivdep
-        for (Index j = 0; j < n; ++j) {
-          const T old = e0[j];
-          g[j] = u[j] * old + x * w[j];
-          out0[j] = d[j] * old + x * f0[j];
-        }
-      } else {
-#pragma GCC ivdep
-        for (Index j = 0; j < n; ++j) {
-          const T old = e0[j];
-          g[j] += u[j] * old + x * w[j];
-          out0[j] = d[j] * old + x * f0[j];
-        }
-      }
-      return;
-    }
-    const T* e1 = e0 + g_.slots;
-    T* out1 = out0 + g_.slots;
-    const T* __restrict d01 = d + all, * __restrict d10 = d + 2 * all, * __restrict d11 = d + 3 * all;
-    const T* __restrict f1 = f0 + all;
-    if (g == nullptr) {
-#pragma GCC ivdep
-      for (Index j = 0; j < n; ++j) {
-        const T a = e0[j], c = e1[j];
-        out0[j] = d[j] * a + d01[j] * c + x * f0[j];
-        out1[j] = d10[j] * a + d11[j] * c + x * f1[j];
-      }
-      return;
-    }
-    const T* __restrict u1 = u + all;
-    const T before = b == 0 ? T(0) : T(1);  // the gradient is zero when the first sample comes
-#pragma GCC ivdep
-    for (Index j = 0; j < n; ++j) {
-      const T a = e0[j], c = e1[j];
-      g[j] = before * g[j] + (u[j] * a + u1[j] * c + x * w[j]);
-      out0[j] = d[j] * a + d01[j] * c + x * f0[j];
-      out1[j] = d10[j] * a + d11[j] * c + x * f1[j];
-    }
-  }
-
   // A row of the old trace, and where the new one goes; `finish` brings it there.
   const T* old_row(Index start, Index n, Index state) {
     const Index at = start + state * g_.slots;
@@ -497,6 +341,7 @@ class Pass {
   const Geometry& g_;
   const Buffers<T>& b_;
   void* product_scratch_;
+  Index first_column_ = 0, last_column_;
   T *moves_, *adds_, *old_, *fresh_, *signals_, *grads_, *line_, *data_, *block_ = nullptr,
                                                                          *block_gradient_ = nullptr;
 };
@@ -511,25 +356,77 @@ std::size_t product_scratch(const Geometry& g) {
   return (bytes + 63) / 64 * 64;
 }
 
+// How the work is dealt out to threads: no two parts add to one element of the gradient, and no sum depends
+// on where a part ends.
+struct Split {
+  enum Kind : std::uint8_t {
+    Rows,     // stretches of rows, over all outer axes
+    Inner,    // of the rows of every matrix: the outer axes share their parameters
+    Columns,  // of the only row
+  } kind = Rows;
+  Index length = 0, parts = 1;
+
+  explicit Split(const Geometry& g) {
+    Index outer = 1;
+    for (const Axis& a : g.outer) outer *= a.size;
+    kind = g.gathered() ? Columns : g.shared ? Inner : Rows;
+    length = kind == Columns ? g.column.size : kind == Inner ? g.row.size : outer * g.row.size;
+    const bool may_split =
+        kind == Rows || (kind == Inner && g.row.parameter != 0) || (kind == Columns && !g.shared);
+    const Index work = g.slots * g.batch * g.states;
+    if (may_split && work >= 2 * kPartWork)
+      parts = std::clamp<Index>(std::min<Index>(work / kPartWork, length), 1, default_pool().size());
+  }
+  Index begin(int part) const { return length * part / parts; }
+};
+
+// Calls f(first, last, slot, start) for the rows [first, last) of every matrix in a part.
+template <class F>
+void for_rows(const Geometry& g, const Split& split, int part, const F& f) {
+  const auto matrix_at = [&](Index matrix, Index first, Index last) {
+    Axis start{0, 0, 0, 0};
+    Index left = matrix;
+    for (std::size_t a = g.outer.size(); a-- > 0;) {
+      const Index i = left % g.outer[a].size;
+      left /= g.outer[a].size;
+      start.source += i * g.outer[a].source;
+      start.anchor += i * g.outer[a].anchor;
+      start.parameter += i * g.outer[a].parameter;
+    }
+    f(first, last, matrix * g.row.size * g.column.size, start);
+  };
+  const Index first = split.begin(part), last = split.begin(part + 1);
+  if (split.kind == Split::Rows) {
+    for (Index r = first; r < last;) {
+      const Index begin = r % g.row.size, end = std::min(g.row.size, begin + last - r);
+      matrix_at(r / g.row.size, begin, end);
+      r += end - begin;
+    }
+    return;
+  }
+  Index matrices = 1;
+  for (const Axis& a : g.outer) matrices *= a.size;
+  for (Index m = 0; m < matrices; ++m)
+    if (split.kind == Split::Inner)
+      matrix_at(m, first, last);
+    else
+      matrix_at(m, 0, g.row.size);
+}
+
 template <class T>
 Kernel kernel_for(const KernelRequest& request, const Storage<T>& storage) {
   const auto g = std::make_shared<const Geometry>(geometry_of(request));
   const Layout at(request.params);
+  const bool direct = DirectPass<T>::fits(*g, at, storage);
+  const Split split(*g);
   const std::size_t own =
-      (static_cast<std::size_t>(Pass<T>::scratch_elements(*g)) * sizeof(T) + 63) / 64 * 64;
-  const std::size_t per_part = own + product_scratch<T>(*g);
-  // Rows are dealt out in whole blocks, over all outer axes.
-  Index outer = 1;
-  for (const Axis& a : g->outer) outer *= a.size;
-  const Index rows = outer * g->row.size, work = g->slots * g->batch * g->states;
-  Index parts = 1;
-  if (!g->shared && !g->gathered() && work >= 2 * kPartWork)
-    parts = std::clamp<Index>(std::min<Index>(work / kPartWork, rows), 1, default_pool().size());
+      direct ? 0 : (static_cast<std::size_t>(Pass<T>::scratch_elements(*g)) * sizeof(T) + 63) / 64 * 64;
+  const std::size_t per_part = direct ? 0 : own + product_scratch<T>(*g);
 
   Kernel kernel;
-  kernel.scratch_bytes = per_part * static_cast<std::size_t>(parts);
+  kernel.scratch_bytes = per_part * static_cast<std::size_t>(split.parts);
   kernel.in_place = {{0, at.trace}};
-  kernel.run = [g, at, own, per_part, parts, rows, storage](const KernelArgs& args) {
+  kernel.run = [=](const KernelArgs& args) {
     auto operand = [&](std::optional<std::size_t> i) {
       return i ? static_cast<const T*>(args.in[*i]) : nullptr;
     };
@@ -543,34 +440,27 @@ Kernel kernel_for(const KernelRequest& request, const Storage<T>& storage) {
                              static_cast<std::byte*>(args.out[0]),
                              at.entry ? static_cast<T*>(args.out[1]) : nullptr,
                              storage};
-    if (buffers.gradient != nullptr &&
-        !(Pass<T>::direct(*g, buffers) && g->states == 1 && g->slots > 0 && g->batch > 0))
-      std::fill_n(buffers.gradient, g->parameters, T(0));
-    if (g->slots == 0 || g->batch == 0) return;
+    const bool empty = g->slots == 0 || g->batch == 0;
+    if (buffers.gradient != nullptr && (!direct || empty)) std::fill_n(buffers.gradient, g->parameters, T(0));
+    if (empty) return;
     auto run = [&](int part) {
+      if (direct) {
+        const DirectPass<T> pass(*g, buffers);
+        return for_rows(*g, split, part, [&](Index first, Index last, Index slot, const Axis& start) {
+          pass.rows(first, last, slot, start);
+        });
+      }
       std::byte* scratch = static_cast<std::byte*>(args.scratch) + static_cast<std::size_t>(part) * per_part;
       Pass<T> pass(*g, buffers, reinterpret_cast<T*>(scratch), scratch + own);
-      const Index first = rows * part / parts, last = rows * (part + 1) / parts;
-      for (Index r = first; r < last;) {
-        const Index matrix = r / g->row.size, begin = r % g->row.size;
-        const Index end = std::min(g->row.size, begin + last - r);
-        Axis start{0, 0, 0, 0};
-        Index left = matrix;
-        for (std::size_t a = g->outer.size(); a-- > 0;) {
-          const Index i = left % g->outer[a].size;
-          left /= g->outer[a].size;
-          start.source += i * g->outer[a].source;
-          start.anchor += i * g->outer[a].anchor;
-          start.parameter += i * g->outer[a].parameter;
-        }
-        pass.rows(begin, end, matrix * g->row.size * g->column.size, start);
-        r += end - begin;
-      }
+      if (split.kind == Split::Columns) pass.only_columns(split.begin(part), split.begin(part + 1));
+      for_rows(*g, split, part, [&](Index first, Index last, Index slot, const Axis& start) {
+        pass.rows(first, last, slot, start);
+      });
     };
-    if (parts == 1)
+    if (split.parts == 1)
       run(0);
     else
-      default_pool().parallel(static_cast<int>(parts), run);
+      default_pool().parallel(static_cast<int>(split.parts), run);
   };
   return kernel;
 }

@@ -331,6 +331,55 @@ TEST(InPlace, ATraceExistsOnce) {
   expect_as_eager_in_place(program, {{0, 0}});
 }
 
+// Dense weights, one step and several; a list of pairs; slots that share their parameters.
+TEST(InPlace, TracesHaveTheSameBitsForAnyNumberOfThreads) {
+  struct Case {
+    TracePattern pattern;
+    std::int64_t positions, elements, batch, states, steps;
+  };
+  Dims rows, columns;
+  for (std::int64_t i = 0; i < 70000; ++i) {
+    rows.push_back(i * 7 % 90);
+    columns.push_back(i * 11 % 80);
+  }
+  const std::vector<Case> cases{
+      {{{130, 150}, {}, {0, 1}, {}, {1, 0}, {}}, 150, 130, 8, 1, 1},
+      {{{130, 150}, {}, {0, 1}, {}, {1, 0}, {}}, 150, 130, 4, 2, 1},
+      {{{130, 150}, {}, {0, 1}, {}, {1, 0}, {}}, 150, 130, 4, 3, 2},
+      {{{130, 150}, {}, {0, 1}, {}, {1, 0}, {}}, 150, 130, 8, 1, 6},
+      {{{70000}, {}, {}, columns, {}, rows}, 80, 90, 2, 1, 1},
+      {{{12, 90, 70}, {0}, {70, 0, 1}, {}, {90, 1, 0}, {}}, 840, 1080, 2, 1, 1},
+  };
+  const int before = default_pool().size();
+  for (const Case& c : cases) {
+    Dims e = c.pattern.slots.to_dims();
+    e.insert(e.begin(), {c.batch, c.states});
+    const auto f32 = [](const Shape& s) { return Aval{Dtype::F32, s}; };
+    const ClosedJaxpr program = make_jaxpr(
+        [&](ArraySpan x) {
+          TraceWindow w;
+          w.trace = x[0], w.transition = x[1], w.injection = x[2], w.source = x[3], w.entry = x[4];
+          w.weighted = x[5];
+          const TraceWindowResult r = trace_window(c.pattern, w);
+          return Arrays{r.trace, r.gradient};
+        },
+        Avals{f32(Shape(e)), f32({c.states, c.states, c.batch, c.positions}),
+              f32({c.steps, c.states, c.batch, c.positions}), f32({c.steps, c.batch, c.elements}),
+              f32({c.states, c.batch, c.positions}), f32({c.steps, c.batch, c.positions})});
+    std::vector<Tensors> results;
+    for (const int threads : {1, 2, 3}) {
+      set_num_threads(threads);
+      const Executable exe(program, {{0, 0}});
+      const Bound bound(exe, {{0, 0}}, 5);
+      bound.run();
+      results.push_back(bound.results());
+    }
+    EXPECT_EQ(results[0], results[1]);
+    EXPECT_EQ(results[0], results[2]);
+  }
+  set_num_threads(before);
+}
+
 // Threads and memory ----------------------------------------------------------------------------------------
 ClosedJaxpr everything() {
   return make_jaxpr(

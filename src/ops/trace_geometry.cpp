@@ -1,0 +1,59 @@
+#include "ops/trace_geometry.h"
+
+#include <algorithm>
+
+namespace etrace::trace {
+
+Geometry geometry_of(const KernelRequest& r) {
+  const Layout at(r.params);
+  const TracePattern p = pattern_of(r.params);
+  Geometry g{};
+  g.batch = r.x(at.trace).shape[0], g.states = r.x(at.trace).shape[1];
+  g.steps = r.x(at.injection).shape[0], g.positions = r.x(at.injection).shape[3];
+  g.elements = at.source ? r.x(*at.source).shape[2] : 0;
+  g.slots = p.slots.size();
+  g.shared = !p.position_axes.empty();
+  std::vector<Axis> axes(p.slots.rank());
+  g.parameters = 1;
+  for (std::size_t a = axes.size(); a-- > 0;) {
+    axes[a] = {p.slots[a], 0, 0, 0};
+    if (!p.anchor_strides.empty()) axes[a].anchor = p.anchor_strides[a];
+    if (!p.source_strides.empty() && at.source) axes[a].source = p.source_strides[a];
+    if (std::count(p.position_axes.begin(), p.position_axes.end(), static_cast<int>(a)) > 0) continue;
+    axes[a].parameter = g.parameters;
+    g.parameters *= p.slots[a];
+  }
+  if (!p.anchor_table.empty() || (at.source && !p.source_table.empty())) {
+    g.anchor = p.anchors();
+    g.source = at.source ? p.sources() : std::vector<Index>(g.anchor.size(), 0);
+    const Dims strides = strides_of(p.slots);
+    for (Index s = 0; s < g.slots; ++s) {
+      Index place = 0;
+      for (std::size_t a = 0; a < axes.size(); ++a)
+        place += s / strides[a] % axes[a].size * axes[a].parameter;
+      g.parameter.push_back(place);
+    }
+    g.column = {g.slots, 1, 1, 1};
+    return g;
+  }
+  std::vector<Axis> joined;
+  for (const Axis& axis : axes) {
+    if (axis.size == 1) continue;
+    if (!joined.empty() && joined.back().joins(axis))
+      joined.back() = {joined.back().size * axis.size, axis.source, axis.anchor, axis.parameter};
+    else
+      joined.push_back(axis);
+  }
+  if (!joined.empty()) {
+    g.column = joined.back();
+    joined.pop_back();
+  }
+  if (!joined.empty()) {
+    g.row = joined.back();
+    joined.pop_back();
+  }
+  g.outer = std::move(joined);
+  return g;
+}
+
+}  // namespace etrace::trace

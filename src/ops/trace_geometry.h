@@ -1,0 +1,51 @@
+// What the code of trace_window walks over: where slots point, and the buffers of one run. Private to ops/.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ops/trace_window.h"
+
+namespace etrace::trace {
+
+using Index = std::int64_t;
+
+struct Axis {
+  Index size, source, anchor, parameter;  // strides
+  bool joins(const Axis& inner) const {
+    return source == inner.source * inner.size && anchor == inner.anchor * inner.size &&
+           parameter == inner.parameter * inner.size;
+  }
+};
+
+struct Geometry {
+  Index batch, states, steps, positions, elements, slots, parameters;
+  std::vector<Axis> outer;  // all but rows and columns
+  Axis row{1, 0, 0, 0}, column{1, 0, 0, 0};
+  std::vector<Index> source, anchor, parameter;  // by slot, if one of the maps is a table
+  bool gathered() const { return !anchor.empty(); }
+  bool shared = false;  // several slots add to one element of the gradient
+};
+
+Geometry geometry_of(const KernelRequest&);
+
+// A trace in another type than that of the sums goes through scratch, chunk by chunk.
+template <class T>
+struct Storage {
+  std::size_t bytes = sizeof(T);
+  void (*load)(const void* from, Index n, T* to) = nullptr;  // null: stored as it is computed
+  void (*store)(const T* from, Index n, void* to) = nullptr;
+};
+
+template <class T>
+struct Buffers {
+  const std::byte* trace;
+  const T *transition, *injection, *source, *gain, *entry, *weighted;
+  std::byte* next;
+  T* gradient;
+  Storage<T> storage;
+  bool as_computed() const { return storage.load == nullptr; }
+};
+
+}  // namespace etrace::trace
