@@ -9,7 +9,7 @@ function(etrace_add_benchmarks)
   foreach(source IN LISTS sources)
     get_filename_component(name "${source}" NAME_WE)
     add_executable(bench_${name} "${source}")
-    target_include_directories(bench_${name} PRIVATE "${PROJECT_SOURCE_DIR}/src")
+    target_include_directories(bench_${name} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}")
     target_link_libraries(bench_${name} PRIVATE etrace::etrace etrace_flags etrace_kernel_flags
       etrace_test_warnings fmt::fmt benchmark::benchmark_main benchmark::benchmark)
     set_target_properties(bench_${name} PROPERTIES
