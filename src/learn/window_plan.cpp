@@ -108,8 +108,10 @@ const WindowPlan::PlainStep& WindowPlan::plain_step() const {
         return joined({values.states, values.outputs, data});
       },
       chained({params, states, args}));
-  plain_ = std::make_unique<const PlainStep>(PlainStep{
-      StepSplit(simplify(step), input_kinds(params.size(), states.size(), args.size())), outputs, layout});
+  // Windows differentiate this step, so that marks of derivatives must stay: no simplify().
+  const ClosedJaxpr tidy = eliminate_dead_code(eliminate_common_subexpressions(inline_calls(step)));
+  plain_ = std::make_unique<const PlainStep>(
+      PlainStep{StepSplit(tidy, input_kinds(params.size(), states.size(), args.size())), outputs, layout});
   return *plain_;
 }
 
