@@ -120,5 +120,26 @@ TEST(WhileLoops, L112_LikeWrittenOut) {
   expect_gradients(gradients_of(loop, InWindows(D_RTRL()), data, 2), expected, 1e-10);
 }
 
+// Under compat what leads into a while loop is detached, in the records and in what the learner
+// differentiates: the learner is the executor on the compiler's perturbed program, and nothing is counted
+// twice.
+TEST(InnerLoops, CompatDetachesWhatLeadsIntoAWhile) {
+  const Model m = step_model({arg("x", {3}), hidden("h", {4}), param("w", {3, 4})}, [](In& in) {
+    const Array y = matmul(in["x"], in["w"]);
+    in.set("h", while_loop([](ArraySpan c) { return c[1] < 3; },
+                           [&](ArraySpan c) {
+                             return Arrays{0.5 * c[0] + y, c[1] + 1};
+                           },
+                           {in["h"], Array(0)})[0]);
+    return in["h"];
+  });
+  const Sequence data = draw_sequence(m, 4);
+  Learner ours = make_learner(m, D_RTRL()), reference = make_learner(m, D_RTRL(), Compat::Braintrace);
+  const ParamValues exact = online(ours, data), theirs = online(reference, data);
+  EXPECT_LE(largest_deviation(exact, bptt(m, data).grads), 1e-9);
+  EXPECT_GT(norm(theirs.values[0]), 1e-8);
+  EXPECT_GT(relative_deviation(theirs.values[0], 2.0 * exact.values[0]), 1e-2) << "twice the gradient";
+}
+
 }  // namespace
 }  // namespace etrace
