@@ -73,7 +73,9 @@ Batched vmap(const ClosedJaxpr&, const Mask& batched, std::int64_t n, const Mask
 ClosedJaxpr eliminate_dead_code(const ClosedJaxpr&);
 ClosedJaxpr eliminate_dead_code(const ClosedJaxpr&, const Mask& used_out);  // drops the other outputs
 ClosedJaxpr eliminate_common_subexpressions(const ClosedJaxpr&);
-ClosedJaxpr fold_constants(const ClosedJaxpr&, std::int64_t max_elements = 4096);
+constexpr std::int64_t kFoldUpTo = 4096;
+// What is known is evaluated, up to this many elements; x·1 and the like are x.
+ClosedJaxpr fold_constants(const ClosedJaxpr&, std::int64_t max_elements = kFoldUpTo);
 
 // The same for functions, as model code uses them -----------------------------------------------------------
 using ScalarFunction = std::function<Array(ArraySpan)>;

@@ -71,15 +71,23 @@ Dims with_states(const Shape& varshape, std::int64_t width) {
   return dims;
 }
 
-// D[p,a,b] by one push per state: exact if positions do not mix.
+// D[p,a,b] by one push per state: exact if positions do not mix. The other states have no tangent, rather
+// than one of zeros: what they would contribute is never written.
 Array cheap_diagonal(const HiddenGroup& g, ArraySpan hidden, ArraySpan consts) {
-  const Array slab = g.concat_hidden(hidden);
-  const std::int64_t s = g.num_state();
   Arrays columns;
-  for (std::int64_t b = 0; b < s; ++b) {
-    const Array unit = one_hot(Array(Tensor::full({Dtype::I32, {}}, b)), s, slab.dtype());
-    const Arrays out = jvp(slab_transition(g, consts))(Arrays{slab, broadcast_to(unit, slab.shape())});
-    columns.push_back(out[1]);
+  for (std::size_t m = 0; m < hidden.size(); ++m) {
+    const std::int64_t width = g.hidden_states[m].num_state;
+    for (std::int64_t b = 0; b < width; ++b) {
+      Arrays dh(hidden.size());
+      dh[m] = full_like(hidden[m], 1.0);
+      if (width > 1) {
+        const Array unit = one_hot(Array(Tensor::full({Dtype::I32, {}}, b)), width, hidden[m].dtype());
+        dh[m] = broadcast_to(unit, hidden[m].shape());
+      }
+      ValuesAndTangents out = jvp_eval(g.transition_jaxpr, consts, hidden, dh);
+      for (std::size_t i = 0; i < out.dy.size(); ++i) out.dy[i] = instantiate(out.dy[i], out.y[i].aval());
+      columns.push_back(g.concat_hidden(out.dy));
+    }
   }
   return stack(columns, -1);
 }

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "control/body.h"
+#include "control/loop_rules.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/ops/elementwise.h"
@@ -583,6 +584,7 @@ const Primitive while_p{{
     .batch = while_batch,
     .jvp_joint = while_jvp,
     .linearize = while_linearize,
+    .prune = while_prune,
     .samples = while_samples,
 }};
 

@@ -7,6 +7,7 @@
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/linalg.h"
 #include "etrace/ops/shape.h"
+#include "ops/dot_dims.h"
 #include "ops/matrix_product.h"
 #include "ops/structure_common.h"
 
@@ -15,10 +16,10 @@ namespace etrace {
 using namespace structure;
 
 namespace {
-
 constexpr std::string_view kDotGeneral = "dot_general";
+}
 
-DotDims dims_of(const Params& params) {
+DotDims dot_dims(const Params& params) {
   auto pair = [](const Attr& attr) -> const Attr::List* {
     const Attr::List* items = attr.list_items();
     return items != nullptr && items->size() == 2 ? items : nullptr;
@@ -37,9 +38,11 @@ DotDims dims_of(const Params& params) {
   return {*(*contract)[0].ints(), *(*contract)[1].ints(), *(*batch)[0].ints(), *(*batch)[1].ints()};
 }
 
-Attr dims_attr(const DotDims& d) {
+Attr dot_attr(const DotDims& d) {
   return Attr::list({Attr::list({d.lhs_contract, d.rhs_contract}), Attr::list({d.lhs_batch, d.rhs_batch})});
 }
+
+namespace {
 
 Dims free_axes(std::size_t rank, const Dims& contract, const Dims& batch) {
   return other_axes(rank, joined(contract, batch));
@@ -111,7 +114,7 @@ class Layout {
 };
 
 Kernel make_dot(const KernelRequest& q) {
-  DotDims d = dims_of(q.params);
+  DotDims d = dot_dims(q.params);
   // The order of the contracted axes is free: that of the first operand merges more often.
   std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
   for (std::size_t i = 0; i < d.lhs_contract.size(); ++i)
@@ -223,7 +226,7 @@ const Primitive dot_general_p{{
       if (is_floating(a.dtype) && !is_floating(out))
         refuse_type(kDotGeneral, "preferred_element_type " + std::string(name(out)) +
                                      " cannot hold a product of " + std::string(name(a.dtype)));
-      const DotDims d = dims_of(params);
+      const DotDims d = dot_dims(params);
       check_axes(kDotGeneral, "contracted and batch axes", joined(d.lhs_contract, d.lhs_batch),
                  a.shape.rank());
       check_axes(kDotGeneral, "contracted and batch axes", joined(d.rhs_contract, d.rhs_batch),
@@ -242,14 +245,14 @@ const Primitive dot_general_p{{
       return {dy};
     },
     .transpose = [](const Params& params, ArraySpan ct, ArraySpan x, std::span<const Aval> in) -> Arrays {
-      const DotDims d = dims_of(params);
+      const DotDims d = dot_dims(params);
       Arrays out(2);
       if (!x[0].defined()) out[0] = cotangent(ct[0], x[1], in[0], d, true);
       if (!x[1].defined()) out[1] = cotangent(ct[0], x[0], in[1], d, false);
       return out;
     },
     .batch = [](const Params& params, ArraySpan x, const std::vector<bool>& batched, std::int64_t) -> Arrays {
-      DotDims d = dims_of(params);
+      DotDims d = dot_dims(params);
       const std::int64_t num_batch = to_dim(d.lhs_batch.size());
       const std::int64_t a_free = to_dim(x[0].rank() - d.lhs_contract.size() - d.lhs_batch.size());
       if (batched[0]) d.lhs_contract = shifted(d.lhs_contract), d.lhs_batch = shifted(d.lhs_batch);
@@ -258,7 +261,7 @@ const Primitive dot_general_p{{
         d.lhs_batch = with_front(0, d.lhs_batch);
         d.rhs_batch = with_front(0, d.rhs_batch);
       }
-      const Array y = bind1(dot_general_p, {x[0], x[1]}, params.with("dimension_numbers", dims_attr(d)));
+      const Array y = bind1(dot_general_p, {x[0], x[1]}, params.with("dimension_numbers", dot_attr(d)));
       if (batched[0] && batched[1]) return {y};
       // The batch axis is the first free axis of its operand.
       return {moveaxis(y, static_cast<int>(batched[0] ? num_batch : num_batch + a_free), 0)};
@@ -267,7 +270,7 @@ const Primitive dot_general_p{{
       Source r(seed);
       const std::int64_t n = r.integer(2, 5), k = r.integer(2, 7);
       auto params = [](const DotDims& d, const Attr& type = {}) -> Params {
-        return {{"dimension_numbers", dims_attr(d)}, {"preferred_element_type", type}};
+        return {{"dimension_numbers", dot_attr(d)}, {"preferred_element_type", type}};
       };
       return {{{r.floats({n, k}), r.floats({k, 3})}, params({{1}, {0}, {}, {}})},
               {{r.floats({k, n}), r.floats({3, k})}, params({{0}, {1}, {}, {}})},
@@ -295,7 +298,7 @@ const Primitive dot_general_p{{
 Array dot_general(const Array& a, const Array& b, const DotDims& dims) {
   const Dtype dtype = promote(a.dtype(), b.dtype());
   return bind1(dot_general_p, {convert(a, dtype), convert(b, dtype)},
-               {{"dimension_numbers", dims_attr(dims)}, {"preferred_element_type", dtype}});
+               {{"dimension_numbers", dot_attr(dims)}, {"preferred_element_type", dtype}});
 }
 
 }  // namespace etrace

@@ -148,6 +148,8 @@ Kernel reduce_kernel(const Loops& loops, const Shape& from, const Shape& to, con
   std::size_t last = from.rank();  // the innermost axis that matters
   while (last > 0 && from[last - 1] == 1) --last;
   const auto size = static_cast<std::int64_t>(loops.size);
+  // One element each: itself, and not its sum with the neutral element, which would make −0 a 0.
+  if (reduced.count() == 1) return copy_kernel(to_index(from.size() * size));
 
   if (last > 0 && contains(kept_axes, to_dim(last - 1))) {  // columns side by side, rows joined one by one
     const auto columns = kept.pop_back();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -46,6 +47,12 @@ class Env {
  private:
   std::unordered_map<std::uint64_t, Array> values_;
 };
+
+// A tangent or cotangent that is zero everywhere is none: what is multiplied by it is not written.
+inline Array without_zero(const Array& a) {
+  const std::optional<Scalar> value = a.splat();
+  return value && to_double(*value) == 0.0 ? Array() : a;
+}
 
 inline bool any_defined(ArraySpan arrays) {
   for (const Array& a : arrays)

@@ -8,10 +8,10 @@ namespace etrace {
 
 namespace {
 
-// A tangent lives in the space of its value; integers and booleans have none.
-void drop_integer_tangents(ArraySpan y, Arrays& dy) {
+// A tangent lives in the space of its value; integers and booleans have none, nor has what cannot move.
+void drop_absent_tangents(ArraySpan y, Arrays& dy) {
   for (std::size_t i = 0; i < y.size(); ++i)
-    if (!is_floating(y[i].dtype())) dy[i] = Array();
+    dy[i] = is_floating(y[i].dtype()) ? without_zero(dy[i]) : Array();
 }
 
 ValuesAndTangents jvp_eqn(const Eqn& eqn, const Arrays& x, const Arrays& dx, TangentMode mode) {
@@ -42,7 +42,7 @@ ValuesAndTangents jvp_eval(const Jaxpr& jaxpr, ArraySpan consts, ArraySpan x, Ar
   for (std::size_t i = 0; i < consts.size(); ++i) values.set(jaxpr.constvars[i], consts[i]);
   for (std::size_t i = 0; i < x.size(); ++i) {
     values.set(jaxpr.invars[i], x[i]);
-    if (is_floating(jaxpr.invars[i].aval.dtype)) tangents.set(jaxpr.invars[i], dx[i]);
+    if (is_floating(jaxpr.invars[i].aval.dtype)) tangents.set(jaxpr.invars[i], without_zero(dx[i]));
   }
   auto tangent = [&](const Atom& a) { return as_var(a) != nullptr ? tangents.get(*as_var(a)) : Array(); };
   for (const Eqn& eqn : jaxpr.eqns) {
@@ -55,7 +55,7 @@ ValuesAndTangents jvp_eval(const Jaxpr& jaxpr, ArraySpan consts, ArraySpan x, Ar
       continue;
     }
     ValuesAndTangents out = jvp_eqn(eqn, in, din, mode);
-    drop_integer_tangents(out.y, out.dy);
+    drop_absent_tangents(out.y, out.dy);
     values.set_all(eqn.out, out.y);
     tangents.set_all(eqn.out, out.dy);
   }

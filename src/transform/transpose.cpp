@@ -12,7 +12,8 @@ namespace etrace {
 namespace {
 
 void add_to(Env& cotangents, const Var& v, const Array& ct) {
-  if (ct.defined()) cotangents.set(v, add_cotangents(cotangents.take(v), ct));
+  if (const Array own = without_zero(ct); own.defined())
+    cotangents.set(v, add_cotangents(cotangents.take(v), own));
 }
 
 Arrays transpose_eqn(const Eqn& eqn, const Arrays& ct, const Arrays& x) {
