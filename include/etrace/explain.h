@@ -7,8 +7,9 @@
 
 namespace etrace {
 
-// Everything the compiler found, as one JSON object with a stable order ("format": "etrace.graph").
-std::string explain_json(const ETraceGraph&);
+// Everything the compiler found, as one JSON object with a stable order ("format": "etrace.graph"). Notes are
+// sentences to go with it.
+std::string explain_json(const ETraceGraph&, const std::vector<std::string>& notes = {});
 // A Graphviz drawing: weights, operators, hidden groups; edges coloured by path classification.
 std::string explain_dot(const ETraceGraph&);
 // One self-contained page: the drawing, tables, diagnostics, trace memory and the program. Loads nothing.

@@ -41,6 +41,8 @@ struct CompileOptions {
   std::optional<std::int64_t> batch_size;
 };
 
+struct TrainableSource;
+
 // The module ------------------------------------------------------------------------------------------------
 struct HiddenInfo {
   StatePath path;
@@ -82,7 +84,9 @@ struct ModuleInfo {
   const HiddenInfo* hidden_of_invar(const Var&) const;
   const HiddenInfo* hidden_of_outvar(const Var&) const;
   const HiddenInfo* hidden_at(const StatePath&) const;
-  const WeightInfo* weight_of(const Var&) const;  // the owner of a leaf
+  const WeightInfo* weight_of(const Var&) const;                           // the owner of a leaf
+  std::string leaf_name(const StatePath& param, std::int64_t leaf) const;  // "rnn/Wz/weight.bias"
+  std::vector<std::string> leaf_names(const TrainableSource&) const;       // of all leaves it comes from
 };
 
 // Groups ----------------------------------------------------------------------------------------------------
@@ -112,12 +116,14 @@ struct Descent {
 };
 
 // A way from hidden states at t-1 to states of a group at t that the group's transition leaves out: it
-// crosses an equation that mixes positions.
+// crosses an equation that mixes positions, or joins states of different shapes.
 struct DroppedWay {
   std::uint64_t eqn_id = 0;
-  const Primitive* primitive = nullptr;  // a trainable operator, a plain product, or an opaque body
+  const Primitive* primitive = nullptr;  // a trainable operator, a plain product, an opaque body …
   std::optional<StatePath> weight_path;  // the parameter that it multiplies by, if there is one
   std::vector<StatePath> from, to;       // states that enter it, and states of the group that it reaches
+  bool kept_when_coupled = false;        // scope `coupled` has it in a transition
+  Origin origin;
 };
 
 struct HiddenGroup {
@@ -213,7 +219,9 @@ struct ETraceGraph {
     std::optional<DiagnosticKind> kind;
   };
   std::vector<CompilationRecord> explain_records(const Filter&) const;
-  std::string explain() const;  // for a reader: what is learned online, what is not and why, grouped by kind
+  // For a reader: what is learned online, what is not and why, what is left out of the recurrence, and the
+  // records by kind. Notes are sentences that stand at the end.
+  std::string explain(const std::vector<std::string>& notes = {}) const;
 };
 
 // A reader's summary; a view, computes nothing anew.
@@ -224,19 +232,22 @@ struct CompilationReport {
     StatePath path;
     std::string key;
     std::vector<std::size_t> groups;
+    std::string name;  // of its leaves: "rnn/Wz/weight.bias"
   };
-  struct Excluded {
+  struct Excluded {  // leaves of one parameter that are not learned online
     StatePath path;
     std::optional<DiagnosticKind> reason;
+    std::string name;
   };
   struct TraceMemory {  // numbers stored per rule, for one relation
     StatePath path;
     std::int64_t d_rtrl = 0, pp_prop = 0;
+    std::string name;
   };
   std::vector<std::pair<std::size_t, std::vector<StatePath>>> hidden_groups;
-  std::vector<Weight> etrace_weights;  // one per relation and trainable key
-  std::vector<Excluded> excluded_weights;
-  std::vector<StatePath> dynamic_states;  // carried from step to step, in no group
+  std::vector<Weight> etrace_weights;      // one per relation and trainable key
+  std::vector<Excluded> excluded_weights;  // one per parameter
+  std::vector<StatePath> dynamic_states;   // carried from step to step, in no group
   std::vector<TraceMemory> memory;
   std::vector<CompilationRecord> diagnostics;
   std::size_t warnings = 0, errors = 0;

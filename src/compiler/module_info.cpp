@@ -4,10 +4,12 @@
 #include <algorithm>
 
 #include "compiler/canonicalize.h"
+#include "compiler/diagonal_products.h"
 #include "compiler/own_outvars.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/etp.h"
+#include "etrace/param_values.h"
 
 namespace etrace {
 
@@ -28,6 +30,12 @@ const OutputRecord* find_output(const Model& model, const OutputRecord& state, s
 
 HiddenInfo hidden_info(const InputRecord& record, const Var& in, const Var& out) {
   HiddenInfo info{record.path, record.type, in, out, in.aval.shape, 1};
+  if (!is_floating(in.aval.dtype))
+    throw CompilationError(
+        "module_info",
+        fmt::format("hidden state {} has type {}; traces follow derivatives, so a hidden state must be "
+                    "floating. Convert it to f32 or f64, or keep counters and indices in a ShortTermState",
+                    to_string(record.path), to_string(in.aval)));
   if (!is_stacked(record.type)) return info;
   if (in.aval.shape.rank() < 2)
     throw CompilationError(
@@ -117,6 +125,8 @@ ModuleInfo extract_module_info(const Model& model, Reporter& reporter, const Com
   }
   for (const OutputRecord& o : model.outputs) ++(o.role == Role::Out ? info.num_var_out : info.num_var_state);
   info.closed_jaxpr = canonicalize_control_flow(program, tables, options.control_flow, reporter);
+  if (options.compat == Compat::None)
+    info.closed_jaxpr = keep_diagonal_products(std::move(info.closed_jaxpr), reporter);
   info.batch_size = batch_of(info, options);
   return info;
 }
@@ -154,6 +164,21 @@ const HiddenInfo* ModuleInfo::hidden_of_outvar(const Var& v) const {
   return lookup(outvar_to_hidden, hidden, v);
 }
 const WeightInfo* ModuleInfo::weight_of(const Var& v) const { return lookup(invar_to_weight, weights, v); }
+
+std::string ModuleInfo::leaf_name(const StatePath& param, std::int64_t leaf) const {
+  const auto at = static_cast<std::size_t>(leaf);
+  for (const WeightInfo& w : weights)
+    if (w.path == param && at < w.leaf_keys.size())
+      return to_string(ParamLeafId{param, leaf, to_string(w.leaf_keys[at])});
+  return to_string(param);
+}
+
+std::vector<std::string> ModuleInfo::leaf_names(const TrainableSource& t) const {
+  std::vector<std::string> names;
+  for (const auto& [path, leaf] : t.leaves) names.push_back(leaf_name(path, leaf));
+  if (names.empty()) names.push_back(leaf_name(t.path, t.leaf));
+  return names;
+}
 
 const HiddenInfo* ModuleInfo::hidden_at(const StatePath& path) const {
   for (const HiddenInfo& h : hidden)

@@ -428,12 +428,21 @@ PositionSweep sweep_positions(const Jaxpr& program, std::span<const Var> sources
   return Sweeper(varshape, compat).run(program, sources);
 }
 
-PositionPattern position_pattern(const HiddenGroup& group, std::int64_t n, const CompileOptions& options) {
-  if (n < 1) throw ValueError("snap", fmt::format("SnAp order {}; it must be at least 1", n));
+namespace {
+
+// Which positions influence which along each axis, and how many the busiest position influences.
+struct Neighbourhood {
+  PositionPattern pattern;                                       // n, axes and why it is conservative
+  std::vector<std::vector<std::vector<std::int64_t>>> per_axis;  // axis -> position -> those it influences
+  std::int64_t width = 1;
+};
+
+Neighbourhood neighbourhood(const HiddenGroup& group, std::int64_t n, const CompileOptions& options) {
   const Shape varshape = group.varshape();
   const PositionSweep sweep =
       sweep_positions(group.transition_jaxpr, group.hidden_invars, varshape, options.compat);
-  PositionPattern pattern;
+  Neighbourhood out;
+  PositionPattern& pattern = out.pattern;
   pattern.n = n;
   pattern.reason = sweep.reason;
   pattern.conservative = !sweep.reason.empty();
@@ -445,17 +454,28 @@ PositionPattern position_pattern(const HiddenGroup& group, std::int64_t n, const
     else if (sweep.mixing != nullptr && axis + 1 == varshape.rank())
       step = etp_rules(*sweep.mixing->prim)->adjacency(sweep.mixing->params, varshape[axis]);
     pattern.axes.push_back(closure(step, size, n));
-  }
-
-  // Neighbours of a position: every combination of the axes' columns, as flat indices.
-  std::vector<std::vector<std::vector<std::int64_t>>> per_axis;
-  std::int64_t width = 1;
-  for (std::size_t axis = 0; axis < varshape.rank(); ++axis) {
-    per_axis.push_back(columns(pattern.axes[axis], static_cast<std::size_t>(varshape[axis])));
+    out.per_axis.push_back(columns(pattern.axes.back(), size));
     std::size_t most = 0;
-    for (const auto& c : per_axis.back()) most = std::max(most, c.size());
-    width *= static_cast<std::int64_t>(most);
+    for (const auto& c : out.per_axis.back()) most = std::max(most, c.size());
+    out.width *= static_cast<std::int64_t>(most);
   }
+  return out;
+}
+
+}  // namespace
+
+std::int64_t neighbours_kept(const HiddenGroup& group, std::int64_t n, const CompileOptions& options) {
+  return neighbourhood(group, n, options).width;
+}
+
+PositionPattern position_pattern(const HiddenGroup& group, std::int64_t n, const CompileOptions& options) {
+  if (n < 1) throw ValueError("snap", fmt::format("SnAp order {}; it must be at least 1", n));
+  const Shape varshape = group.varshape();
+  // Neighbours of a position: every combination of the axes' columns, as flat indices.
+  Neighbourhood found = neighbourhood(group, n, options);
+  PositionPattern& pattern = found.pattern;
+  const auto& per_axis = found.per_axis;
+  const std::int64_t width = found.width;
   const std::int64_t positions = varshape.size(), states = group.num_state();
   const std::int64_t elements = positions * (width * states) * (width * states);
   if (elements > options.snap_max_jacobian_elements)
@@ -483,7 +503,7 @@ PositionPattern position_pattern(const HiddenGroup& group, std::int64_t n, const
     pattern.neighbours.push_back(std::move(flat));
     pattern.valid.push_back(std::move(valid));
   }
-  return pattern;
+  return std::move(found.pattern);
 }
 
 }  // namespace etrace

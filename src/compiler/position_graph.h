@@ -19,6 +19,8 @@ struct PositionSweep {
 // `varshape` are the positions; sources are Vars over them. Under compat the reference's allow-list decides.
 PositionSweep sweep_positions(const Jaxpr&, std::span<const Var> sources, const Shape& varshape, Compat);
 
+// How many positions the trace of a position holds under SnAp-n, itself included.
+std::int64_t neighbours_kept(const HiddenGroup&, std::int64_t n, const CompileOptions&);
 // The SnAp-n neighbourhood of a group, from its transition.
 PositionPattern position_pattern(const HiddenGroup&, std::int64_t n, const CompileOptions&);
 

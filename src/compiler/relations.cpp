@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "compiler/explain_text.h"
 #include "compiler/guard.h"
 #include "compiler/position_graph.h"
 #include "compiler/program_index.h"
@@ -150,14 +151,31 @@ class RelationFinder {
         r.hidden_groups.push_back(g);
       if (r.path_classification.back() == PathClassification::Mixed)
         emit(DiagnosticKind::RELATION_PARTIAL_PATH, eqn,
-             fmt::format("{} reaches hidden state {} directly and also through another trainable operator; "
-                         "only the direct part is traced",
-                         to_string(r.path()), to_string(state.path)),
+             fmt::format("{} hidden state {} directly and also through another trainable operator; only the "
+                         "direct part is traced",
+                         subject(r, "reaches", "reach"), to_string(state.path)),
              r.path(), {state.path}, {{"classification", "mixed"}});
     }
-    for (const std::size_t g : r.hidden_groups) add_tail(eqn, r, groups_[g]);
+    for (const std::size_t g : r.hidden_groups) {
+      require_sample_each(eqn, r, groups_[g]);
+      add_tail(eqn, r, groups_[g]);
+    }
     report_included(eqn, r);
     return r;
+  }
+
+  // The parameters of a relation by name: "a.weight, a.bias"; and with a verb that fits their number.
+  std::vector<std::string> leaf_list(const HiddenParamOpRelation& r) const {
+    std::vector<std::string> names;
+    for (const TrainableSource& t : r.trainables)
+      for (std::string& name : info_.leaf_names(t))
+        if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
+    return names;
+  }
+  std::string leaves_of(const HiddenParamOpRelation& r) const { return join(leaf_list(r)); }
+  std::string subject(const HiddenParamOpRelation& r, std::string_view one, std::string_view many) const {
+    const std::vector<std::string> names = leaf_list(r);
+    return fmt::format("{} {}", join(names), names.size() == 1 ? one : many);
   }
 
   bool resolve_trainables(const Eqn& eqn, const EtpRules& rules, HiddenParamOpRelation& r) {
@@ -241,13 +259,27 @@ class RelationFinder {
         continue;
       }
       emit(DiagnosticKind::RELATION_EXCLUDED_SHAPE_MISMATCH, eqn,
-           fmt::format("{}: the output {} of {} does not fit the shape {} of hidden state {}",
-                       to_string(r.path()), to_string(r.y_var.aval.shape), eqn.prim->name(), to_string(shape),
+           fmt::format("{}: the output {} of {} does not fit the shape {} of hidden state {}", leaves_of(r),
+                       to_string(r.y_var.aval.shape), eqn.prim->name(), to_string(shape),
                        to_string(state.path)),
            r.path(), {state.path}, {{"y_shape", r.y_var.aval.shape}, {"hidden_shape", shape}},
            "give the operator's output the shape of the hidden state");
     }
     return fitting;
+  }
+
+  // Samples have traces of their own, so one that a batched operator makes for all of them has no place.
+  void require_sample_each(const Eqn& eqn, const HiddenParamOpRelation& r, const HiddenGroup& group) const {
+    const Shape positions = group.varshape(), &y = r.y_var.aval.shape;
+    if (!etp_rules(*eqn.prim)->batched || y.rank() != positions.rank() || y[0] != 1 || positions[0] == 1)
+      return;
+    throw CompilationError(
+        "relations",
+        fmt::format("{}: the result {} of {} is one sample, spread by broadcasting over the {} samples of "
+                    "hidden state {} of type {}; give the operator a row per sample",
+                    leaves_of(r), to_string(r.y_var.aval), eqn.prim->name(), positions[0],
+                    to_string(group.hidden_paths.front()), to_string(group.hidden_invars.front().aval)),
+        eqn.origin);
   }
 
   void report_excluded(const Eqn& eqn, const HiddenParamOpRelation& r,
@@ -256,9 +288,10 @@ class RelationFinder {
     const bool blocked = !blockers.empty() && (compat_ || reaches_hidden(r.y_var));
     if (!blocked) {
       emit(DiagnosticKind::RELATION_EXCLUDED_NON_TEMPORAL, eqn,
-           fmt::format("{} (through {}) reaches no hidden state; it has no eligibility trace",
-                       to_string(r.path()), eqn.prim->name()),
-           r.path(), {}, {}, "this is right for a readout: it is trained by its instantaneous gradient");
+           fmt::format("{} no hidden state (through {}), so there is no eligibility trace",
+                       subject(r, "reaches", "reach"), eqn.prim->name()),
+           r.path(), {}, {},
+           "nothing, for a readout: the gradient of the current step, which it gets, is all there is");
       return;
     }
     Attr::List primitives, paths;
@@ -274,15 +307,14 @@ class RelationFinder {
       names += (names.empty() ? "" : ", ") + std::string(blocker.prim->name()) +
                (known ? " of " + to_string(source.path) : "");
     }
-    emit(
-        DiagnosticKind::RELATION_EXCLUDED_WEIGHT_TO_WEIGHT, eqn,
-        fmt::format(
-            "{} reaches hidden states only through another trainable ETP primitive ({}), so it is not traced",
-            to_string(r.path()), names),
-        r.path(), {},
-        {{"blocking_primitives", Attr::list(primitives)}, {"blocking_weight_paths", Attr::list(paths)}},
-        "it is trained by its instantaneous gradient; to trace it, let its output reach a hidden state "
-        "without another weight");
+    emit(DiagnosticKind::RELATION_EXCLUDED_WEIGHT_TO_WEIGHT, eqn,
+         fmt::format("{} hidden states only through another trainable ETP primitive ({}), so there is no "
+                     "eligibility trace",
+                     subject(r, "reaches", "reach"), names),
+         r.path(), {},
+         {{"blocking_primitives", Attr::list(primitives)}, {"blocking_weight_paths", Attr::list(paths)}},
+         "nothing, if the gradient of the current step is enough; to trace it, let its output reach a hidden "
+         "state without another weight");
   }
 
   // Does any way lead to a hidden state, other operators crossed?
@@ -401,7 +433,7 @@ class RelationFinder {
       emit(DiagnosticKind::TRANSITION_TAIL_BOUNDED, eqn,
            fmt::format("the way from {} to group {} moves or mixes positions: {}. The trace uses row sums "
                        "there, which is an approximation",
-                       to_string(r.path()), group.index, r.tail_reasons.back()),
+                       leaves_of(r), group.index, r.tail_reasons.back()),
            r.path(), group.hidden_paths, {{"reason", r.tail_reasons.back()}},
            "apply the operation that moves positions before the operator");
     r.y_to_hidden_group_jaxprs.push_back(std::move(tail));
@@ -418,15 +450,18 @@ class RelationFinder {
       states += (i ? ", " : "") + to_string(r.connected_hidden_paths[i]);
     }
     emit(DiagnosticKind::RELATION_INCLUDED, eqn,
-         fmt::format("{} is traced through {} into {}", to_string(r.path()), eqn.prim->name(), states),
+         fmt::format("{} traced through {} into {}", subject(r, "is", "are"), eqn.prim->name(), states),
          r.path(), r.connected_hidden_paths,
          {{"hidden_group_indices", groups}, {"path_classification", Attr::dict(classes)}});
   }
 
   void emit(DiagnosticKind kind, const Eqn& eqn, std::string message, std::optional<StatePath> weight,
             std::vector<StatePath> hidden, Attr::Dict context, std::string note = {}) {
-    reporter_.emit({kind, usual_level(kind), std::move(message), std::string(eqn.prim->name()),
-                    std::move(weight), std::move(hidden), std::move(context), std::move(note), eqn.origin});
+    // The reference warns of every readout.
+    const bool warns = compat_ && kind == DiagnosticKind::RELATION_EXCLUDED_NON_TEMPORAL;
+    reporter_.emit({kind, warns ? DiagnosticLevel::Warning : usual_level(kind), std::move(message),
+                    std::string(eqn.prim->name()), std::move(weight), std::move(hidden), std::move(context),
+                    std::move(note), eqn.origin});
   }
 
   const ModuleInfo& info_;

@@ -24,12 +24,12 @@ bool is_exclusion(DiagnosticKind k) {
   }
 }
 
-bool is_learned(const ETraceGraph& graph, const StatePath& path) {
+// Whether some relation traces a leaf.
+bool is_learned(const ETraceGraph& graph, const StatePath& path, std::int64_t leaf) {
   for (const HiddenParamOpRelation& r : graph.hidden_param_op_relations)
     for (const TrainableSource& t : r.trainables) {
-      if (t.path == path) return true;
-      for (const auto& [leaf_path, leaf] : t.leaves)
-        if (leaf_path == path) return true;
+      if (t.leaves.empty() && t.path == path && t.leaf == leaf) return true;
+      if (std::find(t.leaves.begin(), t.leaves.end(), std::pair(path, leaf)) != t.leaves.end()) return true;
     }
   return false;
 }
@@ -60,12 +60,22 @@ CompilationReport::CompilationReport(const ETraceGraph& graph)
     : dynamic_states(states_outside_groups(graph)), diagnostics(graph.diagnostics) {
   for (const HiddenGroup& g : graph.hidden_groups) hidden_groups.emplace_back(g.index, g.hidden_paths);
   for (const HiddenParamOpRelation& r : graph.hidden_param_op_relations)
-    for (const TrainableSource& t : r.trainables) etrace_weights.push_back({t.path, t.key, r.hidden_groups});
-  for (const WeightInfo& w : graph.module_info.weights)
-    if (!is_learned(graph, w.path)) excluded_weights.push_back({w.path, exclusion_of(graph, w.path)});
+    for (const TrainableSource& t : r.trainables)
+      etrace_weights.push_back({t.path, t.key, r.hidden_groups, join(graph.module_info.leaf_names(t))});
+  for (const WeightInfo& w : graph.module_info.weights) {
+    std::vector<std::string> leaves;
+    for (std::size_t i = 0; i < w.invars.size(); ++i)
+      if (const auto leaf = static_cast<std::int64_t>(i); !is_learned(graph, w.path, leaf))
+        leaves.push_back(graph.module_info.leaf_name(w.path, leaf));
+    if (!leaves.empty()) excluded_weights.push_back({w.path, exclusion_of(graph, w.path), join(leaves)});
+  }
   const std::vector<RelationMemory> sizes = trace_memory(graph);
-  for (std::size_t i = 0; i < sizes.size(); ++i)
-    memory.push_back({graph.hidden_param_op_relations[i].path(), sizes[i].d_rtrl, sizes[i].pp_prop()});
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    const HiddenParamOpRelation& r = graph.hidden_param_op_relations[i];
+    std::vector<std::string> names;
+    for (const TrainableSource& t : r.trainables) names.push_back(join(graph.module_info.leaf_names(t)));
+    memory.push_back({r.path(), sizes[i].d_rtrl, sizes[i].pp_prop(), join(names)});
+  }
   for (const CompilationRecord& d : diagnostics) {
     warnings += d.level == DiagnosticLevel::Warning;
     errors += d.level == DiagnosticLevel::Error;
@@ -84,15 +94,13 @@ std::string CompilationReport::to_string(int level) const {
           [](const auto& g) { return fmt::format("group {}: {}", g.first, path_list(g.second)); });
   section("Carried from step to step, in no group:", dynamic_states,
           [](const StatePath& p) { return to_string(p); });
-  section("Weights that are learned online:", etrace_weights, [](const Weight& w) {
-    return fmt::format("{} ({}) -> {}", to_string(w.path), w.key, group_list(w.groups));
-  });
+  section("Weights that are learned online:", etrace_weights,
+          [](const Weight& w) { return fmt::format("{} -> {}", w.name, group_list(w.groups)); });
   section("Weights that are not:", excluded_weights, [](const Excluded& w) {
-    return fmt::format("{}: {}", to_string(w.path),
-                       w.reason ? meaning(*w.reason) : std::string_view(kNoOperator));
+    return fmt::format("{}: {}", w.name, w.reason ? meaning(*w.reason) : std::string_view(kNoOperator));
   });
   section("Numbers kept per relation (D-RTRL, pp_prop):", memory, [](const TraceMemory& m) {
-    return fmt::format("{}: {}, {}", to_string(m.path), grouped(m.d_rtrl), grouped(m.pp_prop));
+    return fmt::format("{}: {}, {}", m.name, grouped(m.d_rtrl), grouped(m.pp_prop));
   });
   if (level < 2) return text;
   std::vector<CompilationRecord> serious;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/dropped_ways.h"
 #include "compiler/guard.h"
 #include "compiler/own_outvars.h"
 #include "compiler/trainable_source.h"
@@ -122,6 +123,7 @@ class Descender {
                        ClosedJaxpr& body) const {
     ModuleInfo inner;
     inner.control_flow = info_.control_flow;
+    inner.batch_size = info_.batch_size;
     OutvarSeparator separator(body, !compat_);
     for (const std::size_t k : carries) {
       HiddenInfo h = *info_.hidden_of_outvar(eqn.out[k]);
@@ -135,11 +137,20 @@ class Descender {
       TrainableSource source;
       const Provenance from = origin(eqn.in[i], source);
       if (from == Provenance::Parameters)
-        inner.add_weight_leaf(source.path, body.jaxpr.invars[i], {});
+        inner.add_weight_leaf(source.path, body.jaxpr.invars[i], key_of(source));
       else if (from == Provenance::Constants && !compat_)
         inner.closed_jaxpr.jaxpr.constvars.push_back(body.jaxpr.invars[i]);
     }
     return inner;
+  }
+
+  // The key of the leaf that a value comes from; empty if it comes from several.
+  StatePath key_of(const TrainableSource& source) const {
+    if (source.leaves.size() != 1) return {};
+    for (const WeightInfo& w : info_.weights)
+      if (w.path == source.leaves[0].first)
+        return w.leaf_keys[static_cast<std::size_t>(source.leaves[0].second)];
+    return {};
   }
 
   // What a Var of the body stands for outside the loop; the way from parameters and constants to there is
@@ -187,7 +198,7 @@ class Descender {
     CompileOptions options = options_;
     options.include_recurrent_mixing = false;
     options.sparse_n.reset();
-    std::vector<HiddenGroup> groups = find_hidden_groups_from_minfo(inner, reporter_, options);
+    std::vector<HiddenGroup> groups = find_groups(inner, reporter_, options);
     std::vector<HiddenParamOpRelation> relations =
         find_hidden_param_op_relations_from_minfo(inner, groups, reporter_, options);
     for (HiddenParamOpRelation& r : relations)

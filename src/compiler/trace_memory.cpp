@@ -30,7 +30,7 @@ std::int64_t x_numbers(const HiddenParamOpRelation& r, const EtpRules& rules, co
 
 }  // namespace
 
-std::vector<RelationMemory> trace_memory(const ETraceGraph& graph) {
+std::vector<RelationMemory> trace_memory(const ETraceGraph& graph, const std::vector<std::int64_t>& widths) {
   std::vector<RelationMemory> out;
   std::unordered_map<std::uint64_t, std::size_t> payer;  // x -> the first relation that reads it
   const auto& relations = graph.hidden_param_op_relations;
@@ -46,9 +46,10 @@ std::vector<RelationMemory> trace_memory(const ETraceGraph& graph) {
       m.slots.push_back({t.key, rules.anchors(r.eqn_params, t.key, in, y).slots});
     for (const std::size_t g : r.hidden_groups) {
       const HiddenGroup& group = graph.hidden_groups[g];
-      const std::int64_t samples = samples_of(r, group);
+      const std::int64_t samples = samples_of(r, group),
+                         width = widths.empty() ? group.trace_state_width() : widths[g];
       m.batch = std::max(m.batch, samples);
-      for (const auto& s : m.slots) m.d_rtrl += samples * s.shape.size() * group.trace_state_width();
+      for (const auto& s : m.slots) m.d_rtrl += samples * s.shape.size() * width;
       m.df_trace += group.varshape().size() * group.num_state();
     }
     const auto [first, is_first] = payer.try_emplace(r.x_var ? r.x_var->id : 0, i);

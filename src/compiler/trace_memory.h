@@ -24,6 +24,7 @@ struct RelationMemory {
   std::optional<std::size_t> x_shared_with;  // the earlier relation that pays for the same x
   std::int64_t pp_prop() const { return x_trace + df_trace; }
 };
-std::vector<RelationMemory> trace_memory(const ETraceGraph&);  // one per relation
+// One per relation. `widths`: states that a trace of each group holds, if not those of the graph.
+std::vector<RelationMemory> trace_memory(const ETraceGraph&, const std::vector<std::int64_t>& widths = {});
 
 }  // namespace etrace

@@ -8,12 +8,17 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/dropped_ways.h"
+#include "compiler/explain_text.h"
+#include "compiler/scopes.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
 #include "learn/interface.h"
 #include "learn/verify_oracle.h"
+#include "learn/verify_way.h"
+#include "learn/verify_words.h"
 
 namespace etrace {
 
@@ -185,14 +190,14 @@ void measure_credit(VerifyReport& report, const SequenceOracle& oracle, const On
   }
 }
 
-Verdict judge(const VerifyReport::Leaf& leaf, const VerifyReport::Measure& m, double tolerance) {
+Verdict judge(const VerifyReport::Leaf& leaf, const VerifyReport::Measure& m) {
   if (!leaf.alive) {
     // A gradient out of nothing is wrong whatever theory says about the rest.
     const bool also_zero = std::isfinite(m.deviation) && m.deviation * leaf.norm <= kAlive;
     return also_zero || m.expected != Expectation::Exact ? Verdict::NotAlive : Verdict::Broken;
   }
   if (m.expected != Expectation::Exact) return Verdict::Measured;
-  return m.deviation < tolerance ? Verdict::Met : Verdict::Broken;
+  return m.deviation < leaf.tolerance ? Verdict::Met : Verdict::Broken;
 }
 
 void measure(VerifyReport& report, std::int64_t window, const Arrays& gradients,
@@ -206,7 +211,7 @@ void measure(VerifyReport& report, std::int64_t window, const Arrays& gradients,
     m.expected = window == 0              ? leaf.expected.single_step.expectation
                  : window >= report.steps ? Expectation::Exact  // reverse mode, whatever the rule
                                           : leaf.expected.windows.expectation;
-    m.verdict = judge(leaf, m, report.tolerance);
+    m.verdict = judge(leaf, m);
     leaf.measures.push_back(m);
   }
 }
@@ -223,17 +228,6 @@ std::vector<std::int64_t> window_lengths(const VerifyOptions& o, std::int64_t st
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
-}
-
-bool has_surrogate(const Jaxpr& program) {
-  return std::any_of(program.eqns.begin(), program.eqns.end(), [](const Eqn& eqn) {
-    if (eqn.prim == &heaviside_surrogate_gradient_p || eqn.prim == &custom_jvp_call_p ||
-        eqn.prim == &custom_vjp_call_p)
-      return true;
-    const auto bodies = nested_jaxprs(eqn);
-    return std::any_of(bodies.begin(), bodies.end(),
-                       [](const JaxprPtr& b) { return has_surrogate(b->jaxpr); });
-  });
 }
 
 void check_sequences(ArraySpan sequences) {
@@ -266,23 +260,37 @@ bool VerifyReport::met() const { return failures().empty(); }
 
 namespace {
 
+// What other scopes would keep, with the rules that run in them.
+std::string scopes_sentence(const ETraceGraph& graph) {
+  return scopes_text(scope_costs(graph), scope_name(graph.options), [](const std::string& scope) {
+    const std::vector<std::string> rules = rules_in_scope(scope);
+    return rules.empty() ? std::string("no rule runs in it yet") : short_list(rules, 3);
+  });
+}
+
 // Everything that is known before the rule has run.
-VerifyReport start_report(const Model& model, const ETraceGraph& graph, const LearningRule& rule,
+VerifyReport start_report(const ETraceGraph& graph, const LearningRule& rule, const StepProgram& step,
                           const SequenceOracle::Gradient& reference) {
   VerifyReport report;
-  report.model = model.name;
+  report.model = graph.module_info.model.name;
   report.rule = rule.describe();
   report.dtype = working_dtype(graph);
-  report.tolerance = report.dtype == Dtype::F64 ? 1e-9 : 1e-4;
-  report.oracle_tolerance = report.dtype == Dtype::F64 ? 1e-6 : 5e-2;
-  report.surrogate = has_surrogate(model.program.jaxpr);
+  report.tolerance = exact_below(report.dtype);
+  report.oracle_tolerance = differences_below(report.dtype).value_or(0.0);
   report.loss = reference.loss;
+  report.scopes = scopes_sentence(graph);
   const std::vector<ParamLeafId> ids = param_leaf_ids(graph.module_info);
   const std::vector<LeafExpectation> expected = expected_gradients(graph, rule);
+  const std::vector<LeafWay> ways = ways_of_parameters(graph.module_info, step);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     VerifyReport::Leaf leaf;
     leaf.id = ids[i];
     leaf.expected = expected[i];
+    leaf.dtype = ways[i].narrowest;
+    leaf.tolerance = exact_below(leaf.dtype);
+    leaf.oracle_tolerance = differences_below(leaf.dtype).value_or(0.0);
+    leaf.differences_exempt = ways[i].differences_exempt;
+    report.surrogate = report.surrogate || !leaf.differences_exempt.empty();
     if (reference.values[i].defined()) {
       leaf.shape = reference.values[i].shape();
       leaf.norm = norm(reference.values[i].to_doubles());
@@ -297,7 +305,9 @@ VerifyReport start_report(const Model& model, const ETraceGraph& graph, const Le
 void check_oracle(VerifyReport& report, const SequenceOracle& oracle,
                   const SequenceOracle::Gradient& reference, const VerifyOptions& o) {
   if (o.finite_differences) {
-    const std::vector<double> found = oracle.finite_differences(reference);
+    std::vector<Dtype> types;
+    for (const VerifyReport::Leaf& leaf : report.leaves) types.push_back(leaf.dtype);
+    const std::vector<double> found = oracle.finite_differences(reference, types);
     for (std::size_t i = 0; i < found.size(); ++i)
       if (reference.values[i].defined()) report.leaves[i].finite_differences = found[i];
   }
@@ -325,7 +335,7 @@ VerifyReport verify(const Model& model, const LearningRule& rule, ArraySpan sequ
 
   const SequenceOracle oracle(model, step, sequences);
   const SequenceOracle::Gradient reference = oracle.bptt();
-  VerifyReport report = start_report(model, graph, rule, reference);
+  VerifyReport report = start_report(graph, rule, step, reference);
   report.steps = steps;
   check_oracle(report, oracle, reference, o);
   const OnlineRun online(graph, rule, sequences, f, step);

@@ -13,6 +13,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "compiler/dropped_ways.h"
+#include "compiler/explain_text.h"
 #include "compiler/program_index.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/verify.h"
@@ -89,10 +91,13 @@ class Theory {
       if (r->control_flow_context)
         return both(Expectation::NoStatement, "acts inside a loop that is traced inside");
     std::vector<std::string> reasons;
-    for (const std::size_t s : outside)
-      note(reasons, fmt::format("part of its influence reaches {} outside of its relations", text(s)));
-    const std::vector<std::size_t> carriers = follow(uses, reasons);
-    const std::size_t edges = judge_transitions(carriers, reasons);
+    if (!outside.empty())
+      note(reasons, fmt::format("part of its influence reaches {} outside of its relations", names(outside)));
+    std::vector<std::size_t> passed;  // states that it reaches without a trace there
+    const std::vector<std::size_t> carriers = follow(uses, passed, reasons);
+    const std::size_t edges = judge_transitions(uses, carriers, passed, reasons);
+    if (!passed.empty())
+      note(reasons, fmt::format("passes on to {}, where no trace of it is kept", names(passed)));
     judge_rule(leaf, edges, reasons);
     std::vector<std::string> single = reasons;
     judge_results(carriers, single);
@@ -106,23 +111,38 @@ class Theory {
     Reach outside;
   };
 
-  static LeafExpectation both(Expectation e, const std::string& why) { return {{e, why}, {e, why}}; }
+  static ExpectedGradient statement(Expectation e, const std::vector<std::string>& reasons) {
+    return {e, fmt::format("{}", fmt::join(reasons, "; ")), reasons};
+  }
+  static LeafExpectation both(Expectation e, const std::string& why) {
+    return {statement(e, {why}), statement(e, {why})};
+  }
   static LeafExpectation untraced() {
-    return {{Expectation::Approximate, "outside every relation: gets the gradient of its own step only"},
-            {Expectation::Approximate, "outside every relation: credit ends where a window begins"}};
+    return {
+        statement(Expectation::Approximate,
+                  {"outside every relation: gets the gradient of its own step only"}),
+        statement(Expectation::Approximate, {"outside every relation: credit ends where a window begins"})};
   }
   static void note(std::vector<std::string>& reasons, std::string reason) {
     if (std::find(reasons.begin(), reasons.end(), reason) == reasons.end())
       reasons.push_back(std::move(reason));
   }
   std::string text(std::size_t s) const { return to_string(states_[s].path); }
+  std::string names(std::vector<std::size_t> states) const {
+    std::sort(states.begin(), states.end());
+    states.erase(std::unique(states.begin(), states.end()), states.end());
+    std::vector<std::string> out;
+    for (const std::size_t s : states) out.push_back(text(s));
+    return short_list(out, 4);
+  }
 
   ExpectedGradient conclusion(const std::vector<std::string>& reasons) const {
-    if (!reasons.empty()) return {Expectation::Approximate, fmt::format("{}", fmt::join(reasons, "; "))};
+    if (!reasons.empty()) return statement(Expectation::Approximate, reasons);
     const LearningRule::Theory theory = rule_.theory(true);
-    if (theory.statement == LearningRule::Theory::Unknown) return {Expectation::NoStatement, theory.reason};
-    return {Expectation::Exact,
-            "position-diagonal transition, element-wise tail, and all credit stays in its group"};
+    if (theory.statement == LearningRule::Theory::Unknown)
+      return statement(Expectation::NoStatement, {theory.reason});
+    return statement(Expectation::Exact,
+                     {"position-diagonal transition, element-wise tail, and all credit stays in its group"});
   }
   // Influence of some values on every other of the step.
   Reach spread(Reach reach, bool stop_at_hidden = false) const {
@@ -175,9 +195,14 @@ class Theory {
     return uses;
   }
 
+  static bool traces(const HiddenParamOpRelation& r, const HiddenGroup& group) {
+    return std::find(r.hidden_groups.begin(), r.hidden_groups.end(), group.index) != r.hidden_groups.end();
+  }
+
   // From the operators to the states of the same step, and on from step to step: all states that come to
   // depend on the parameter.
-  std::vector<std::size_t> follow(const Uses& uses, std::vector<std::string>& reasons) const {
+  std::vector<std::size_t> follow(const Uses& uses, std::vector<std::size_t>& passed,
+                                  std::vector<std::string>& reasons) const {
     std::vector<bool> reached(states_.size(), false);
     for (const std::size_t s : states_in(uses.outside)) reached[s] = true;
     for (const HiddenParamOpRelation* r : uses.relations) {
@@ -189,11 +214,8 @@ class Theory {
       for (const std::size_t s : states_in(reach)) {
         reached[s] = true;
         if (states_[s].group == nullptr) continue;  // matters only if something reads it: judge_transitions
-        const bool traced = std::find(r->hidden_groups.begin(), r->hidden_groups.end(),
-                                      states_[s].group->index) != r->hidden_groups.end();
-        if (!traced)
-          note(reasons,
-               fmt::format("passes on to {} in the same step, where no trace of it is kept", text(s)));
+        if (!traces(*r, *states_[s].group))
+          passed.push_back(s);
         else if ((at(reach, states_[s].exit) & kThroughWeight) != 0)
           note(reasons,
                fmt::format("reaches {} through another weight as well, and that part has no trace", text(s)));
@@ -211,9 +233,10 @@ class Theory {
     return out;
   }
 
-  // Every way from a state at t-1 to a state at t must lie in one group's transition. How many there are.
-  std::size_t judge_transitions(const std::vector<std::size_t>& carriers,
-                                std::vector<std::string>& reasons) const {
+  // Every way from a state at t-1 to a state at t must lie in the transition of one group that has a trace of
+  // the parameter. What lies behind a state without one is lost already. How many ways there are.
+  std::size_t judge_transitions(const Uses& uses, const std::vector<std::size_t>& carriers,
+                                std::vector<std::size_t>& passed, std::vector<std::string>& reasons) const {
     std::size_t count = 0;
     for (const std::size_t from : carriers) {
       const StateInfo& a = states_[from];
@@ -221,23 +244,34 @@ class Theory {
       const bool read =
           std::any_of(results_.begin(), results_.end(), [&](const Atom& r) { return at(reach, r) != 0; });
       const std::vector<std::size_t> next = states_in(reach);
-      if (a.group == nullptr && (read || !next.empty()))
-        note(reasons, fmt::format("{} carries it from step to step but is no hidden state", text(from)));
-      for (const std::size_t to : next) {
-        const StateInfo& b = states_[to];
-        ++count;
-        if (a.group == nullptr || b.group == nullptr) continue;
-        if (a.group != b.group)
-          note(reasons, fmt::format("groups {} and {} are coupled through time ({} acts on {})",
-                                    a.group->index, b.group->index, text(from), text(to)));
-        else if ((at(reach, b.exit) & kThroughWeight) != 0 && !g_.options.include_recurrent_mixing)
-          note(reasons,
-               fmt::format("{} comes back through a trainable product, which scope diagonal leaves out",
-                           text(from)));
-        if (a.group == b.group) judge_group(*a.group, reasons);
+      count += next.size();
+      if (a.group == nullptr) {
+        if (read || !next.empty())
+          note(reasons, fmt::format("{} carries it from step to step but is no hidden state", text(from)));
+        continue;
       }
+      if (std::none_of(uses.relations.begin(), uses.relations.end(),
+                       [&](const HiddenParamOpRelation* r) { return traces(*r, *a.group); }))
+        continue;
+      for (const std::size_t to : next) {
+        if (states_[to].group == a.group)
+          judge_group(*a.group, reasons);
+        else if (states_[to].group != nullptr)
+          passed.push_back(to);
+      }
+      judge_dropped(a, reasons);
     }
     return count;
+  }
+
+  // What the scope has cut out of the group's transition.
+  void judge_dropped(const StateInfo& from, std::vector<std::string>& reasons) const {
+    std::vector<const DroppedWay*> ways;
+    for (const DroppedWay& way : from.group->dropped)
+      if (std::find(way.from.begin(), way.from.end(), from.path) != way.from.end()) ways.push_back(&way);
+    if (!ways.empty())
+      note(reasons, fmt::format("{} comes back through {}, which scope {} leaves out", to_string(from.path),
+                                operators_text(ways, 4), scope_name(g_.options)));
   }
 
   static void judge_group(const HiddenGroup& group, std::vector<std::string>& reasons) {

@@ -13,6 +13,7 @@
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
 #include "learn/interface.h"
+#include "learn/verify_way.h"
 
 namespace etrace {
 
@@ -120,7 +121,8 @@ Tensors SequenceOracle::last_step_by_origin() const {
   return split;
 }
 
-std::vector<double> SequenceOracle::finite_differences(const Gradient& gradient) const {
+std::vector<double> SequenceOracle::finite_differences(const Gradient& gradient,
+                                                       const std::vector<Dtype>& narrowest) const {
   constexpr std::int64_t kEntries = 64;
   const Executable value(
       simplify(make_jaxpr([this](ArraySpan p) { return Arrays{loss(p, false, false)}; }, avals_of(params_))));
@@ -137,7 +139,7 @@ std::vector<double> SequenceOracle::finite_differences(const Gradient& gradient)
       return to_double(value(args)[0].at(0));
     };
     // The step balances the error of the stencil, h², against round-off, ε/h.
-    const double step = std::cbrt(at[leaf].dtype() == Dtype::F64 ? 2.2e-16 : 1.2e-7);
+    const double step = std::cbrt(unit_roundoff(narrowest[leaf]));
     const std::int64_t size = at[leaf].size(),
                        stride = std::max<std::int64_t>(1, (size + kEntries - 1) / kEntries);
     std::vector<double> numeric, exact;

@@ -20,8 +20,9 @@ class SequenceOracle {
   Gradient bptt() const;  // of the sum over all steps
   // Of the loss of the last step, split by the step at which the parameter acted: [T, …] per leaf.
   Tensors last_step_by_origin() const;
-  // Deviation of the gradient from central differences, per leaf, on at most 64 entries each.
-  std::vector<double> finite_differences(const Gradient&) const;
+  // Deviation of the gradient from central differences, per leaf, on at most 64 entries each. The narrowest
+  // type on the way of each leaf sets the step.
+  std::vector<double> finite_differences(const Gradient&, const std::vector<Dtype>& narrowest) const;
   // The gradient by forward mode: the influence of every parameter element on every state is carried along.
   Tensors full_rtrl(std::int64_t max_influence) const;
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "compiler/dropped_ways.h"
+#include "compiler/explain_text.h"
 #include "etrace/verify.h"
 #include "learn/verify_words.h"
 
@@ -48,8 +50,60 @@ std::string summary_text(const VerifyReport& r) {
   return out + ".";
 }
 
+namespace {
+
+// What stands in place of the comparisons if there is none.
+std::string nothing_compared(const VerifyReport& r) {
+  std::size_t with_gradient = 0;
+  for (const VerifyReport::Leaf& leaf : r.leaves) {
+    with_gradient += leaf.measures.empty() ? 0 : 1;
+    for (const VerifyReport::Measure& m : leaf.measures)
+      if (m.verdict != Verdict::NotAlive) return {};
+  }
+  if (with_gradient == 0) return "nothing was compared: the model has no parameter of a floating type";
+  return fmt::format(
+      "nothing was compared: the BPTT gradient of every parameter is zero (the loss is {:.6g} in all), so a "
+      "right rule and a wrong one look alike; give another loss, other inputs or more steps",
+      r.loss);
+}
+
+}  // namespace
+
+std::vector<std::string> rules_in_scope(const std::string& scope) {
+  std::vector<std::string> out;
+  for (const RuleRow* row : rule_rows()) {
+    CompileOptions o;
+    row->make({})->configure(o);
+    if (scope_name(o) == scope) out.push_back(row->name);
+  }
+  return out;
+}
+
+std::vector<VerifyReport::Reason> VerifyReport::reasons() const {
+  std::vector<Reason> out;
+  const auto add = [&](Expectation e, bool single, bool windows, const std::string& text, std::size_t leaf) {
+    auto it = std::find_if(out.begin(), out.end(), [&](const Reason& r) {
+      return r.expectation == e && r.single_step == single && r.windows == windows && r.text == text;
+    });
+    if (it == out.end()) it = out.insert(out.end(), {e, single, windows, text, {}});
+    it->leaves.push_back(leaf);
+  };
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const ExpectedGradient &one = leaves[i].expected.single_step, &many = leaves[i].expected.windows;
+    const auto holds = [](const ExpectedGradient& e, Expectation as, const std::string& text) {
+      return e.expectation == as && std::find(e.reasons.begin(), e.reasons.end(), text) != e.reasons.end();
+    };
+    for (const std::string& text : one.reasons)
+      add(one.expectation, true, holds(many, one.expectation, text), text, i);
+    for (const std::string& text : many.reasons)
+      if (!holds(one, many.expectation, text)) add(many.expectation, false, true, text, i);
+  }
+  return out;
+}
+
 std::vector<std::string> VerifyReport::failures() const {
   std::vector<std::string> out;
+  if (std::string nothing = nothing_compared(*this); !nothing.empty()) out.push_back(std::move(nothing));
   for (const Leaf& leaf : leaves) {
     const std::string who = etrace::to_string(leaf.id);
     for (const Measure& m : leaf.measures)
@@ -59,10 +113,11 @@ std::vector<std::string> VerifyReport::failures() const {
                                   m.window == 0       ? leaf.expected.single_step.reason
                                   : m.window >= steps ? "a window over the whole sequence is reverse mode"
                                                       : leaf.expected.windows.reason));
-    if (leaf.finite_differences && !surrogate && !(*leaf.finite_differences < oracle_tolerance))
+    if (leaf.finite_differences && leaf.differences_exempt.empty() &&
+        !(*leaf.finite_differences < leaf.oracle_tolerance))
       out.push_back(fmt::format("{}: BPTT itself deviates by {} from finite differences", who,
                                 scientific(*leaf.finite_differences)));
-    if (leaf.full_rtrl && leaf.alive && !(*leaf.full_rtrl < tolerance))
+    if (leaf.full_rtrl && leaf.alive && !(*leaf.full_rtrl < leaf.tolerance))
       out.push_back(
           fmt::format("{}: BPTT itself deviates by {} from full RTRL", who, scientific(*leaf.full_rtrl)));
   }
@@ -183,26 +238,58 @@ std::string oracle_table(const VerifyReport& r) {
   return t.rows.empty() ? "" : t.to_string();
 }
 
-// One entry per distinct expectation, with the parameters it holds for.
+std::string where_text(const VerifyReport::Reason& reason) {
+  if (reason.single_step && reason.windows) return "";
+  return reason.single_step ? " in single steps" : " in windows";
+}
+
+// Every reason once, with the parameters it holds for; those of the same parameters together.
 std::string expectation_list(const VerifyReport& r) {
-  std::vector<std::pair<std::string, std::string>> groups;  // statement, parameters
-  for (const VerifyReport::Leaf& leaf : r.leaves) {
-    const auto say = [&](const ExpectedGradient& e, std::string_view where) {
-      return fmt::format("{}{}: {}", name(e.expectation), where, e.reason);
-    };
-    const ExpectedGradient &one = leaf.expected.single_step, &many = leaf.expected.windows;
-    const std::string text = one.reason == many.reason && one.expectation == many.expectation
-                                 ? say(one, "")
-                                 : say(one, " in single steps") + ". " + say(many, " in windows");
-    const auto it =
-        std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.first == text; });
-    if (it == groups.end())
-      groups.emplace_back(text, to_string(leaf.id));
+  constexpr std::size_t kMost = 24;  // parameters by name
+  std::vector<std::pair<std::string, std::vector<std::size_t>>> entries;
+  for (const VerifyReport::Reason& reason : r.reasons()) {
+    const std::string head = fmt::format("{}{}: ", name(reason.expectation), where_text(reason));
+    auto it = std::find_if(entries.begin(), entries.end(), [&](const auto& e) {
+      return e.second == reason.leaves && e.first.compare(0, head.size(), head) == 0;
+    });
+    if (it == entries.end())
+      entries.emplace_back(head + reason.text, reason.leaves);
     else
-      it->second += ", " + to_string(leaf.id);
+      it->first += "; " + reason.text;
   }
   std::string out;
-  for (const auto& [text, who] : groups) out += wrapped(who, 2) + wrapped(text, 6);
+  for (const auto& [text, leaves] : entries) {
+    std::vector<std::string> who;
+    for (const std::size_t i : leaves) who.push_back(to_string(r.leaves[i].id));
+    out += wrapped(text, 2) + wrapped(short_list(who, kMost), 6);
+  }
+  return out;
+}
+
+// Parameters whose way holds a narrower type than the model's.
+std::string tolerance_list(const VerifyReport& r) {
+  std::string out;
+  for (const VerifyReport::Leaf& leaf : r.leaves)
+    if (leaf.tolerance != r.tolerance && !leaf.measures.empty())
+      out += wrapped(fmt::format("{}: exact below {}, because {} values lie on its way", to_string(leaf.id),
+                                 scientific(leaf.tolerance), name(leaf.dtype)),
+                     2);
+  return out;
+}
+
+// Why differences of some parameters are shown and not judged: each reason once.
+std::string exemption_list(const VerifyReport& r) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> found;
+  for (const VerifyReport::Leaf& leaf : r.leaves) {
+    if (leaf.differences_exempt.empty() || !leaf.finite_differences) continue;
+    auto it = std::find_if(found.begin(), found.end(),
+                           [&](const auto& f) { return f.first == leaf.differences_exempt; });
+    if (it == found.end()) it = found.insert(found.end(), {leaf.differences_exempt, {}});
+    it->second.push_back(to_string(leaf.id));
+  }
+  std::string out;
+  for (const auto& [why, who] : found)
+    out += wrapped(fmt::format("differences not judged: {}", why), 2) + wrapped(short_list(who, 24), 6);
   return out;
 }
 
@@ -217,18 +304,18 @@ std::string VerifyReport::to_string() const {
                   "is zero, nothing was tested",
                   scientific(tolerance)),
       2);
+  out += tolerance_list(*this);
   if (const auto windows = windows_of(*this); !windows.empty() && windows.back() >= steps)
     out += wrapped(fmt::format("K={} is reverse mode over all steps, exact for every rule", steps), 2);
   out += "\nSingle steps: direction, size and signs; steps back that hold 90 % of the last step's credit\n";
   out += fidelity_table(*this);
   if (const std::string oracles = oracle_table(*this); !oracles.empty()) {
     out += "\nBPTT itself: relative deviation from central differences and from full RTRL\n" + oracles;
-    if (surrogate)
-      out += wrapped(
-          "The model has spikes or other steps with a derivative of their own, which differences do not see.",
-          2);
+    out += exemption_list(*this);
   }
-  out += "\nWhat theory expects\n" + expectation_list(*this) + "\n" + wrapped(summary_text(*this), 0);
+  out += "\nWhat theory expects\n" + expectation_list(*this);
+  if (!scopes.empty()) out += wrapped(scopes, 2);
+  out += "\n" + wrapped(summary_text(*this), 0);
   for (const std::string& f : failures()) out += wrapped("NOT MET: " + f, 2);
   return out;
 }
@@ -244,16 +331,22 @@ template <class T>
 Json optional_json(const std::optional<T>& x) {
   return x ? Json(*x) : Json();
 }
-Json expected_json(const ExpectedGradient& e) {
-  return {{"expectation", name(e.expectation)}, {"reason", e.reason}};
+Json reason_json(const VerifyReport::Reason& r) {
+  return {{"expectation", name(r.expectation)},
+          {"single_step", r.single_step},
+          {"windows", r.windows},
+          {"text", r.text},
+          {"parameters", r.leaves}};
 }
 Json leaf_json(const VerifyReport::Leaf& leaf) {
   Json out{{"parameter", to_string(leaf.id)},
            {"shape", leaf.shape.to_dims()},
            {"bptt_norm", number_json(leaf.norm)},
            {"alive", leaf.alive}};
-  out["expected"] = {{"single_step", expected_json(leaf.expected.single_step)},
-                     {"windows", expected_json(leaf.expected.windows)}};
+  out["expected"] = {{"single_step", name(leaf.expected.single_step.expectation)},
+                     {"windows", name(leaf.expected.windows.expectation)}};
+  out["narrowest_dtype"] = name(leaf.dtype);
+  out["tolerance"] = leaf.tolerance;
   out["measures"] = Json::array();
   for (const VerifyReport::Measure& m : leaf.measures)
     out["measures"].push_back({{"mode", m.window == 0 ? "single-step" : "multi-step"},
@@ -272,6 +365,7 @@ Json leaf_json(const VerifyReport::Leaf& leaf) {
   out["online_horizon"] = optional_json(leaf.online_horizon);
   const auto deviation = [](const std::optional<double>& d) { return d ? number_json(*d) : Json(); };
   out["finite_differences"] = deviation(leaf.finite_differences);
+  out["differences_exempt"] = leaf.differences_exempt.empty() ? Json() : Json(leaf.differences_exempt);
   out["full_rtrl"] = deviation(leaf.full_rtrl);
   return out;
 }
@@ -291,6 +385,10 @@ std::string VerifyReport::to_json() const {
            {"surrogate", surrogate},
            {"met", met()},
            {"failures", failures()}};
+  out["scopes"] = scopes.empty() ? Json() : Json(scopes);
+  // Parameters by their place in the list below.
+  out["reasons"] = Json::array();
+  for (const Reason& r : reasons()) out["reasons"].push_back(reason_json(r));
   out["parameters"] = Json::array();
   for (const Leaf& leaf : leaves) out["parameters"].push_back(leaf_json(leaf));
   return out.dump(2) + "\n";

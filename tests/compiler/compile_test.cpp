@@ -1,5 +1,6 @@
 // Scenario K, second part, and the entry point itself: report, determinism, strictness, options, vmap.
 #include "compiler/scenario.h"
+#include "etrace/models.h"
 
 namespace etrace {
 namespace {
@@ -25,9 +26,11 @@ TEST(Report, S124_VanillaCellAndReadout) {
   EXPECT_EQ(r.etrace_weights.size(), 2U) << "one relation, weight and bias";
   ASSERT_EQ(r.excluded_weights.size(), 1U);
   EXPECT_EQ(r.excluded_weights[0].reason, Kind::RELATION_EXCLUDED_NON_TEMPORAL);
-  EXPECT_EQ(r.warnings, 1U);
+  EXPECT_EQ(r.warnings, 0U) << "a readout is no reason for one";
   EXPECT_EQ(r.errors, 0U);
-  EXPECT_GT(r.to_string(2).size(), r.to_string(1).size());
+  const CompilationReport gru(compile_etrace_graph(reference_model("cell_GRUCell")));
+  EXPECT_EQ(gru.warnings, 1U);
+  EXPECT_GT(gru.to_string(2).size(), gru.to_string(1).size());
 }
 
 TEST(Compile, S125_TwiceTheSame) {
@@ -75,14 +78,32 @@ TEST(Compile, OptionsAreKept) {
 }
 
 TEST(Compile, StrictModeTurnsWarningsIntoErrors) {
-  const auto step = [](In& in) {
-    in.set("h", 0.9 * in["h"] + matmul(in["x"], in["w"]));
+  const auto step = [](const Array& drive, In& in) {
+    in.set("h", 0.9 * in["h"] + drive);
     return matmul(in["h"], in["o"]);
   };
+  const Inputs weights{param("w", {3, 4}), param("u", {4, 4}), param("o", {4, 2})};
+  const Step chained = [&](In& in) { return step(matmul(matmul(in["x"], in["w"]), in["u"]), in); };
   CompileOptions strict;
   strict.strict = true;
-  EXPECT_NO_THROW(compile_cell(step, {param("w", {3, 4}), param("o", {4, 2})}));
-  EXPECT_THROW(compile_cell(step, {param("w", {3, 4}), param("o", {4, 2})}, strict), CompilationError);
+  EXPECT_NO_THROW(compile_cell(chained, weights));
+  EXPECT_THROW(compile_cell(chained, weights, strict), CompilationError);
+  EXPECT_NO_THROW(compile_cell([&](In& in) { return step(matmul(in["x"], in["w"]), in); }, weights, strict))
+      << "a readout without a trace is what it should be";
+}
+
+TEST(Compile, StrictModeNamesThePlaceOnce) {
+  const ReadyModel gru = make_model("gru", {});
+  CompileOptions strict;
+  strict.strict = true;
+  try {
+    compile_etrace_graph(*gru.module, gru.example, strict);
+    FAIL() << "the reset gate has no trace, which is a warning";
+  } catch (const CompilationError& e) {
+    const std::string text = e.what();
+    EXPECT_THAT(text, ::testing::HasSubstr("(at rnn.Wr)"));
+    EXPECT_EQ(text.find("(at "), text.rfind("(at ")) << text;
+  }
 }
 
 // The batch -------------------------------------------------------------------------------------------------
@@ -144,6 +165,36 @@ TEST(Batch, TheOptionsDecide) {
   } catch (const ValueError& e) {
     EXPECT_THAT(std::string(e.what()), ::testing::HasSubstr("hidden state h has type f64[4,4]"));
   }
+}
+
+// Refusals --------------------------------------------------------------------------------------------------
+std::string refusal_of(const std::string& file) {
+  const Model m = read_model_file(std::string(ETRACE_TEST_DIR) + "/compiler/refused/" + file + ".json");
+  try {
+    compile_etrace_graph(m);
+  } catch (const CompilationError& e) {
+    return e.what();
+  }
+  return "accepted";
+}
+
+TEST(Refused, IntegerState) {
+  EXPECT_THAT(refusal_of("min_int_hidden"),
+              ::testing::AllOf(::testing::HasSubstr("hidden state c has type i32[4]"),
+                               ::testing::HasSubstr("ShortTermState")));
+}
+
+TEST(Refused, TypesThatDifferWithinAGroup) {
+  EXPECT_THAT(refusal_of("min_f32_f64_hidden"),
+              ::testing::AllOf(::testing::HasSubstr("c (f32[4]) and h (f64[4])"),
+                               ::testing::HasSubstr("convert one of them")));
+}
+
+TEST(Refused, OneSampleForABatch) {
+  EXPECT_THAT(refusal_of("p2_batch1_bcast_b3"),
+              ::testing::AllOf(::testing::HasSubstr("w: the result f64[1,4] of etp_mm is one sample"),
+                               ::testing::HasSubstr("the 3 samples of hidden state h of type f64[3,4]"),
+                               ::testing::HasSubstr("a row per sample")));
 }
 
 TEST(Compile, WrittenParameterIsRefused) {

@@ -104,8 +104,9 @@ TEST(Diagnostics, FiltersCombine) {
       2U);
   const StatePath wz{std::string("cell"), std::string("Wz"), std::string("weight")},
       h{std::string("cell"), std::string("h")};
-  EXPECT_EQ(g.explain_records({.weight_path = wz, .hidden_path = {}, .kind = {}}).size(), 1U);
-  EXPECT_EQ(g.explain_records({.weight_path = {}, .hidden_path = h, .kind = {}}).size(), 2U);
+  // Wz: included, and left out of the recurrence. h: two relations, and three ways back.
+  EXPECT_EQ(g.explain_records({.weight_path = wz, .hidden_path = {}, .kind = {}}).size(), 2U);
+  EXPECT_EQ(g.explain_records({.weight_path = {}, .hidden_path = h, .kind = {}}).size(), 5U);
   EXPECT_TRUE(
       g.explain_records({.weight_path = wz, .hidden_path = {}, .kind = DiagnosticKind::STATE_MISMATCH})
           .empty());
@@ -122,12 +123,12 @@ TEST(Report, CountsAndListsAGru) {
   EXPECT_EQ(r.excluded_weights[0].reason, DiagnosticKind::RELATION_EXCLUDED_WEIGHT_TO_WEIGHT);
   EXPECT_EQ(r.excluded_weights[1].reason, DiagnosticKind::RELATION_EXCLUDED_NON_TEMPORAL);
   EXPECT_TRUE(r.dynamic_states.empty());
-  EXPECT_EQ(r.warnings, 2U);
+  EXPECT_EQ(r.warnings, 1U);
   EXPECT_EQ(r.errors, 0U);
   EXPECT_THAT(r.to_string(), AllOf(HasSubstr("The hidden groups are:"),
-                                   HasSubstr("cell/Wz/weight (bias) -> group 0"), Not(HasSubstr("warning"))));
+                                   HasSubstr("cell/Wz/weight.bias -> group 0"), Not(HasSubstr("warning"))));
   EXPECT_THAT(r.to_string(2),
-              AllOf(HasSubstr("warning relation_excluded_non_temporal"), Not(HasSubstr("info "))));
+              AllOf(HasSubstr("warning relation_excluded_weight_to_weight"), Not(HasSubstr("info "))));
   EXPECT_THAT(r.to_string(3), HasSubstr("info relation_included"));
 }
 
@@ -239,6 +240,14 @@ TEST(ExplainJson, HoldsTheWholeGraph) {
   EXPECT_EQ(r["trace_memory"]["slots"]["weight"], Json({8, 5}));
   EXPECT_TRUE(j["program"]["equations"].at(r["equation"].get<std::size_t>())["etp"]);
   EXPECT_EQ(j["relations"][1]["trace_memory"]["x_shared_with"], 0);
+  EXPECT_EQ(r["trainables"][0]["names"], Json({"cell/Wi/weight.weight"}));
+  EXPECT_EQ(j["summary"]["parameters"], 10);
+  EXPECT_EQ(j["summary"]["learned_online"], 8);
+  EXPECT_EQ(j["summary"]["batch_size"], 3);
+  EXPECT_EQ(j["hidden_groups"][0]["batch_size"], 3);
+  ASSERT_EQ(j["hidden_groups"][0]["dropped"].size(), 4U);
+  EXPECT_EQ(j["hidden_groups"][0]["dropped"][0]["weight_path"], Json({"cell", "Wi", "weight"}));
+  EXPECT_EQ(j["scopes"][1]["scope"], "coupled");
   EXPECT_EQ(j["weights"].back()["excluded"]["reason"], "relation_excluded_non_temporal");
 }
 

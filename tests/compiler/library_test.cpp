@@ -139,10 +139,12 @@ TEST(LibraryStacks, S47_TwoVanillaLayersAndAReadout) {
   EXPECT_EQ(g.module_info.hidden.size(), 2U);
   ASSERT_EQ(g.module_info.weights.size(), 3U);
   for (const WeightInfo& w : g.module_info.weights) EXPECT_EQ(w.invars.size(), 2U);
-  ASSERT_EQ(g.diagnostics.size(), 3U);
-  EXPECT_EQ(g.diagnostics[0].kind, Kind::RELATION_INCLUDED);
-  EXPECT_EQ(g.diagnostics[1].kind, Kind::RELATION_INCLUDED);
-  EXPECT_EQ(g.diagnostics[2].kind, Kind::RELATION_EXCLUDED_NON_TEMPORAL);
+  ASSERT_EQ(g.diagnostics.size(), 5U);
+  EXPECT_EQ(g.diagnostics[0].kind, Kind::RECURRENCE_DROPPED);
+  EXPECT_EQ(g.diagnostics[1].kind, Kind::RECURRENCE_DROPPED);
+  EXPECT_EQ(g.diagnostics[2].kind, Kind::RELATION_INCLUDED);
+  EXPECT_EQ(g.diagnostics[3].kind, Kind::RELATION_INCLUDED);
+  EXPECT_EQ(g.diagnostics[4].kind, Kind::RELATION_EXCLUDED_NON_TEMPORAL);
   ASSERT_EQ(g.hidden_groups.size(), 2U);
   for (const HiddenGroup& group : g.hidden_groups) {
     EXPECT_TRUE(group.transition_jaxpr.eqns.empty());

@@ -73,7 +73,12 @@ TEST(Records, ShapeMismatchAndNonTemporal) {
     return in["h"];
   });
   only(mismatch, Kind::RELATION_EXCLUDED_SHAPE_MISMATCH, Level::Warning, {"y_shape", "hidden_shape"});
-  only(mismatch, Kind::RELATION_EXCLUDED_NON_TEMPORAL, Level::Warning, {});
+  only(mismatch, Kind::RELATION_EXCLUDED_NON_TEMPORAL, Level::Info, {});
+  CompileOptions compat;
+  compat.compat = Compat::Braintrace;
+  const auto readout = records_of(
+      kCell, [](In& in) { return matmul(in["x"], in["w"]); }, compat);
+  only(readout, Kind::RELATION_EXCLUDED_NON_TEMPORAL, Level::Warning, {});
 }
 
 TEST(Records, WeightToWeightNamesTheBlocker) {

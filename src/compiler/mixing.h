@@ -1,0 +1,16 @@
+// Which equations mix the positions of hidden values. Private to compiler/.
+#pragma once
+
+#include <vector>
+
+#include "etrace/ir.h"
+
+namespace etrace {
+
+bool is_plain_product(const Eqn&);  // dot_general, conv_general_dilated
+
+// Whether a body of the equation multiplies values that come from the operands marked in `hidden`, or, with
+// count_etp, applies a trainable mixing operator to them. A loop's carry counts from its second round on.
+bool body_mixes(const Eqn&, const std::vector<bool>& hidden, bool count_etp);
+
+}  // namespace etrace

@@ -1,0 +1,189 @@
+// What a scope leaves out of the recurrence is said: in the groups, in records, and to the reader.
+#include "compiler/scenario.h"
+
+namespace etrace {
+namespace {
+
+using namespace testing;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// "h->h etp_mv of w; …", group by group.
+std::string dropped(const ETraceGraph& g) {
+  std::string text;
+  for (const HiddenGroup& group : g.hidden_groups)
+    for (const DroppedWay& way : group.dropped) {
+      text += text.empty() ? "" : "; ";
+      for (const StatePath& p : way.from) text += to_string(p) + " ";
+      text += "->";
+      for (const StatePath& p : way.to) text += " " + to_string(p);
+      text += " " + std::string(way.primitive->name()) +
+              (way.weight_path ? " of " + to_string(*way.weight_path) : "");
+    }
+  return text;
+}
+
+std::string unwrapped(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+TEST(DroppedWays, TheRecurrentProductsOfAGru) {
+  const ETraceGraph g = compile_etrace_graph(reference_model("cell_GRUCell"));
+  EXPECT_EQ(dropped(g),
+            "cell/h -> cell/h etp_mv of cell/Wz/weight; cell/h -> cell/h etp_mv of cell/Wr/weight; "
+            "cell/h -> cell/h etp_mv of cell/Wh/weight");
+  EXPECT_EQ(count(g, Kind::RECURRENCE_DROPPED), 3U);
+  const std::string text = g.explain();
+  EXPECT_THAT(unwrapped(text), HasSubstr("In scope diagonal the recurrent products are left out"));
+  EXPECT_THAT(text, HasSubstr("cell/h at t-1 -> cell/h at t, through etp_mv of cell/Wz/weight"));
+  EXPECT_THAT(text, Not(HasSubstr("each position depends on itself alone")));
+  EXPECT_EQ(dropped(compile_etrace_graph(reference_model("cell_GRUCell"), mixing())), "");
+}
+
+// Five positions, states that are trained by 2 × (8 × 5 + 5) slots; the whole product is five times as much.
+TEST(DroppedWays, ScopesThatKeepThemHaveAPrice) {
+  const std::string text = compile_etrace_graph(reference_model("cell_GRUCell")).explain();
+  EXPECT_THAT(text, HasSubstr("diagonal                90"));
+  EXPECT_THAT(text, HasSubstr("coupled                 90"));
+  EXPECT_THAT(text, HasSubstr("snap2                  450"));
+}
+
+TEST(DroppedWays, TheReferenceHasNoSuchRecords) {
+  const ETraceGraph g = compile_etrace_graph(reference_model("cell_GRUCell"), compat());
+  EXPECT_EQ(count(g, Kind::RECURRENCE_DROPPED), 0U);
+  EXPECT_EQ(g.hidden_groups[0].dropped.size(), 3U);
+}
+
+TEST(DroppedWays, PlainProducts) {
+  EXPECT_EQ(dropped(compile_etrace_graph(reference_model("min_plain_rec"))), "c -> c dot_general of g");
+  EXPECT_EQ(dropped(compile_etrace_graph(reference_model("min_plain_gate"))), "c -> e dot_general of g");
+  EXPECT_EQ(dropped(compile_etrace_graph(reference_model("min_plain_sum"))), "c -> e dot_general of g");
+  EXPECT_EQ(dropped(compile_etrace_graph(reference_model("p2_plain_rec"))), "h -> h dot_general of wr");
+  EXPECT_THAT(dropped(compile_etrace_graph(reference_model("p2_plain_conv"))),
+              HasSubstr("h -> h conv_general_dilated"));
+  const ETraceGraph g = compile_etrace_graph(reference_model("min_plain_rec"));
+  const CompilationRecord r = g.explain_records({{}, {}, Kind::RECURRENCE_DROPPED}).at(0);
+  EXPECT_EQ(r.primitive, "dot_general");
+  EXPECT_EQ(to_string(r.weight_path.value()), "g");
+  EXPECT_EQ(r.hidden_paths.size(), 1U);
+  EXPECT_THAT(to_string(r), AllOf(HasSubstr("c at t-1 acts on c at t through plain dot_general of g"),
+                                  HasSubstr("coupled scope keeps each position's own share")));
+}
+
+// A constant
+// --------------------------------------------------------------------------------------------------
+ETraceGraph with_constant(const Tensor& c, bool left = false) {
+  return compile_cell(
+      [&](In& in) {
+        const Array back = left ? dot(Array(c), in["h"]) : dot(in["h"], Array(c));
+        in.set("h", tanh(back + matmul(in["x"], in["w"])));
+        return in["h"];
+      },
+      {param("w", {3, 4})});
+}
+Tensor scaled_unit(double beside) {
+  std::vector<double> values(16, 0.0);
+  for (std::size_t i = 0; i < 4; ++i) values[5 * i] = 0.5 + 0.1 * static_cast<double>(i);
+  values[1] = beside;
+  return Tensor::of(values, {4, 4});
+}
+
+TEST(DroppedWays, AConstantDiagonalProductIsKept) {
+  for (const bool left : {false, true}) {
+    const ETraceGraph g = with_constant(scaled_unit(0.0), left);
+    EXPECT_EQ(dropped(g), "");
+    EXPECT_EQ(count(g, Kind::DIAGONAL_PRODUCT_KEPT), 1U);
+    EXPECT_TRUE(g.hidden_groups[0].is_diagonal_recurrence);
+    EXPECT_GT(g.hidden_groups[0].transition_jaxpr.eqns.size(), 0U);
+    EXPECT_EQ(count(g.module_info.jaxpr(), dot_general_p), 0U);
+    check(g.module_info.closed_jaxpr);
+  }
+  const ETraceGraph computed = compile_etrace_graph(reference_model("p2_const_diag"));
+  EXPECT_EQ(dropped(computed), "");
+  EXPECT_EQ(count(computed, Kind::DIAGONAL_PRODUCT_KEPT), 1U);
+}
+
+TEST(DroppedWays, AnythingElseBesideTheDiagonalIsAProduct) {
+  for (const double beside : {1e-300, std::numeric_limits<double>::quiet_NaN()}) {
+    const ETraceGraph g = with_constant(scaled_unit(beside));
+    EXPECT_EQ(dropped(g), "h -> h dot_general");
+    EXPECT_EQ(count(g, Kind::DIAGONAL_PRODUCT_KEPT), 0U);
+  }
+}
+
+TEST(DroppedWays, TheRewrittenProgramComputesTheSame) {
+  const Model m = reference_model("p2_const_diag");
+  const ETraceGraph g = compile_etrace_graph(m);
+  const Arrays x = inputs_of(m);
+  const Arrays before = eval_jaxpr(m.program, x), after = eval_jaxpr(g.module_info.closed_jaxpr, x);
+  for (std::size_t i = 0; i < before.size(); ++i)
+    EXPECT_EQ(before[i].tensor().to_doubles(), after[i].tensor().to_doubles()) << i;
+}
+
+// Several states
+// ----------------------------------------------------------------------------------------------
+TEST(DroppedWays, PopulationsThatActOnEachOther) {
+  const ETraceGraph g = compile_etrace_graph(
+      step_model({arg("x", {4}), hidden("a", {4}), hidden("b", {4}), param("v", {4, 4}), param("w", {4, 4})},
+                 [](In& in) {
+                   const Array a = in["a"], b = in["b"];
+                   in.set("a", tanh(in["x"] + matmul(b, in["v"])));
+                   in.set("b", tanh(matmul(a, in["w"])));
+                   return in["b"];
+                 }));
+  EXPECT_EQ(groups(g), "[a] [b]");
+  EXPECT_EQ(dropped(g), "b -> a etp_mv of v; a -> b etp_mv of w");
+}
+
+TEST(DroppedWays, ALayerAboveIsNoWayBack) {
+  const ETraceGraph g = compile_etrace_graph(reference_model("net_TwoLayerRNN"));
+  ASSERT_EQ(g.hidden_groups.size(), 2U);
+  for (const HiddenGroup& group : g.hidden_groups) {
+    ASSERT_EQ(group.dropped.size(), 1U);
+    EXPECT_EQ(group.dropped[0].from, group.hidden_paths);
+    EXPECT_EQ(group.dropped[0].to, group.hidden_paths);
+  }
+}
+
+TEST(DroppedWays, WhatNoDerivativePassesIsNotMissing) {
+  EXPECT_EQ(dropped(compile_cell(
+                [](In& in) {
+                  const Array gate = dot(stop_gradient(in["h"]), in["u"]);
+                  in.set("h", 0.5 * in["h"] + tanh(gate) + matmul(in["x"], in["w"]));
+                  return in["h"];
+                },
+                {param("w", {3, 4}), param("u", {4, 4})})),
+            "");
+}
+
+// A state of another shape: no product on the way, and no scope that keeps it.
+TEST(DroppedWays, StatesOfDifferentShapes) {
+  const ETraceGraph g = compile_cell(
+      [](In& in) {
+        const Array s = in["s"];
+        in.set("s", 0.9 * s + sum(in["x"]));
+        in.set("h", in["h"] * s + matmul(in["x"], in["w"]));
+        return in["h"];
+      },
+      {hidden("s", {}), param("w", {3, 4})});
+  EXPECT_EQ(dropped(g), "s -> h mul");
+  EXPECT_FALSE(g.hidden_groups[0].dropped[0].kept_when_coupled);
+}
+
+TEST(DroppedWays, InsideALoopTheGroupHasItsFinalNumber) {
+  const ETraceGraph g = compile_cell(
+      [](In& in) {
+        in.set("c", 0.5 * in["c"] + matmul(in["x"], in["v"]));
+        return inner_loop(in, 40, true) + in["c"];
+      },
+      {hidden("c", {4}), param("w", {3, 4}), param("u", {4, 4}), param("v", {3, 4})});
+  ASSERT_EQ(g.hidden_groups.size(), 2U);
+  ASSERT_TRUE(g.hidden_groups[1].descent.has_value());
+  EXPECT_EQ(dropped(g), "h -> h etp_mv of u");
+  EXPECT_THAT(to_string(g.explain_records({{}, {}, Kind::RECURRENCE_DROPPED}).at(0)), HasSubstr("group 1"));
+}
+
+}  // namespace
+}  // namespace etrace
