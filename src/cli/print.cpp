@@ -40,7 +40,7 @@ void add_print(CLI::App& app, Status&) {
   CLI::App* verb = app.add_subcommand("print", "print the traced step of a model");
   auto path = std::make_shared<std::string>();
   auto bare = std::make_shared<bool>(false);
-  verb->add_option("MODEL", *path, "a model file, or a built-in model: " + model_names())->required();
+  verb->add_option("MODEL", *path, model_doc())->required();
   verb->add_flag("--program", *bare,
                  "the program alone, with the values of its constants, as text that can be read back");
   verb->callback([path, bare] {

@@ -3,8 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
-
 namespace etrace {
 
 std::string grouped(std::int64_t n) {
@@ -13,17 +11,6 @@ std::string grouped(std::int64_t n) {
   for (std::ptrdiff_t i = static_cast<std::ptrdiff_t>(text.size()) - 3; i > first; i -= 3)
     text.insert(text.begin() + i, ',');
   return text;
-}
-
-std::string bytes_text(std::int64_t n) {
-  static constexpr std::array<std::string_view, 5> kUnits{"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(n);
-  std::size_t unit = 0;
-  while (value >= 1024.0 && unit + 1 < kUnits.size()) {
-    value /= 1024.0;
-    ++unit;
-  }
-  return unit == 0 ? fmt::format("{} B", n) : fmt::format("{:.3g} {}", value, kUnits.at(unit));
 }
 
 std::string counted(std::size_t n, std::string_view one) {

@@ -166,7 +166,7 @@ TEST(ModelIo, EveryFaultNamesItsPlace) {
            {"replace", "/format", "onnx", "format 'onnx' version 1; expected 'etrace.model' version 1"},
            {"remove", "/format", {}, "the key 'format' is missing"},
            {"replace", "/version", "1", "version: found \"1\", expected an integer"},
-           {"add", "/inptus", Json::array(), "unknown key 'inptus'; known are format"},
+           {"add", "/inptus", Json::array(), "unknown key 'inptus' (did you mean inputs?); known are format"},
            {"replace", "/name", 3, "name: found 3, expected a text"},
            // variables
            {"replace", "/jaxpr/invars/0/dtype", "float99",
