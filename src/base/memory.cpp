@@ -18,6 +18,7 @@ constexpr const char* kMemoryStage = "memory";
 constexpr std::size_t kAskFirst = std::size_t{1} << 28U;  // smaller blocks are not worth the look
 
 // What the system can give without swapping; none if it does not say.
+// LIMIT: a smaller limit of a container (cgroup) is not looked at; beyond it the system ends the process.
 std::optional<std::size_t> free_memory() {
   std::ifstream info("/proc/meminfo");
   std::string key, unit;

@@ -122,6 +122,7 @@ StageResult check_forward(const Model& m) {
 StageResult check_bptt(const Model& m) {
   const ExpectedRun* run = reference_run(m);
   if (run == nullptr || run->algorithm != "BPTT" || !run->grads) return {{}, "the file carries no BPTT run"};
+  // LIMIT: reference runs are compared for the mean squared error only.
   if (run->loss != "mse") return {{}, "loss " + run->loss + " is not known"};
   const SequenceProgram s = sequence_program(m, *run, /*with_loss=*/true);
   Mask active(s.program.jaxpr.invars.size(), false);

@@ -124,7 +124,8 @@ std::unique_ptr<Task> task_of(const TrainSettings& s) {
 ReadyModel model_of(const TrainSettings& s, const Task& task) {
   const BuiltinModel* model = find_builtin_model(s.model);
   if (model == nullptr)
-    // LIMIT: a model file is not trained from the command line, since its sizes do not follow a task.
+    // LIMIT: a model file is neither trained nor scored from the command line: its sizes do not follow a
+    // task.
     throw ValueError("train",
                      fmt::format("there is no built-in model '{}'{}; --model takes one of {}, whose "
                                  "sizes follow the task. A model of your own is trained from C++: "

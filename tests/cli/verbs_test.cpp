@@ -168,6 +168,16 @@ TEST(Verbs, APageDoesNotReplaceItsModel) {
   fs::remove(model);
 }
 
+TEST(Verbs, AModelIsWrittenToAFileAndReadBack) {
+  const std::string file =
+      fs::path(::testing::TempDir()) / ("etrace_print_" + std::to_string(getpid()) + ".json");
+  const auto written = run_etrace({"print", "lstm", "--save", file});
+  EXPECT_EQ(written.code, 0) << written.text;
+  EXPECT_EQ(run_etrace({"print", file, "--program"}).text, run_etrace({"print", "lstm", "--program"}).text);
+  EXPECT_EQ(run_etrace({"print", file, "--save", file}).code, 2) << "the same file";
+  fs::remove(file);
+}
+
 TEST(Verbs, HelpFitsAPageAndExplainsEveryName) {
   for (const char* verb : {"demo", "explain", "verify", "train", "eval", "check", "print", "ops"}) {
     const auto r = run_etrace({"help", verb});

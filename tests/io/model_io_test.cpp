@@ -234,7 +234,7 @@ TEST(ModelIo, EveryFaultNamesItsPlace) {
            {"replace", "/jaxpr/outvars/0", 4, "jaxpr.outvars[0]: the variable 4 is not defined"},
            // nested programs
            {"replace", "/jaxpr/eqns/1/params/jaxpr/jaxpr/eqns/0/prim", "ad",
-            "jaxpr.eqns[1].params.jaxpr.jaxpr.eqns[0].prim: there is no primitive 'ad'; express it by known "
+            "jaxpr.eqns[1].params.jaxpr.jaxpr.eqns[0].prim: there is no primitive 'ad' (did you mean add?); express it by known "
             "ones, or add its "
             "row (in 'ad') (in 'jit')"},
            {"replace", "/jaxpr/eqns/1/params/jaxpr/jaxpr/eqns/0/in/0", 2,
