@@ -20,13 +20,13 @@ std::byte* allocate_block(std::size_t bytes);
 void free_block(std::byte*) noexcept;
 
 // The size of a layout after a further block of so many bytes, which begins at a multiple of the alignment.
-// Sizes that cannot be counted stay at the largest, which no machine has.
+// Sizes that cannot be counted stay at kUncountable, which no machine has.
+inline constexpr std::size_t kUncountable =
+    std::numeric_limits<std::ptrdiff_t>::max() / kBlockAlignment * kBlockAlignment;
 inline std::size_t with_block(std::size_t size, std::size_t bytes) {
-  constexpr std::size_t kMost =
-      std::numeric_limits<std::ptrdiff_t>::max() / kBlockAlignment * kBlockAlignment;
-  if (bytes > kMost - kBlockAlignment) return kMost;
+  if (bytes > kUncountable - kBlockAlignment) return kUncountable;
   const std::size_t need = (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
-  return need > kMost - size ? kMost : size + need;
+  return need > kUncountable - size ? kUncountable : size + need;
 }
 
 // ValueError: "out of memory: WHAT takes 64 GiB, and 19.4 GiB are free".

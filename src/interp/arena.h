@@ -66,6 +66,7 @@ class ArenaPlanner {
   std::size_t grow(std::size_t need) {
     const std::size_t offset = end_;
     end_ = with_block(end_, need);
+    if (end_ == kUncountable) out_of_memory("the memory of a program", end_);
     return offset;
   }
   std::map<std::size_t, std::size_t> free_;  // offset -> size, never adjacent
