@@ -1,4 +1,4 @@
-# cmake --install: library, public headers, program, and what find_package(etrace) needs.
+# cmake --install: library, public headers, program, and what find_package(etrace) and pkg-config need.
 include(CMakePackageConfigHelpers)
 
 function(etrace_install)
@@ -16,5 +16,9 @@ function(etrace_install)
     COMPATIBILITY SameMinorVersion)
   install(FILES "${PROJECT_BINARY_DIR}/etraceConfig.cmake" "${PROJECT_BINARY_DIR}/etraceConfigVersion.cmake"
     DESTINATION ${config_dir})
+  set(pc_dir "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+  file(RELATIVE_PATH ETRACE_PC_TO_PREFIX "/prefix/${pc_dir}" "/prefix")
+  configure_file(cmake/etrace.pc.in "${PROJECT_BINARY_DIR}/etrace.pc" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/etrace.pc" DESTINATION ${pc_dir})
   install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION ${CMAKE_INSTALL_DOCDIR})
 endfunction()

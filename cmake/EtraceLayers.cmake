@@ -96,7 +96,7 @@ function(etrace_add_cli)
   etrace_setup_private_target(etrace_cli)
   target_link_libraries(etrace_cli PRIVATE etrace::etrace CLI11::CLI11)
   target_compile_options(etrace_cli PRIVATE ${ETRACE_OUTER_OPTIMIZE})
-  etrace_join_sources(etrace_cli 20)  # one unit: each would spend 8 s on the headers of CLI11
+  etrace_join_sources(etrace_cli 40)  # one unit: each would spend 8 s on the headers of CLI11
   set_target_properties(etrace_cli PROPERTIES
     OUTPUT_NAME etrace RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin"
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")

@@ -147,28 +147,37 @@ function(etrace_add_install_test)
     COMMAND "${CMAKE_COMMAND}" -DBUILD_DIR=${PROJECT_BINARY_DIR}
             -DWORK_DIR=${PROJECT_BINARY_DIR}/tests/install -DGENERATOR=${CMAKE_GENERATOR}
             -DCXX=${CMAKE_CXX_COMPILER} -DLAUNCHER=$<$<BOOL:${ETRACE_CCACHE}>:${ETRACE_CCACHE}> -DFLAGS=${flags}
-            -DVERSION=${PROJECT_VERSION}
+            -DVERSION=${PROJECT_VERSION} -DLIBDIR=${CMAKE_INSTALL_LIBDIR}
             -P "${PROJECT_SOURCE_DIR}/tests/install/run.cmake")
   set_tests_properties(install/find_package PROPERTIES LABELS install TIMEOUT 120)
 endfunction()
 
-# The C++ and console blocks of README.md, compiled and run.
+# The C++ and console blocks of README.md and of the pages in docs/, compiled and run.
 function(etrace_add_readme_test)
   set(flags "")
   if(ETRACE_SANITIZE)
     set(flags "--flag=-fsanitize=${ETRACE_SANITIZE}")
   endif()
-  add_test(NAME doc/readme
-    COMMAND "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tools/check_readme.py"
-            --readme "${PROJECT_SOURCE_DIR}/README.md" --work "${PROJECT_BINARY_DIR}/tests/readme"
-            --cxx "${CMAKE_CXX_COMPILER}" --include "${PROJECT_SOURCE_DIR}/include"
-            --include "${PROJECT_BINARY_DIR}/generated/include" --library "$<TARGET_FILE:etrace>" ${flags}
-            "$<$<TARGET_EXISTS:etrace_cli>:--etrace=$<TARGET_FILE:etrace_cli>>"
-    COMMAND_EXPAND_LISTS)
-  set_tests_properties(doc/readme PROPERTIES LABELS doc TIMEOUT 300)
+  file(GLOB pages CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/docs/*.md")
+  foreach(page IN LISTS pages)
+    file(STRINGS "${page}" shown LIMIT_COUNT 1 REGEX "^```(cpp test=|console)")
+    if(NOT shown)
+      continue()
+    endif()
+    get_filename_component(name "${page}" NAME_WE)
+    string(TOLOWER "${name}" name)
+    add_test(NAME doc/${name}
+      COMMAND "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tools/check_readme.py"
+              --readme "${page}" --work "${PROJECT_BINARY_DIR}/tests/doc/${name}"
+              --cxx "${CMAKE_CXX_COMPILER}" --include "${PROJECT_SOURCE_DIR}/include"
+              --include "${PROJECT_BINARY_DIR}/generated/include" --library "$<TARGET_FILE:etrace>" ${flags}
+              "$<$<TARGET_EXISTS:etrace_cli>:--etrace=$<TARGET_FILE:etrace_cli>>"
+      COMMAND_EXPAND_LISTS)
+    set_tests_properties(doc/${name} PROPERTIES LABELS doc TIMEOUT 300)
+  endforeach()
 endfunction()
 
-# An example may state its last line of output in a comment, `// last line: text`; the test compares it.
+# An example states its last line of output in a comment, `// last line: text`; the test compares it.
 function(etrace_add_examples)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*.cpp")
   foreach(source IN LISTS sources)

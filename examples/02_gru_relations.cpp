@@ -1,4 +1,5 @@
 // A GRU has three gates but two relations: the reset gate acts only through the candidate's weight.
+//
 // last line: len(relations) == 2
 #include <iostream>
 

@@ -1,4 +1,5 @@
 // Spiking neurons in mV, ms, nS and pF. Units are checked while the step is traced; what runs has none.
+//
 // last line: 1 group, 1 relation, 20 equations
 #include <iostream>
 

@@ -1,7 +1,8 @@
 // An operator of one's own, outside the library: a synapse that responds to the square of its input, y =
 // x²·W. Its author writes the forward function and says which output each weight belongs to; derivatives,
-// batching, traces and checks follow. last line: 1 relation through quadratic_synapse, a wrong anchor map is
-// refused
+// batching, traces and checks follow.
+//
+// last line: 1 relation through quadratic_synapse, a wrong anchor map is refused
 #include <iostream>
 
 #include "etrace/compiler.h"

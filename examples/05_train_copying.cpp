@@ -1,5 +1,7 @@
 // Online training from C++: a GRU learns to name two symbols five steps after they were shown. Every sequence
-// is seen once, forward in time; what is remembered of it are the eligibility traces. last line: solved
+// is seen once, forward in time; what is remembered of it are the eligibility traces.
+//
+// last line: solved
 #include <iostream>
 
 #include "etrace/learner.h"

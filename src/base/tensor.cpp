@@ -3,8 +3,8 @@
 
 #include <cmath>
 #include <limits>
-#include <new>
 
+#include "base/memory.h"
 #include "etrace/error.h"
 #include "runtime/etp_math.h"
 
@@ -12,14 +12,10 @@ namespace etrace {
 
 namespace {
 
-constexpr std::size_t kAlignment = 64;  // one cache line: kernels may use aligned vector loads
-
-std::shared_ptr<std::byte[]> allocate(std::size_t bytes) {
-  auto* p = static_cast<std::byte*>(
-      ::operator new[](bytes == 0 ? kAlignment : bytes, std::align_val_t{kAlignment}, std::nothrow));
-  if (p == nullptr)
-    throw ValueError("tensor", "out of memory: " + std::to_string(bytes) + " bytes were asked for");
-  return {p, [](std::byte* q) { ::operator delete[](q, std::align_val_t{kAlignment}); }};
+std::shared_ptr<std::byte[]> storage(const Aval& aval) {
+  std::byte* p = allocate_block(aval.bytes());
+  if (p == nullptr) out_of_memory("an array " + to_string(aval), aval.bytes());
+  return {p, free_block};
 }
 
 // Calls f with a typed null pointer of the storage type.
@@ -79,7 +75,7 @@ std::int64_t to_int(const Scalar& s) {
 Tensor Tensor::uninitialized(const Aval& aval) {
   Tensor t;
   t.aval_ = aval;
-  t.data_ = allocate(aval.bytes());
+  t.data_ = storage(aval);
   return t;
 }
 

@@ -1,8 +1,11 @@
 // etrace check FILE…: does what model files ask for and compares with what they expect; one line per file.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <iostream>
+#include <new>
 
+#include "cli/option_values.h"
 #include "cli/reference_check.h"
 #include "cli/verbs.h"
 #include "etrace/error.h"
@@ -19,6 +22,7 @@ Verdict check_file(const std::string& path, const std::vector<Stage>& stages, co
   try {
     const Model model = read_model_file(path);
     if (!model.name.empty()) label = model.name;
+    if (label != std::filesystem::path(path).stem()) label = fmt::format("{} ({})", label, path);
     for (const Stage stage : stages) {
       const StageResult r = run_stage(model, stage, options);
       if (r.failure) {
@@ -30,6 +34,9 @@ Verdict check_file(const std::string& path, const std::vector<Stage>& stages, co
       else
         passed += fmt::format("{}{}", passed.empty() ? "" : ", ", name(stage));
     }
+  } catch (const std::bad_alloc&) {
+    std::cout << fmt::format("FAIL {}: out of memory\n", label);
+    return Verdict::Failed;
   } catch (const Error& e) {
     std::cout << fmt::format("FAIL {}: {}\n", label, e.what());
     return Verdict::Failed;
@@ -52,11 +59,13 @@ void add_check(CLI::App& app, Status& status) {
   auto options = std::make_shared<CheckOptions>();
   verb->add_option("FILE", *files, "model files")->required();
   verb->add_option("--stage", *stage_names, "forward, bptt, graph or learn (default: all)")
+      ->type_name("NAME")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember({"forward", "bptt", "graph", "learn"}));
-  verb->add_option("--compat", options->compat, "reproduce the numbers of this system")
-      ->check(CLI::IsMember({"braintrace"}));
+      ->check(one_of({"forward", "bptt", "graph", "learn"}));
+  verb->add_option("--compat", options->compat, "reproduce the numbers of this system: braintrace")
+      ->type_name("NAME")
+      ->check(one_of({"braintrace"}));
   verb->callback([files, stage_names, options, &status] {
     std::vector<Stage> stages;
     for (const Stage s : kAllStages)

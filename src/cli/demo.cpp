@@ -79,18 +79,18 @@ bool show_gradients(const TrainSettings& s) {
 
 bool show_training(Training& training) {
   heading(3, "Learning online to name three symbols, in order, ten steps after they were shown");
-  Training::Score check;
+  Score check;
   double seconds = 0.0;
   {
-    Progress progress(Progress::form_of_stdout(), 0, kMaxUpdates);
+    Progress progress(Progress::form_of(Progress::Stream::Output), 0, kMaxUpdates);
     while (training.updates() < kMaxUpdates && check.accuracy.value_or(0.0) < kStop) {
-      const Training::Score score = training.learn();
+      const Score score = training.learn();
       progress.show(training.updates(), score.loss, score.accuracy);
       if (training.batches() % kDemoCheckEvery == 0) check = training.score(Training::Fresh::Check, 4);
     }
     seconds = progress.seconds();
   }
-  const Training::Score result = training.score(Training::Fresh::Final, 16);
+  const Score result = training.score(Training::Fresh::Final, 16);
   const bool solved = *result.accuracy >= kSolved;
   std::cout << fmt::format(
       "\n   {} after {} updates in {:.1f} s: accuracy {:.4f} on batches never trained on, where\n"

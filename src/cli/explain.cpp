@@ -8,8 +8,10 @@
 #include <charconv>
 #include <iostream>
 
-#include "base/file.h"
+#include "base/nearest.h"
 #include "cli/load_model.h"
+#include "cli/option_values.h"
+#include "cli/output.h"
 #include "cli/verbs.h"
 #include "compiler/dropped_ways.h"
 #include "compiler/pipeline.h"
@@ -126,13 +128,14 @@ const std::vector<CompilationRecord>* records_of(const Error& e) {
 }
 
 void explain(const ExplainOptions& o) {
+  require_writable("explain", {"--html", o.html});
+  require_different_files("explain", {{"MODEL", o.model}, {"--html", o.html}});
   const Model model = load_model(o.model);
   const CompileOptions options = compile_options(o);
   if (!o.dump_after.empty()) return dump_after(o.dump_after, model, options);
   const ETraceGraph graph = compile_etrace_graph(model, options);
   if (!o.html.empty()) {
-    write_file(o.html, explain_html(graph));
-    std::cout << "wrote " << o.html << "\n";
+    write_output(o.html, explain_html(graph));
   } else if (o.json) {
     std::cout << explain_json(graph, notes_on(graph));
   } else if (o.dot) {
@@ -150,26 +153,36 @@ void add_explain(CLI::App& app, Status&) {
   CLI::App* verb =
       app.add_subcommand("explain", "show what is learned online, through what, and what is not and why");
   auto o = std::make_shared<ExplainOptions>();
-  verb->add_option("MODEL", o->model, "a model file, or a built-in model: " + model_names())->required();
+  verb->add_option("MODEL", o->model, model_doc())->required();
   auto* json = verb->add_flag("--json", o->json, "everything, for programs");
   auto* dot = verb->add_flag("--dot", o->dot, "a drawing for Graphviz");
-  auto* html = verb->add_option("--html", o->html, "write one self-contained page to this file");
+  auto* html =
+      verb->add_option("--html", o->html, "write one self-contained page to this file; -: to standard output")
+          ->type_name("FILE");
   auto* level = verb->add_option("--level", o->level,
                                  "1: a short report; 2: with warnings and errors; 3: everything (default: 3)")
-                    ->check(CLI::Range(1, 3));
-  auto* dump = verb->add_option("--dump-after", o->dump_after, "print the programs that a pass leaves behind")
-                   ->check(CLI::IsMember({"module_info", "groups", "relations", "perturbation", "graph"}));
+                    ->type_name("N")
+                    ->check(whole_number(1, 3));
+  auto* dump =
+      verb->add_option("--dump-after", o->dump_after,
+                       "print the programs that a pass leaves behind: module_info, groups, relations, "
+                       "perturbation or graph")
+          ->type_name("PASS")
+          ->check(one_of({"module_info", "groups", "relations", "perturbation", "graph"}));
   for (auto* form : {json, dot, html, level, dump})
     for (auto* other : {json, dot, html, level, dump})
       if (form != other) form->excludes(other);
   verb->add_option("--scope", o->scope, "recurrence: diagonal, coupled, or snapN (default: diagonal)")
+      ->type_name("NAME")
       ->check([](const std::string& s) {
         return s == "diagonal" || s == "coupled" || snap_order(s)
                    ? std::string()
-                   : "expected diagonal, coupled, or snap1, snap2 …";
+                   : fmt::format("expected diagonal, coupled, or snap1, snap2 …, got '{}'{}", s,
+                                 did_you_mean(s, std::vector<std::string>{"diagonal", "coupled", "snap1"}));
       });
-  verb->add_option("--compat", o->compat, "reproduce the decisions of this system")
-      ->check(CLI::IsMember({"braintrace"}));
+  verb->add_option("--compat", o->compat, "reproduce the decisions of this system: braintrace")
+      ->type_name("NAME")
+      ->check(one_of({"braintrace"}));
   verb->add_flag("--strict", o->strict, "a warning is an error");
   verb->callback([o] {
     try {

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "base/nearest.h"
 #include "etrace/error.h"
 #include "etrace/models.h"
 
@@ -14,6 +15,8 @@ std::string model_names() {
   return names;
 }
 
+std::string model_doc() { return "a model file, or a built-in model: " + model_names(); }
+
 Model load_model(const std::string& name_or_path) {
   if (find_builtin_model(name_or_path) != nullptr) {
     const ReadyModel ready = make_model(name_or_path);
@@ -22,8 +25,9 @@ Model load_model(const std::string& name_or_path) {
     return model;
   }
   if (!std::filesystem::exists(name_or_path))
-    throw IoError("model", "'" + name_or_path +
-                               "' is neither a file nor a built-in model; built in are: " + model_names());
+    throw IoError("model", "'" + name_or_path + "' is neither a file nor a built-in model" +
+                               did_you_mean(name_or_path, row_names(builtin_models())) +
+                               "; built in are: " + model_names());
   return read_model_file(name_or_path);
 }
 

@@ -1,9 +1,10 @@
-// etrace print MODEL: the traced step as text, with the role of every input and output.
+// etrace print MODEL: the traced step as text, with the role of every input and output, or as a model file.
 #include <fmt/format.h>
 
 #include <iostream>
 
 #include "cli/load_model.h"
+#include "cli/output.h"
 #include "cli/verbs.h"
 #include "etrace/model_io.h"
 
@@ -37,15 +38,25 @@ void print_model(const Model& m) {
 }  // namespace
 
 void add_print(CLI::App& app, Status&) {
-  CLI::App* verb = app.add_subcommand("print", "print the traced step of a model");
+  CLI::App* verb =
+      app.add_subcommand("print", "print the traced step of a model, or write it to a model file");
   auto path = std::make_shared<std::string>();
+  auto save = std::make_shared<std::string>();
   auto bare = std::make_shared<bool>(false);
-  verb->add_option("MODEL", *path, "a model file, or a built-in model: " + model_names())->required();
-  verb->add_flag("--program", *bare,
-                 "the program alone, with the values of its constants, as text that can be read back");
-  verb->callback([path, bare] {
+  verb->add_option("MODEL", *path, model_doc())->required();
+  auto* program =
+      verb->add_flag("--program", *bare,
+                     "the program alone, with the values of its constants, as text that can be read back");
+  verb->add_option("--save", *save, "write a model file, JSON; -: to standard output")
+      ->type_name("FILE")
+      ->excludes(program);
+  verb->callback([path, save, bare] {
+    require_writable("print", {"--save", *save});
+    require_different_files("print", {{"MODEL", *path}, {"--save", *save}});
     const Model m = load_model(*path);
-    if (*bare)
+    if (!save->empty())
+      write_output(*save, write_model(m));
+    else if (*bare)
       std::cout << to_string(m.program) << "\n";
     else
       print_model(m);

@@ -19,9 +19,11 @@ constexpr double kKeep = 0.98;
 constexpr auto kRedraw = std::chrono::milliseconds(100);
 constexpr std::int64_t kLines = 10, kBar = 20;
 
-std::size_t terminal_width() {
+int descriptor(Progress::Stream s) { return s == Progress::Stream::Output ? STDOUT_FILENO : STDERR_FILENO; }
+
+std::size_t terminal_width(Progress::Stream stream) {
   winsize size{};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  return ioctl(descriptor(stream), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 std::string duration_text(double seconds) {
@@ -42,14 +44,25 @@ std::string loss_text(double loss) {
   return loss < 1e4 ? fmt::format("{:.4f}", loss) : fmt::format("{:.1e}", loss);
 }
 
-Progress::Form Progress::form_of_stdout() {
-  const char* terminal = std::getenv("TERM");
-  const bool dumb = terminal == nullptr || std::string_view(terminal) == "dumb";
-  return isatty(STDOUT_FILENO) != 0 && !dumb ? Form::Terminal : Form::Lines;
+std::string score_line(const Score& score, std::int64_t batches) {
+  return fmt::format("on {} {} never trained on: loss {}{}\n", batches, batches == 1 ? "batch" : "batches",
+                     loss_text(score.loss),
+                     score.accuracy ? fmt::format(", accuracy {:.4f}", *score.accuracy) : std::string());
 }
 
-Progress::Progress(Form form, std::int64_t start, std::int64_t total)
-    : form_(form), start_(start), total_(total), done_(start) {}
+Progress::Form Progress::form_of(Stream stream) {
+  const char* terminal = std::getenv("TERM");
+  const bool dumb = terminal == nullptr || std::string_view(terminal) == "dumb";
+  return isatty(descriptor(stream)) != 0 && !dumb ? Form::Terminal : Form::Lines;
+}
+
+Progress::Progress(Form form, std::int64_t start, std::int64_t total, Stream stream)
+    : form_(form),
+      stream_(stream),
+      out_(stream == Stream::Output ? std::cout : std::cerr),
+      start_(start),
+      total_(total),
+      done_(start) {}
 
 void Progress::show(std::int64_t done, double loss, std::optional<double> accuracy) {
   const std::int64_t before = done_;
@@ -58,12 +71,12 @@ void Progress::show(std::int64_t done, double loss, std::optional<double> accura
   has_accuracy_ = accuracy.has_value();
   if (accuracy) accuracy_.add(*accuracy);
   if (form_ == Form::Lines && done * kLines / total_ > before * kLines / total_)
-    std::cout << text() << std::endl;  // whoever reads a pipe reads along
+    out_ << text() << std::endl;  // whoever reads a pipe reads along
   if (form_ == Form::Terminal && is_due()) {
-    const std::size_t width = terminal_width();
+    const std::size_t width = terminal_width(stream_);
     std::string line = text();
     if (const std::string with_bar = bar() + line; with_bar.size() < width) line = with_bar;
-    std::cout << "\r\x1b[K" << line.substr(0, width - 1) << std::flush;
+    out_ << "\r\x1b[K" << line.substr(0, width - 1) << std::flush;
     open_ = true;
   }
 }
@@ -76,7 +89,7 @@ bool Progress::is_due() {
 }
 
 void Progress::end_line() {
-  if (open_) std::cout << "\n";
+  if (open_) out_ << "\n";
   open_ = false;
 }
 

@@ -5,7 +5,10 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <ostream>
 #include <string>
+
+#include "cli/evaluator.h"
 
 namespace etrace::cli {
 
@@ -20,14 +23,18 @@ class Smoothed {
 };
 
 std::string loss_text(double);  // "0.0581", "2.5e+10"
+// "on 16 batches never trained on: loss 0.0581, accuracy 0.9912\n"
+std::string score_line(const Score&, std::int64_t batches);
 
 class Progress {
  public:
   enum class Form : std::uint8_t { Silent, Lines, Terminal };
-  static Form form_of_stdout();  // Terminal or Lines
+  // Where to: standard output or, if that is for programs, standard error.
+  enum class Stream : std::uint8_t { Output, Error };
+  static Form form_of(Stream);  // Terminal or Lines
 
   // Counts updates from `start` (what an earlier run has done) to `total`.
-  Progress(Form form, std::int64_t start, std::int64_t total);
+  Progress(Form form, std::int64_t start, std::int64_t total, Stream = Stream::Output);
   ~Progress() { end_line(); }
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -44,6 +51,8 @@ class Progress {
   bool is_due();
 
   Form form_;
+  Stream stream_;
+  std::ostream& out_;
   std::int64_t start_, total_, done_;
   Smoothed loss_, accuracy_;
   bool has_accuracy_ = false;

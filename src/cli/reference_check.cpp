@@ -33,20 +33,6 @@ struct SequenceProgram {
   bool with_loss;
 };
 
-std::vector<std::size_t> inputs_with(const Model& m, std::initializer_list<Role> roles) {
-  std::vector<std::size_t> out;
-  for (std::size_t i = 0; i < m.inputs.size(); ++i)
-    if (std::find(roles.begin(), roles.end(), m.inputs[i].role) != roles.end()) out.push_back(i);
-  return out;
-}
-
-std::size_t output_of_state(const Model& m, const InputRecord& state) {
-  for (std::size_t i = 0; i < m.outputs.size(); ++i)
-    if (m.outputs[i].role == state.role && m.outputs[i].path == state.path && m.outputs[i].leaf == state.leaf)
-      return i;
-  throw CompilationError("check", "state " + key_of(state) + " has no new value among the outputs");
-}
-
 std::vector<std::size_t> step_outputs(const Model& m) {
   std::vector<std::size_t> out;
   for (std::size_t i = 0; i < m.outputs.size(); ++i)
@@ -136,6 +122,7 @@ StageResult check_forward(const Model& m) {
 StageResult check_bptt(const Model& m) {
   const ExpectedRun* run = reference_run(m);
   if (run == nullptr || run->algorithm != "BPTT" || !run->grads) return {{}, "the file carries no BPTT run"};
+  // LIMIT: reference runs are compared for the mean squared error only.
   if (run->loss != "mse") return {{}, "loss " + run->loss + " is not known"};
   const SequenceProgram s = sequence_program(m, *run, /*with_loss=*/true);
   Mask active(s.program.jaxpr.invars.size(), false);

@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
+#include <limits>
 
+#include "cli/help.h"
+#include "cli/option_values.h"
 #include "etrace/error.h"
 
 namespace etrace::cli {
@@ -28,26 +32,36 @@ Attr parsed_option(std::string_view text) {
 }  // namespace
 
 std::string rules_help() {
-  std::string text = "Learning rules:\n";
+  std::size_t indent = 0;
+  for (const RuleRow* row : rule_rows()) indent = std::max(indent, row->name.size() + 4);
+  std::string text = "Learning rules, and what --rule-option can change:\n";
   for (const RuleRow* row : rule_rows()) {
-    text += fmt::format("  {:<16} {}\n", row->name, row->doc);
+    text += wrapped("  " + row->name, indent, row->doc);
     for (const RuleOption& o : row->options)
-      text += fmt::format("  {:<16}   {}: {} ({}{})\n", "", o.name, o.help, o.range,
-                          o.fallback.empty() ? "" : ", default " + o.fallback);
+      text += wrapped(
+          std::string(indent, ' ') + o.name + ":", indent + 4,
+          fmt::format("{} ({}{})", o.help, o.range, o.fallback.empty() ? "" : ", default " + o.fallback));
   }
   return text;
 }
 
 void RuleArguments::add_to(CLI::App& verb) {
-  std::string names;
-  for (const RuleRow* row : rule_rows()) names += (names.empty() ? "" : ", ") + row->name;
-  verb.add_option("--rule", rule, "learning rule: " + names)->capture_default_str();
-  verb.add_option("--rule-option", options, "an option of the rule, as NAME=VALUE; listed below")->take_all();
-  verb.add_option("--decay", decay, "how slowly a factorised rule forgets, in [0, 1): its decay_or_rank");
-  verb.add_option("--rank", rank, "the same as a rank of at least 1");
-  verb.add_option("--input-decay", input_decay, "the same for the input side alone");
-  verb.add_option("--trace-dtype", trace_dtype, "f16 or bf16 halve the traces: the rule's trace_dtype");
-  verb.footer(rules_help());
+  verb.add_option("--rule", rule, "learning rule, see below")->type_name("NAME")->capture_default_str();
+  verb.add_option("--rule-option", options, "an option of the rule, see below; may be repeated")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false)
+      ->take_all();
+  verb.add_option("--decay", decay, "how slowly a factorised rule forgets, in [0, 1): its decay_or_rank")
+      ->type_name("X")
+      ->check(number());
+  verb.add_option("--rank", rank, "the same as a rank of at least 1")
+      ->type_name("N")
+      ->check(whole_number<int>(1, std::numeric_limits<int>::max()));
+  verb.add_option("--input-decay", input_decay, "the same for the input side alone")
+      ->type_name("X")
+      ->check(number());
+  verb.add_option("--trace-dtype", trace_dtype, "f16 or bf16 halve the traces: the rule's trace_dtype")
+      ->type_name("TYPE");
 }
 
 std::shared_ptr<const LearningRule> RuleArguments::make() const {

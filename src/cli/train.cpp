@@ -1,20 +1,18 @@
 // etrace train TASK: learns a task online, with progress, checkpoints and a score on data never trained on.
-// Exit status: 0, 1 if --until-accuracy was not reached, 2 for wrong input, 130 after Ctrl-C.
+// Exit status: 0, 1 if --until-accuracy was not reached, 2 for wrong input or a file that could not be
+// written, 130 after Ctrl-C.
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <charconv>
 #include <filesystem>
-#include <iostream>
 
-#include "cli/interrupt.h"
-#include "cli/load_model.h"
-#include "cli/progress.h"
+#include "cli/help.h"
+#include "cli/memory_hint.h"
+#include "cli/option_values.h"
+#include "cli/output.h"
 #include "cli/rule_option.h"
-#include "cli/train_log.h"
-#include "cli/training.h"
+#include "cli/run_options.h"
+#include "cli/train_run.h"
 #include "cli/verbs.h"
-#include "compiler/explain_text.h"
 #include "etrace/error.h"
 
 namespace etrace::cli {
@@ -23,223 +21,100 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kCheckEvery = 50, kCheckBatches = 4, kFinalBatches = 16;
-
 struct TrainCommand {
-  TrainSettings settings;
+  RunOptions run;
+  TrainPlan plan;
   // As typed; they become settings.
-  std::vector<std::string> set;
-  std::string update = "sequence", dtype = "f32";
+  std::string update = "sequence";
   RuleArguments rule;
   double clip_norm = 1.0;
-
-  std::int64_t updates = 1000, every = 100;
-  std::optional<double> until_accuracy;
-  std::string checkpoint, save, json;
-  bool resume = false, quiet = false;
 };
-
-// Options -> settings ---------------------------------------------------------------------------------------
-std::pair<std::string, double> task_setting(const std::string& text) {
-  const std::size_t equals = text.find('=');
-  double value = 0.0;
-  if (equals != std::string::npos && equals > 0) {
-    const char *begin = text.data() + equals + 1, *end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(begin, end, value);
-    if (error == std::errc() && stop == end) return {text.substr(0, equals), value};
-  }
-  throw ValueError("train", fmt::format("--set {}: expected NAME=NUMBER, as in --set lag=10", text));
-}
-
-Dtype dtype_option(const char* option, const std::string& text, std::initializer_list<Dtype> allowed) {
-  const std::optional<Dtype> found = dtype_from_name(text);
-  std::string names;
-  for (const Dtype d : allowed) {
-    if (found == d) return d;
-    names += (names.empty() ? "" : ", ") + std::string(short_name(d));
-  }
-  throw ValueError("train", fmt::format("{} {}: expected one of {}", option, text, names));
-}
 
 UpdateEvery update_option(const std::string& text) {
   if (text == "sequence") return UpdateEvery::Sequence;
-  if (text == "window") return UpdateEvery::Window;
-  if (text == "step") return UpdateEvery::Step;
-  throw ValueError("train", fmt::format("--update {}: expected sequence, window or step", text));
+  return text == "window" ? UpdateEvery::Window : UpdateEvery::Step;
 }
 
 TrainSettings settings_of(const TrainCommand& c) {
-  TrainSettings s = c.settings;
-  for (const std::string& text : c.set) s.task_settings.push_back(task_setting(text));
+  TrainSettings s = c.run.complete(c.plan.start_from, RunOptions::Adopt::Model);
   s.update = update_option(c.update);
   if (s.window != 0 && s.update != UpdateEvery::Window)
     throw ValueError(
         "train", fmt::format("--window {} is for --update window, but --update is {}", s.window, c.update));
-  s.dtype = dtype_option("--dtype", c.dtype, {Dtype::F32, Dtype::F64});
   s.clip_norm = c.clip_norm == 0.0 ? std::nullopt : std::optional(c.clip_norm);
   s.rule = c.rule.rule;
   s.rule_made = c.rule.make();
   return s;
 }
 
-// What would only fail after the work is done is asked before it.
-void require_writable(const char* option, const std::string& file) {
-  if (file.empty()) return;
-  fs::path folder = fs::path(file).parent_path();
-  if (folder.empty()) folder = ".";
-  if (fs::is_directory(file)) throw IoError("train", fmt::format("{} {}: that is a folder", option, file));
-  if (access(folder.c_str(), W_OK | X_OK) != 0)
-    throw IoError("train",
-                  fmt::format("{} {}: no file can be written in '{}'; create the folder or choose another",
-                              option, file, folder.string()));
-}
-
-void require_sensible(const TrainCommand& c) {
-  if (c.updates < 1)
-    throw ValueError("train", fmt::format("--updates is {}; it must be at least 1", c.updates));
-  if (c.every < 1) throw ValueError("train", fmt::format("--every is {}; it must be at least 1", c.every));
-  if (c.until_accuracy && !(*c.until_accuracy > 0.0 && *c.until_accuracy <= 1.0))
+void require_sensible(const TrainPlan& p) {
+  if (p.until_accuracy && !(*p.until_accuracy > 0.0 && *p.until_accuracy <= 1.0))
     throw ValueError("train",
-                     fmt::format("--until-accuracy is {}; it must lie in (0, 1]", *c.until_accuracy));
-  if (c.resume && c.checkpoint.empty())
+                     fmt::format("--until-accuracy is {}; it must lie in (0, 1]", *p.until_accuracy));
+  if (p.checkpoint == kStandardOutput)
+    throw ValueError("train", "--checkpoint -: a checkpoint is read again and must be a file");
+  if (p.resume && p.checkpoint.empty())
     throw ValueError("train", "--resume needs --checkpoint FILE: the checkpoint to go on from");
-  if (!c.resume && !c.checkpoint.empty() && fs::exists(c.checkpoint))
+  if (!p.resume && !p.checkpoint.empty() && fs::exists(p.checkpoint))
     throw ValueError(
         "train",
-        fmt::format("the checkpoint '{}' exists: add --resume to go on from it, or remove it", c.checkpoint));
-  const std::string extension = fs::path(c.save).extension().string();
-  if (!c.save.empty() && extension != ".safetensors" && extension != ".npz")
-    throw ValueError("train", fmt::format("--save {}: the name must end with .safetensors or .npz", c.save));
-  require_writable("--checkpoint", c.checkpoint);
-  require_writable("--save", c.save);
-  require_writable("--json", c.json);
+        fmt::format("the checkpoint '{}' exists: add --resume to go on from it, or remove it", p.checkpoint));
+  const std::string extension = fs::path(p.save).extension().string();
+  if (!p.save.empty() && extension != ".safetensors" && extension != ".npz")
+    throw ValueError("train", fmt::format("--save {}: the name must end with .safetensors or .npz", p.save));
+  const NamedFile checkpoint{"--checkpoint", p.checkpoint}, save{"--save", p.save}, json{"--json", p.json},
+      load{"--load", p.load};
+  for (const NamedFile& file : {checkpoint, save, json}) require_writable("train", file);
+  require_different_files("train", {checkpoint, save, json});
+  // Saved parameters may replace those that the run started from; a log or a checkpoint may not.
+  require_different_files("train", {load, json});
+  require_different_files("train", {load, checkpoint});
 }
 
-// The run ---------------------------------------------------------------------------------------------------
-class TrainRun {
- public:
-  explicit TrainRun(const TrainCommand& c) : command_(c), training_(settings_of(c)) {
-    if (c.until_accuracy && !training_.has_accuracy())
-      throw ValueError("train",
-                       fmt::format("the task {} has no labels and so no accuracy; leave out --until-accuracy",
-                                   c.settings.task));
-  }
-
-  int operator()() {
-    start();
-    Progress progress(command_.quiet ? Progress::Form::Silent : Progress::form_of_stdout(),
-                      training_.updates(), command_.updates);
-    const Interrupt interrupt;
-    while (!interrupt.requested() && !solved_ && training_.updates() < command_.updates) batch(progress);
-    progress.end_line();
-    if (command_.until_accuracy && !solved_ && !interrupt.requested()) check();
-    if (!command_.checkpoint.empty()) training_.save(command_.checkpoint);
-    if (!command_.save.empty()) save_parameters(training_.module(), command_.save);
-    return interrupt.requested() ? interrupted(interrupt, progress) : finish(progress);
-  }
-
- private:
-  void say(const std::string& text) const {
-    if (!command_.quiet) std::cout << text << std::flush;
-  }
-
-  void start() {
-    const bool found = command_.resume && fs::exists(command_.checkpoint);
-    if (found) training_.resume(command_.checkpoint);
-    if (!command_.json.empty()) log_ = TrainLog(command_.json, found);
-    log_.start(training_);
-    if (found && is_place_of_check()) check();  // it may have been solved
-    say(training_.summary());
-    if (found)
-      say(fmt::format("going on after {} from {}\n", progress_text(), command_.checkpoint));
-    else if (command_.resume)
-      say(fmt::format("there is no {} yet: starting anew\n", command_.checkpoint));
-    say("\n");
-  }
-
-  void batch(Progress& progress) {
-    const std::int64_t before = training_.updates();
-    try {
-      last_ = training_.learn();
-    } catch (const Error&) {
-      progress.end_line();
-      throw;
-    }
-    log_.batch(training_, last_, progress.seconds());
-    progress.show(training_.updates(), last_.loss, last_.accuracy);
-    if (is_place_of_check()) check();
-    if (!command_.checkpoint.empty() && before / command_.every != training_.updates() / command_.every)
-      training_.save(command_.checkpoint);
-  }
-
-  // Places are fixed, so that a run that was resumed stops where the other would have.
-  bool is_place_of_check() const {
-    return command_.until_accuracy && training_.batches() > 0 && training_.batches() % kCheckEvery == 0;
-  }
-  void check() {
-    const Training::Score score = training_.score(Training::Fresh::Check, kCheckBatches);
-    log_.check(training_, score);
-    solved_ = *score.accuracy >= *command_.until_accuracy;
-  }
-
-  std::string progress_text() const {
-    const std::string updates = counted(static_cast<std::size_t>(training_.updates()), "update");
-    return training_.updates_per_batch() == 1 ? updates
-                                              : fmt::format("{} ({} batches)", updates, training_.batches());
-  }
-
-  int finish(const Progress& progress) {
-    const double seconds = progress.seconds(), rate = progress.updates_per_second();
-    const Training::Score score = training_.score(Training::Fresh::Final, kFinalBatches);
-    log_.end(training_, solved_ ? "accuracy" : "updates", score, seconds);
-    say(fmt::format("\n{}: {:.1f} s, {:.0f} updates/s, {} of traces\n", progress_text(), seconds, rate,
-                    bytes_text(training_.trace_bytes())));
-    std::cout << fmt::format("on {} batches never trained on: loss {}", kFinalBatches, loss_text(score.loss));
-    if (score.accuracy) std::cout << fmt::format(", accuracy {:.4f}", *score.accuracy);
-    std::cout << "\n";
-    for (const std::string& file : {command_.checkpoint, command_.save})
-      if (!file.empty()) say("wrote " + file + "\n");
-    if (!command_.until_accuracy || solved_) return 0;
-    std::cout << fmt::format("accuracy {} was not reached in {}; give --updates more\n",
-                             *command_.until_accuracy, progress_text());
-    return 1;
-  }
-
-  int interrupted(const Interrupt& interrupt, const Progress& progress) {
-    log_.end(training_, "interrupted", last_, progress.seconds());
-    std::cout << fmt::format("stopped after {} of {}", progress_text(), command_.updates);
-    if (command_.checkpoint.empty())
-      std::cout << "; with --checkpoint FILE a run can go on where it was stopped\n";
-    else
-      std::cout << fmt::format("; {} is written: the same command with --resume goes on from there\n",
-                               command_.checkpoint);
-    return interrupt.exit_code();
-  }
-
-  const TrainCommand& command_;
-  Training training_;
-  TrainLog log_;
-  Training::Score last_;  // of the last batch
-  bool solved_ = false;
-};
-
-// "one of adam, sgd"
-template <class Rows>
-std::string one_of(const Rows& rows) {
-  std::vector<std::string_view> names;
-  for (const auto& row : rows) names.push_back(row.name);
-  return fmt::format("one of {}", fmt::join(names, ", "));
+void add_learning_options(CLI::App& verb, TrainCommand& c) {
+  TrainSettings& s = c.run.settings;
+  c.rule.add_to(verb);
+  verb.add_option("--updates", c.plan.updates, "updates of the parameters; whole batches")
+      ->type_name("N")
+      ->check(count_from(1))
+      ->capture_default_str();
+  verb.add_option("--optimizer", s.optimizer, "see below")->type_name("NAME")->capture_default_str();
+  verb.add_option("--lr", s.learning_rate, "learning rate (default: the optimizer's own)")
+      ->type_name("X")
+      ->check(number());
+  verb.add_option("--clip-norm", c.clip_norm, "limit of the gradient's norm; 0: none")
+      ->type_name("X")
+      ->check(number())
+      ->capture_default_str();
+  verb.add_option("--update", c.update, "update after each sequence, window or step")
+      ->type_name("WHEN")
+      ->check(one_of({"sequence", "window", "step"}))
+      ->capture_default_str();
+  verb.add_option("--window", s.window, "steps between updates of --update window")
+      ->type_name("N")
+      ->check(count_from(1));
+  verb.add_option("--until-accuracy", c.plan.until_accuracy, "stop when this is reached on fresh batches")
+      ->type_name("X")
+      ->check(number());
 }
 
-// "copying: symbols (10), alphabet (8), lag (20)": for the foot of the help.
-std::string task_table() {
-  std::string text = "Tasks and what --set can change:";
-  for (const TaskEntry& t : tasks()) {
-    text += fmt::format("\n  {}: {}", t.name, t.doc);
-    for (const TaskSetting& s : t.settings)
-      text += fmt::format("\n    {:<12} {} (default {:.10g})", s.name, s.doc, s.value);
-  }
-  return text;
+void add_file_options(CLI::App& verb, TrainPlan& p) {
+  verb.add_option("--checkpoint", p.checkpoint, "keep all that is needed to go on in this file")
+      ->type_name("FILE");
+  verb.add_option("--every", p.every, "updates between checkpoints")
+      ->type_name("N")
+      ->check(count_from(1))
+      ->capture_default_str();
+  verb.add_flag("--resume", p.resume, "go on from the checkpoint, bit for bit");
+  verb.add_option("--save", p.save,
+                  "write the parameters to FILE.safetensors or FILE.npz; the former also holds the settings, "
+                  "for --load")
+      ->type_name("FILE");
+  verb.add_option("--json", p.json,
+                  "write a log, one JSON object per line; -: to standard output, and what is for people to "
+                  "standard error")
+      ->type_name("FILE");
+  verb.add_flag("--quiet", p.quiet, "print the result only");
 }
 
 }  // namespace
@@ -247,45 +122,24 @@ std::string task_table() {
 void add_train(CLI::App& app, Status& status) {
   CLI::App* verb = app.add_subcommand("train", "learn a task online and score it on fresh data");
   auto c = std::make_shared<TrainCommand>();
-  TrainSettings& s = c->settings;
-  verb->option_defaults()->take_last();  // a script's defaults come first
-  verb->add_option("TASK", s.task, one_of(tasks()))->required();
-  verb->add_option("--model", s.model, "a built-in model: " + model_names())->capture_default_str();
-  c->rule.add_to(*verb);
-  verb->add_option("--set", c->set, "a setting of the task, NAME=NUMBER; may be repeated")
-      ->allow_extra_args(false)
-      ->take_all();
-  verb->add_option("--hidden", s.hidden, "size of every hidden layer")->capture_default_str();
-  verb->add_option("--batch", s.batch, "samples per batch")->capture_default_str();
-  verb->add_option("--updates", c->updates, "updates of the parameters; whole batches")
-      ->capture_default_str();
-  verb->add_option("--optimizer", s.optimizer, one_of(optim::all()))->capture_default_str();
-  verb->add_option("--lr", s.learning_rate, "learning rate (default: the optimizer's own)");
-  verb->add_option("--clip-norm", c->clip_norm, "limit of the gradient's norm; 0: none")
-      ->capture_default_str();
-  verb->add_option("--update", c->update, "update after each sequence, window or step")
-      ->capture_default_str();
-  verb->add_option("--window", s.window, "steps between updates of --update window");
-  verb->add_option("--seed", s.seed, "of the parameters and of the data")->capture_default_str();
-  verb->add_option("--dtype", c->dtype, "f32 or f64")->capture_default_str();
-  verb->add_option("--until-accuracy", c->until_accuracy, "stop when this is reached on fresh batches");
-  verb->add_option("--checkpoint", c->checkpoint, "keep all that is needed to go on in this file");
-  verb->add_option("--every", c->every, "updates between checkpoints")->capture_default_str();
-  verb->add_flag("--resume", c->resume, "go on from the checkpoint, bit for bit");
-  verb->add_option("--save", c->save, "write the parameters to FILE.safetensors or FILE.npz");
-  verb->add_option("--json", c->json, "write a log, one JSON object per line");
-  verb->add_flag("--quiet", c->quiet, "print the result only");
-  verb->footer([] { return task_table() + "\n" + rules_help(); });
+  c->run.add_to(
+      *verb,
+      "start from these parameters, as --save wrote them; --model, --hidden and --dtype are then those "
+      "of the file unless given");
+  verb->get_option("TASK")->required();
+  add_learning_options(*verb, *c);
+  add_file_options(*verb, c->plan);
+  verb->footer([] {
+    return task_table() + "\n" + model_table() + "\n" + rules_help() + "\n" +
+           help_table("Optimizers", optim::all());
+  });
   verb->callback([c, &status] {
-    try {
-      require_sensible(*c);
-      status.code = TrainRun(*c)();
-    } catch (const InternalError&) {
-      throw;
-    } catch (const Error& e) {
-      std::cerr << "etrace train: " << e.what() << "\n";
-      status.code = 2;
-    }
+    c->plan.load = c->run.load;
+    require_sensible(c->plan);
+    c->plan.start_from = c->run.loaded();
+    const TrainSettings settings = settings_of(*c);
+    with_memory_hint("--hidden and --batch make it smaller, as do --rule pp_prop and --trace-dtype bf16",
+                     [&] { status.code = TrainRun(c->plan, settings)(); });
   });
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <fstream>
+#include <optional>
+#include <ostream>
 #include <string>
 
 #include "cli/training.h"
@@ -10,19 +12,25 @@ namespace etrace::cli {
 
 class TrainLog {
  public:
-  TrainLog() = default;                            // keeps no log
-  TrainLog(const std::string& path, bool append);  // IoError if the file cannot be written
+  TrainLog() = default;  // keeps no log
+  // "-" is standard output. A run that was resumed after so many batches keeps what the log says up to there
+  // and drops the rest, which is learned again. IoError if the file cannot be written, ValueError if it is
+  // to go on and is no such log.
+  TrainLog(const std::string& path, std::optional<std::int64_t> resumed_after);
 
+  // IoError if a line could not be written. They are whole lines: a run that is killed leaves no parts.
   void start(const Training&);  // settings, parameters learned online, trace memory
-  void batch(const Training&, const Training::Score&, double seconds);
-  void check(const Training&, const Training::Score&);
-  void end(const Training&, const std::string& reason, const Training::Score&, double seconds);
+  void batch(const Training&, const Score&, double seconds);
+  void check(const Training&, const Score&);
+  void end(const Training&, const std::string& reason, const Score&, double seconds);
 
  private:
   struct Line;
   void write(const Line&);
+
   std::string path_;
-  std::ofstream out_;
+  std::ofstream file_;
+  bool to_standard_output_ = false;
 };
 
 }  // namespace etrace::cli

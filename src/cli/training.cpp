@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/nearest.h"
 #include "cli/load_model.h"
 #include "compiler/explain_text.h"
 #include "etrace/error.h"
@@ -14,8 +15,6 @@ namespace etrace::cli {
 
 namespace {
 
-// Training counts its batches from 0; these are out of its reach.
-constexpr std::uint64_t kFirstCheck = std::uint64_t{1} << 62U, kFirstFinal = std::uint64_t{1} << 63U;
 constexpr const char* kBatches = "batches";
 
 void require_at_least_one(const char* option, std::int64_t value) {
@@ -28,17 +27,6 @@ Dims sizes_of(const TrainSettings& s, const BuiltinModel& model, const Task::Spe
   sizes.front() = task.num_inputs;
   sizes.back() = task.num_outputs;
   return sizes;
-}
-
-ReadyModel fitting_model(const TrainSettings& s, const Task::Spec& task) {
-  const BuiltinModel* model = find_builtin_model(s.model);
-  if (model == nullptr)
-    throw ValueError("train", fmt::format("there is no built-in model '{}'; --model takes one of {}, whose "
-                                          "sizes follow the task. A model of your own is trained from C++: "
-                                          "see examples/05_train_copying.cpp",
-                                          s.model, model_names()));
-  return make_model(s.model,
-                    {.sizes = sizes_of(s, *model, task), .batch = s.batch, .dtype = s.dtype, .seed = s.seed});
 }
 
 std::unique_ptr<optim::Optimizer> optimizer_of(const TrainSettings& s, Module& model) {
@@ -129,23 +117,74 @@ void require_same(const Learner::Notes& here, const Learner::Notes& there, const
 
 }  // namespace
 
+std::unique_ptr<Task> task_of(const TrainSettings& s) {
+  return make_task(s.task, {.settings = s.task_settings, .seed = s.seed, .dtype = s.dtype});
+}
+
+ReadyModel model_of(const TrainSettings& s, const Task& task) {
+  const BuiltinModel* model = find_builtin_model(s.model);
+  if (model == nullptr)
+    // LIMIT: a model file is neither trained nor scored from the command line: its sizes do not follow a
+    // task.
+    throw ValueError("train",
+                     fmt::format("there is no built-in model '{}'{}; --model takes one of {}, whose "
+                                 "sizes follow the task. A model of your own is trained from C++: "
+                                 "see examples/05_train_copying.cpp",
+                                 s.model, did_you_mean(s.model, row_names(builtin_models())), model_names()));
+  return make_model(
+      s.model,
+      {.sizes = sizes_of(s, *model, task.spec()), .batch = s.batch, .dtype = s.dtype, .seed = s.seed});
+}
+
+Learner::Notes data_texts(const TrainSettings& s) {
+  Learner::Notes out{{"task", s.task}};
+  for (const TaskSetting& known : find_task(s.task)->settings) {
+    double value = known.value;
+    for (const auto& [name, given] : s.task_settings)
+      if (name == known.name) value = given;
+    out.emplace_back("--set " + std::string(known.name), fmt::to_string(value));
+  }
+  out.emplace_back("--seed", std::to_string(s.seed));
+  out.emplace_back("--model", s.model);
+  out.emplace_back("--hidden", std::to_string(s.hidden));
+  out.emplace_back("--batch", std::to_string(s.batch));
+  out.emplace_back("--dtype", std::string(short_name(s.dtype)));
+  return out;
+}
+
+std::string task_text(const TrainSettings& s, const Task& task) {
+  std::vector<std::string> settings;
+  for (const auto& [key, value] : data_texts(s))
+    if (key.starts_with("--set ")) settings.push_back(key.substr(6) + " " + value);
+  return fmt::format("task {}: {}\n  {}; sequences of {} steps\n", s.task, find_task(s.task)->doc,
+                     fmt::join(settings, ", "), task.spec().steps);
+}
+
+std::string sizes_text(const TrainSettings& s, const Task& task) {
+  return fmt::format("{}", fmt::join(sizes_of(s, *find_builtin_model(s.model), task.spec()), "-"));
+}
+
+std::string model_text(const TrainSettings& s, const Task& task) {
+  return fmt::format("model {} {} in {}", s.model, sizes_text(s, task), short_name(s.dtype));
+}
+
 Training::Training(const TrainSettings& settings) : settings_(settings) {
   require_at_least_one("--hidden", settings.hidden);
   require_at_least_one("--batch", settings.batch);
-  task_ = make_task(settings.task,
-                    {.settings = settings.task_settings, .seed = settings.seed, .dtype = settings.dtype});
+  task_ = task_of(settings);
   const std::int64_t steps = task_->spec().steps, every = steps_per_update(settings, steps);
   updates_per_batch_ = (steps + every - 1) / every;
   const auto rule = settings.rule_made != nullptr ? settings.rule_made : make_rule(settings.rule);
-  ready_ = fitting_model(settings, task_->spec());
+  ready_ = model_of(settings, *task_);
   learner_ = std::make_unique<Learner>(
       compile(*ready_.module, *rule, ready_.example, {.batch_size = settings.batch, .seed = settings.seed}));
   optimizer_ = optimizer_of(settings, *ready_.module);
+  evaluator_ = std::make_unique<Evaluator>(ready_, *task_);
   step_ = step_of(task_->spec());
   texts_ = complete_texts();
 }
 
-Training::Score Training::learn() {
+Score Training::learn() {
   const TaskBatch batch = task_->batch(static_cast<std::uint64_t>(batches_), settings_.batch);
   learner_->reset_state();
   learner_->reset_model_state();
@@ -161,38 +200,16 @@ Training::Score Training::learn() {
   return score;
 }
 
-Training::Score Training::score(Fresh purpose, std::int64_t batches) {
-  const std::uint64_t first = purpose == Fresh::Check ? kFirstCheck : kFirstFinal;
-  Score total;
-  for (std::int64_t i = 0; i < batches; ++i) {
-    const TaskBatch batch = task_->batch(first + static_cast<std::uint64_t>(i), settings_.batch);
-    learner_->reset_state();
-    learner_->reset_model_state();
-    const SequenceGradient r =
-        learner_->etrace_grad(Arrays{batch.inputs, batch.targets}, step_, {.mask = batch.mask});
-    const double part = 1.0 / static_cast<double>(batches);
-    total.loss += part * r.loss;
-    if (has_accuracy()) total.accuracy = total.accuracy.value_or(0.0) + part * accuracy(r.aux[0], batch);
-  }
-  return total;
+Score Training::score(Fresh purpose, std::int64_t batches) {
+  return (*evaluator_)(purpose == Fresh::Check ? kFirstCheckBatch : kFirstFinalBatch, batches,
+                       settings_.batch);
 }
 
 std::int64_t Training::trace_bytes() const { return learner_->trace_bytes(); }
 
 Learner::Notes Training::complete_texts() const {
   const TrainSettings& s = settings_;
-  Learner::Notes out{{"task", s.task}};
-  for (const TaskSetting& known : find_task(s.task)->settings) {
-    double value = known.value;
-    for (const auto& [name, given] : s.task_settings)
-      if (name == known.name) value = given;
-    out.emplace_back("--set " + std::string(known.name), fmt::to_string(value));
-  }
-  out.emplace_back("--seed", std::to_string(s.seed));
-  out.emplace_back("--model", s.model);
-  out.emplace_back("--hidden", std::to_string(s.hidden));
-  out.emplace_back("--batch", std::to_string(s.batch));
-  out.emplace_back("--dtype", std::string(short_name(s.dtype)));
+  Learner::Notes out = data_texts(s);
   out.emplace_back("--rule", learner_->describe());
   out.emplace_back("--optimizer", std::string(optimizer_->name()));
   out.emplace_back("--lr", fmt::to_string(optimizer_->schedule().at(0)));
@@ -216,14 +233,8 @@ std::string Training::learned_text() const {
 
 std::string Training::summary() const {
   const TrainSettings& s = settings_;
-  std::vector<std::string> task;
-  for (const auto& [key, value] : texts_)
-    if (key.starts_with("--set ")) task.push_back(key.substr(6) + " " + value);
-  const Dims sizes = sizes_of(s, *find_builtin_model(s.model), task_->spec());
-  std::string text = fmt::format("task {}: {}\n  {}; sequences of {} steps\n", s.task, find_task(s.task)->doc,
-                                 fmt::join(task, ", "), task_->spec().steps);
-  text += fmt::format("model {} {} in {}, rule {}, batches of {}\n", s.model, fmt::join(sizes, "-"),
-                      short_name(s.dtype), learner_->describe(), s.batch);
+  std::string text = task_text(s, *task_);
+  text += fmt::format("{}, rule {}, batches of {}\n", model_text(s, *task_), learner_->describe(), s.batch);
   text += learned_text();
   text += fmt::format("  traces: {}, whatever the length of the sequences\n", bytes_text(trace_bytes()));
   text += fmt::format("optimizer {}, learning rate {}{}, an update per {}\n", optimizer_->name(),

@@ -1,5 +1,5 @@
 // A training run: a task, a built-in model that fits it, a learning rule and an optimiser. What `etrace
-// train` and `etrace demo` share.
+// train`, `etrace eval` and `etrace demo` share.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "cli/evaluator.h"
 #include "etrace/learner.h"
-#include "etrace/models.h"
-#include "etrace/tasks.h"
 
 namespace etrace::cli {
 
@@ -30,22 +29,30 @@ struct TrainSettings {
   Dtype dtype = Dtype::F32;
 };
 
+// Batches of a task by number. Training counts its own from 0; those for checks on the way and for the final
+// score are out of its reach, and differ, so that stopping at a good check does not flatter the result.
+inline constexpr std::uint64_t kFirstCheckBatch = std::uint64_t{1} << 62U;
+inline constexpr std::uint64_t kFirstFinalBatch = std::uint64_t{1} << 63U;
+
+// The parts that evaluating needs, too. ValueError, TypeError … in the words of the command line.
+std::unique_ptr<Task> task_of(const TrainSettings&);
+ReadyModel model_of(const TrainSettings&, const Task&);
+std::string task_text(const TrainSettings&, const Task&);   // two lines
+std::string model_text(const TrainSettings&, const Task&);  // "model gru 10-64-10 in f32"
+std::string sizes_text(const TrainSettings&, const Task&);  // "10-64-10", of the model's layers
+// The settings that task, data and model depend on, under the names of the command line's options.
+Learner::Notes data_texts(const TrainSettings&);
+
 class Training {
  public:
-  // ValueError, TypeError … in the words of the command line.
   explicit Training(const TrainSettings&);
 
-  struct Score {
-    double loss = 0.0;
-    std::optional<double> accuracy = {};  // none: the task has no labels
-  };
   // The next batch: states and traces start at zero, the parameters move. The score is from before each move.
   Score learn();
-  // On batches that learn() never sees, without a change of parameters. Checks on the way and the final score
-  // have different ones, so that stopping at a good check does not flatter the result.
+  // On batches that learn() never sees, without a change of parameters.
   enum class Fresh : std::uint8_t { Check, Final };
   Score score(Fresh, std::int64_t batches);
-  bool has_accuracy() const { return task_->spec().loss == "cross_entropy"; }
+  bool has_accuracy() const { return cli::has_accuracy(*task_); }
 
   std::int64_t batches() const { return batches_; }                       // learned from so far
   std::int64_t updates() const { return batches_ * updates_per_batch_; }  // of the parameters
@@ -55,8 +62,9 @@ class Training {
   std::string summary() const;
   std::int64_t trace_bytes() const;
   const Learner& learner() const { return *learner_; }
-  const Module& module() const { return *ready_.module; }
+  Module& module() { return *ready_.module; }
   const TrainSettings& settings() const { return settings_; }
+  const Task& task() const { return *task_; }
   // The settings under the names of the command line's options, complete.
   const Learner::Notes& setting_texts() const { return texts_; }
 
@@ -73,6 +81,7 @@ class Training {
   ReadyModel ready_;
   std::unique_ptr<Learner> learner_;
   std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<Evaluator> evaluator_;
   StepFunction step_;
   Learner::Notes texts_;
   std::int64_t batches_ = 0, updates_per_batch_ = 1;

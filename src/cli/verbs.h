@@ -14,6 +14,7 @@ void add_ops(CLI::App&, Status&);
 void add_check(CLI::App&, Status&);
 void add_explain(CLI::App&, Status&);
 void add_train(CLI::App&, Status&);
+void add_eval(CLI::App&, Status&);
 void add_verify(CLI::App&, Status&);
 void add_demo(CLI::App&, Status&);
 

@@ -6,46 +6,62 @@
 #include <functional>
 #include <iostream>
 
-#include "base/file.h"
+#include "cli/help.h"
 #include "cli/load_model.h"
+#include "cli/memory_hint.h"
+#include "cli/option_values.h"
+#include "cli/output.h"
 #include "cli/rule_option.h"
+#include "cli/saved_parameters.h"
 #include "cli/sequence.h"
 #include "cli/verbs.h"
 #include "etrace/error.h"
 #include "etrace/models.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/random.h"
+#include "module/parameter_file.h"
 
 namespace etrace::cli {
 
 namespace {
 
 struct VerifyArguments {
-  std::string model, dtype, html, loss = "mse";
+  std::string model, dtype, html, loss = "mse", load;
   RuleArguments rule;
   std::optional<std::int64_t> steps, batch;
-  std::vector<std::int64_t> windows;
+  std::vector<std::int64_t> windows, sizes;
   std::int64_t lags = 32;
   std::uint64_t seed = 0;
   double scale = 1.0;
   bool json = false, finite_differences = false, rtrl = false;
 };
 
+constexpr std::int64_t kMost = std::int64_t{1} << 20;  // of steps and samples
+
 Dtype dtype_named(const std::string& text) { return text == "f32" ? Dtype::F32 : Dtype::F64; }
 
-Model model_of(const VerifyArguments& o) {
-  if (find_builtin_model(o.model) == nullptr) {
-    if (!o.dtype.empty() || o.batch)
-      throw ValueError("verify",
-                       "--dtype and --batch are for built-in models; a model file has its own types");
-    return load_model(o.model);
-  }
+// A built-in model; of the sizes that were given, or that the file of --load says.
+Model builtin_model(const VerifyArguments& o, const std::optional<TensorFile>& loaded) {
   ModelOptions options;
   options.dtype = o.dtype.empty() ? Dtype::F64 : dtype_named(o.dtype);
   options.batch = o.batch;
   options.seed = o.seed;
+  options.sizes = o.sizes;
+  if (loaded && o.sizes.empty()) SavedSettings(*loaded, o.load).sizes(options.sizes);
   const ReadyModel ready = make_model(o.model, options);
   return trace_step(*ready.module, ready.example, o.model).model;
+}
+
+Model model_of(const VerifyArguments& o) {
+  const bool built_in = find_builtin_model(o.model) != nullptr;
+  if (!built_in && (!o.dtype.empty() || o.batch || !o.sizes.empty()))
+    throw ValueError("verify",
+                     "--dtype, --batch and --sizes are for built-in models; a model file has its own types");
+  std::optional<TensorFile> loaded;
+  if (!o.load.empty()) loaded = read_parameter_file(o.load);
+  Model model = built_in ? builtin_model(o, loaded) : load_model(o.model);
+  if (loaded) take_parameters(model, *loaded, o.load);
+  return model;
 }
 
 Array random_sequence(const Array& key, std::int64_t steps, const Aval& each, double scale) {
@@ -100,10 +116,13 @@ Arrays sequences_of(const Model& m, const VerifyArguments& o) {
 }
 
 void run_verify(const VerifyArguments& o, Status& status) {
+  require_writable("verify", {"--html", o.html});
+  require_different_files("verify", {{"MODEL", o.model}, {"--html", o.html}});
+  require_different_files("verify", {{"--load", o.load}, {"--html", o.html}});
   const std::shared_ptr<const LearningRule> rule = o.rule.make();
+  const auto loss = loss::find(o.loss).function;
   const Model model = model_of(o);
   const Arrays sequences = sequences_of(model, o);
-  const auto loss = loss::find(o.loss).function;
   const StepFunction f = [loss](StepCall& step, ArraySpan s) {
     const std::vector<StepInput> args(s.begin(), s.end() - 1);
     return LossAndAux{loss(step(args)[0], s.back())};
@@ -114,16 +133,64 @@ void run_verify(const VerifyArguments& o, Status& status) {
   options.finite_differences = o.finite_differences;
   options.full_rtrl = o.rtrl;
   const VerifyReport report = verify(model, *rule, sequences, f, options);
-  if (!o.html.empty()) {
-    write_file(o.html, report.to_html());
-    std::cout << "wrote " << o.html << "\n";
-  } else {
+  if (!o.html.empty())
+    write_output(o.html, report.to_html());
+  else
     std::cout << (o.json ? report.to_json() : report.to_string());
-  }
   if (report.met()) return;
   status.code = 1;
   if (!o.html.empty())
-    for (const std::string& line : report.failures()) std::cout << "NOT MET: " << line << "\n";
+    for (const std::string& line : report.failures()) std::cerr << "NOT MET: " << line << "\n";
+}
+
+void add_model_options(CLI::App& verb, VerifyArguments& o) {
+  verb.add_option("MODEL", o.model, model_doc())->required();
+  verb.add_option(
+          "--load", o.load,
+          "take the parameters from FILE.safetensors or FILE.npz; a file that `etrace train --save` wrote "
+          "says the sizes of a built-in model, too")
+      ->type_name("FILE");
+  verb.add_option("--sizes", o.sizes,
+                  "of a built-in model: features of input, hidden layers, output, as in 3,8,2")
+      ->type_name("N,N,…")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(count_from(1));
+  verb.add_option("--batch", o.batch, "samples of a built-in model (default: one, without a batch axis)")
+      ->type_name("N")
+      ->check(whole_number(std::int64_t{1}, kMost));
+  verb.add_option("--dtype", o.dtype, "of a built-in model: f64 or f32 (default: f64)")
+      ->type_name("TYPE")
+      ->check(one_of({"f64", "f32"}));
+  verb.add_option("--seed", o.seed, "of parameters and random sequences (default: 0)")
+      ->type_name("N")
+      ->check(seed_number());
+}
+
+void add_measure_options(CLI::App& verb, VerifyArguments& o) {
+  verb.add_option("--steps", o.steps, "of the sequence (default: 20, or all that the file carries)")
+      ->type_name("N")
+      ->check(whole_number(std::int64_t{1}, kMost));
+  verb.add_option("--window", o.windows,
+                  "steps per window, several are possible (default: 1, 2, 5, half, all)")
+      ->type_name("N …")
+      ->check(whole_number(std::int64_t{1}, kMost));
+  verb.add_option("--lags", o.lags, "how far back credit is followed (default: 32; 0: not at all)")
+      ->type_name("N")
+      ->check(whole_number(std::int64_t{0}, kMost));
+  verb.add_option("--loss", o.loss, "of the first result against its target, see below (default: mse)")
+      ->type_name("NAME");
+  verb.add_option("--scale", o.scale, "standard deviation of random inputs (default: 1)")
+      ->type_name("X")
+      ->check(number());
+  auto* json = verb.add_flag("--json", o.json, "everything, for programs");
+  verb.add_option("--html", o.html,
+                  "write one self-contained page with plots to this file; -: to standard output")
+      ->type_name("FILE")
+      ->excludes(json);
+  verb.add_flag("--finite-differences", o.finite_differences,
+                "also check BPTT itself by central differences");
+  verb.add_flag("--rtrl", o.rtrl, "also check BPTT itself by full RTRL (small models)");
 }
 
 }  // namespace
@@ -131,29 +198,14 @@ void run_verify(const VerifyArguments& o, Status& status) {
 void add_verify(CLI::App& app, Status& status) {
   CLI::App* verb = app.add_subcommand("verify", "compare the gradient of a learning rule with BPTT");
   auto o = std::make_shared<VerifyArguments>();
-  verb->add_option("MODEL", o->model, "a model file, or a built-in model: " + model_names())->required();
+  add_model_options(*verb, *o);
   o->rule.add_to(*verb);
-  verb->add_option("--steps", o->steps, "of the sequence (default: 20, or all that the file carries)")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
-  verb->add_option("--window", o->windows,
-                   "steps per window, several are possible (default: 1, 2, 5, half, all)")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
-  verb->add_option("--lags", o->lags, "how far back credit is followed (default: 32; 0: not at all)")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20));
-  verb->add_option("--batch", o->batch, "samples of a built-in model (default: one, without a batch axis)")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
-  verb->add_option("--dtype", o->dtype, "of a built-in model: f64 or f32 (default: f64)")
-      ->check(CLI::IsMember({"f64", "f32"}));
-  verb->add_option("--loss", o->loss, "of the first result against its target (default: mse)");
-  verb->add_option("--seed", o->seed, "of parameters and random sequences (default: 0)");
-  verb->add_option("--scale", o->scale, "standard deviation of random inputs (default: 1)");
-  auto* json = verb->add_flag("--json", o->json, "everything, for programs");
-  verb->add_option("--html", o->html, "write one self-contained page with plots to this file")
-      ->excludes(json);
-  verb->add_flag("--finite-differences", o->finite_differences,
-                 "also check BPTT itself by central differences");
-  verb->add_flag("--rtrl", o->rtrl, "also check BPTT itself by full RTRL (small models)");
-  verb->callback([o, &status] { run_verify(*o, status); });
+  add_measure_options(*verb, *o);
+  verb->footer([] { return rules_help() + "\n" + help_table("Losses", loss::all()); });
+  verb->callback([o, &status] {
+    with_memory_hint("--steps, --batch and --sizes make it smaller, as does --lags 0",
+                     [&] { run_verify(*o, status); });
+  });
 }
 
 }  // namespace etrace::cli

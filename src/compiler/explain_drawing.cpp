@@ -69,6 +69,8 @@ class Canvas {
     place();
   }
 
+  double height() const { return height_; }
+
   std::string svg() {
     for (std::size_t i = 0; i < v_.relations.size(); ++i) relation_edges(i);
     for (std::size_t i = 0; i < groups_.size(); ++i) group(i);
@@ -76,7 +78,8 @@ class Canvas {
     for (std::size_t i = 0; i < operators_.size(); ++i) oper(i);
     const std::string label = escape_html("Weights, operators and hidden groups. " + v_.summary());
     return fmt::format(
-        "<svg class=\"drawing {0}\" viewBox=\"-4 -4 {1} {2:.0f}\" style=\"--w:{1}\" role=\"group\" "
+        "<svg class=\"drawing {0}\" viewBox=\"-4 -4 {1} {2:.0f}\" style=\"--w:{1};--h:{2:.0f}\" "
+        "role=\"group\" "
         "aria-label=\"{3}\">{4}</svg>\n",
         wide_ ? "wide" : "narrow", wide_ ? 1088 : 388, height_ + 8, label, body_);
   }
@@ -374,5 +377,7 @@ std::string drawing_markers() {
 }
 
 std::string explain_drawing(const ExplainView& view, Drawing kind) { return Canvas(view, kind).svg(); }
+
+double drawing_height(const ExplainView& view) { return Canvas(view, Drawing::Wide).height(); }
 
 }  // namespace etrace

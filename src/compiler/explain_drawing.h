@@ -16,6 +16,7 @@ std::string_view css_class(PathClassification);
 // Three columns, for a desktop; or one, for a phone.
 enum class Drawing : std::uint8_t { Wide, Narrow };
 std::string explain_drawing(const ExplainView&, Drawing);
+double drawing_height(const ExplainView&);  // of the wide one, in pixels
 // Arrowheads arrow-direct, arrow-mixed …: once per page, outside what may be hidden.
 std::string drawing_markers();
 

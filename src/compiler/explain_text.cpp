@@ -17,17 +17,6 @@ std::string grouped(std::int64_t n) {
   return text;
 }
 
-std::string bytes_text(std::int64_t n) {
-  static constexpr std::array<std::string_view, 5> kUnits{"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(n);
-  std::size_t unit = 0;
-  while (value >= 1024.0 && unit + 1 < kUnits.size()) {
-    value /= 1024.0;
-    ++unit;
-  }
-  return unit == 0 ? fmt::format("{} B", n) : fmt::format("{:.3g} {}", value, kUnits.at(unit));
-}
-
 std::string counted(std::size_t n, std::string_view one) {
   return fmt::format("{} {}{}", n, one, n == 1 ? "" : "s");
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/memory.h"  // bytes_text
 #include "etrace/graph.h"
 
 namespace etrace {
@@ -17,7 +18,6 @@ inline constexpr std::string_view kInstantOnly =
     "gets the gradient of the current step, without the influence of earlier steps";
 
 std::string grouped(std::int64_t);                         // 12,345
-std::string bytes_text(std::int64_t);                      // "1.5 KiB"
 std::string counted(std::size_t n, std::string_view one);  // "1 group", "2 groups", "0 groups"
 std::string path_list(const std::vector<StatePath>&);      // "a/b, c/d"
 std::string group_list(const std::vector<std::size_t>&);   // "group 0", "groups 0, 2"

@@ -134,7 +134,7 @@ void copy_unless_same(void* const* to, const void* const* from, std::span<const 
 
 std::size_t ScratchLayout::take(std::size_t bytes) {
   const std::size_t at = size_;
-  size_ += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+  size_ = with_block(size_, bytes);
   return at;
 }
 

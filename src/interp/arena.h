@@ -4,31 +4,30 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <new>
 
-#include "etrace/error.h"
+#include "base/memory.h"
+#include "etrace/ir.h"
 
 namespace etrace {
-
-inline constexpr std::size_t kArenaAlignment = 64;
 
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
-  explicit AlignedBuffer(std::size_t bytes)
-      : size_(bytes),
-        data_(static_cast<std::byte*>(
-            ::operator new[](bytes == 0 ? kArenaAlignment : bytes, std::align_val_t{kArenaAlignment}))) {}
+  AlignedBuffer(std::size_t bytes, std::byte* block) : size_(bytes), data_(block) {}
   std::byte* data() const { return data_.get(); }
   std::size_t size() const { return size_; }
 
  private:
   struct Free {
-    void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{kArenaAlignment}); }
+    void operator()(std::byte* p) const { free_block(p); }
   };
   std::size_t size_ = 0;
   std::unique_ptr<std::byte[], Free> data_;
 };
+
+// The intermediate values of a program. ValueError names the largest of them, its equation and the module if
+// the machine has not so much memory.
+AlignedBuffer arena_for(const Jaxpr&, std::size_t bytes);
 
 // Hands out offsets; freed ranges are reused, the smallest that fits first. Deterministic.
 class ArenaPlanner {
@@ -62,11 +61,12 @@ class ArenaPlanner {
 
  private:
   static std::size_t rounded(std::size_t bytes) {
-    return bytes == 0 ? kArenaAlignment : (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+    return bytes == 0 ? kBlockAlignment : (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
   }
   std::size_t grow(std::size_t need) {
     const std::size_t offset = end_;
-    end_ += need;
+    end_ = with_block(end_, need);
+    if (end_ == kUncountable) out_of_memory("the memory of a program", end_);
     return offset;
   }
   std::map<std::size_t, std::size_t> free_;  // offset -> size, never adjacent

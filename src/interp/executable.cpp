@@ -12,7 +12,8 @@ namespace etrace {
 namespace {
 
 struct Workspace {
-  explicit Workspace(const Routine& routine) : memory(routine.workspace_bytes()) {
+  explicit Workspace(const Routine& routine)
+      : memory(arena_for(routine.program().jaxpr, routine.workspace_bytes())) {
     routine.prepare(memory.data());
   }
   AlignedBuffer memory;

@@ -1,8 +1,12 @@
 // Access to JSON with errors that name the place.
 #include "io/json_node.h"
 
+#include <fmt/format.h>
+
 #include <limits>
 #include <set>
+
+#include "base/nearest.h"
 
 namespace etrace {
 
@@ -103,9 +107,9 @@ void Node::allow(std::initializer_list<std::string_view> keys) const {
   require(value_->is_object(), "an object");
   for (const auto& item : value_->items())
     if (std::find(keys.begin(), keys.end(), item.key()) == keys.end()) {
-      std::string known;
-      for (const std::string_view k : keys) known += (known.empty() ? "" : ", ") + std::string(k);
-      fail("unknown key " + shown(item.key()) + "; known are " + known);
+      const std::vector<std::string> known(keys.begin(), keys.end());
+      fail(fmt::format("unknown key {}{}; known are {}", shown(item.key()), did_you_mean(item.key(), known),
+                       fmt::join(known, ", ")));
     }
 }
 

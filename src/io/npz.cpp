@@ -38,6 +38,7 @@ constexpr Spelling kDtypes[] = {{Dtype::Bool, "|b1"}, {Dtype::I32, "<i4"}, {Dtyp
 Dtype read_dtype(const std::string& descr, const std::string& name) {
   for (const Spelling& s : kDtypes)
     if (s.text == descr) return s.dtype;
+  // LIMIT: little-endian element types that a tensor can have; int8, uint64, complex … are not converted.
   const bool is_object = descr.find('O') != std::string::npos;
   const char* kind = descr.starts_with('>') ? "big-endian " : "";
   throw NotSupportedError(
@@ -200,6 +201,7 @@ struct Member {
 
 [[noreturn]] void fail(const std::string& message) { throw CompilationError(kStage, message); }
 
+// LIMIT: no zip64: archives end at 4 GiB and 65535 arrays, in both directions.
 [[noreturn]] void refuse_zip64() {
   throw NotSupportedError(kStage, "archives beyond 4 GiB (zip64) are not supported; use a .safetensors file");
 }
@@ -297,6 +299,7 @@ std::string inflated(std::string_view packed, const Member& m) {
 }
 
 Tensor read_member_data(std::string_view zip, const Member& m) {
+  // LIMIT: members are stored or deflated, as NumPy writes them.
   if ((m.flags & kEncrypted) != 0)
     throw NotSupportedError(kStage, m.name + ": encrypted archives are not supported");
   if (m.method != kStored && m.method != kDeflated)

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/nearest.h"
 #include "etrace/primitive.h"
 #include "ir/number_text.h"
 
@@ -174,7 +175,9 @@ Eqn named_equation(Scope& scope, const Node& node, const std::string& spelled) {
   std::replace(prim_name.begin(), prim_name.end(), '-', '_');  // scatter-add
   const Primitive* prim = find_primitive(prim_name);
   if (prim == nullptr)
-    node.at("prim").fail("there is no primitive '" + spelled + "'; express it by known ones, or add its row");
+    node.at("prim").fail("there is no primitive '" + spelled + "'" +
+                         did_you_mean(prim_name, row_names(primitives())) +
+                         "; express it by known ones, or add its row");
 
   Attr::Dict params;
   if (const auto given = node.find("params"))

@@ -27,6 +27,7 @@ Dtype read_spelling(const Node& node) {
   const std::string text = node.text();
   for (std::size_t i = 0; i < kDtypes.size(); ++i)
     if (text == kDtypes[i]) return static_cast<Dtype>(i);
+  // LIMIT: element types that a tensor can have; I8, U8, I16, U64, F8_E4M3 … are not converted.
   throw NotSupportedError(
       kStage, fmt::format("{}: the element type {} is not supported; convert the tensor to one of {}",
                           node.place(), Json(text).dump(), fmt::join(kDtypes, ", ")));

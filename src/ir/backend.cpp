@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/nearest.h"
 #include "etrace/error.h"
 
 namespace etrace {
@@ -23,12 +24,9 @@ std::vector<const Backend*> backends() {
 }
 
 const Backend& find_backend(std::string_view name) {
-  std::string known;
-  for (const Backend* b : backends()) {
+  for (const Backend* b : backends())
     if (b->name() == name) return *b;
-    known += (known.empty() ? "" : ", ") + std::string(b->name());
-  }
-  throw ValueError("backend", "there is no backend \"" + std::string(name) + "\"; there are: " + known);
+  throw ValueError("backend", no_such_name("backend", name, row_names(backends())));
 }
 
 }  // namespace etrace

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <map>
 
 #include "compiler/explain_drawing.h"
 #include "compiler/page_parts.h"
@@ -35,21 +37,43 @@ std::string expectation_tag(const VerifyReport::Leaf& leaf) {
 }
 
 // Plots -----------------------------------------------------------------------------------------------------
-// A frame with a logarithmic axis upwards; x is the position among equally spaced entries.
+// Numbers that an axis can begin and end with: 1, 2 and 5 times a power of ten.
+struct RoundNumber {
+  int digit = 1, power = 0;
+  double value() const { return digit * std::pow(10.0, power); }
+  std::string text() const {
+    return power >= -3 && power <= 2 ? fmt::format("{:g}", value()) : fmt::format("{}e{}", digit, power);
+  }
+  RoundNumber next() const {
+    return digit == 1   ? RoundNumber{2, power}
+           : digit == 2 ? RoundNumber{5, power}
+                        : RoundNumber{1, power + 1};
+  }
+  // The largest that is not above x > 0.
+  static RoundNumber below(double x) {
+    RoundNumber r{1, static_cast<int>(std::floor(std::log10(x) + 1e-9)) - 1};
+    while (r.next().value() <= x * (1.0 + 1e-9)) r = r.next();
+    return r;
+  }
+};
+
+// A frame with a logarithmic axis upwards; x is the position among equally spaced entries. What is too small
+// for the axis, zero above all, has a place of its own below it.
 class LogPlot {
  public:
-  LogPlot(double low, double high, std::size_t entries)
-      : low_(std::floor(std::log10(low))),
-        high_(std::max(std::ceil(std::log10(high)), low_ + 1.0)),
-        entries_(entries) {
-    const double decades = high_ - low_, step = std::max(1.0, std::ceil(decades / 6.0));
-    for (double d = high_; d >= low_ - 1e-9; d -= step) {
-      const double at = y(std::pow(10.0, d));
-      body_ += fmt::format(
-          "<path class=\"grid\" d=\"M{} {:.1f}H{}\"/><text x=\"{}\" y=\"{:.1f}\" "
-          "text-anchor=\"end\">1e{}</text>",
-          kLeft, at, kWidth - kRight, kLeft - 6, at + 4.0, static_cast<int>(d));
-    }
+  // The axis covers at least a decade. `floor` is the label of the place below it; empty: there is none.
+  LogPlot(double low, double high, std::string floor, std::size_t entries)
+      : floor_(std::move(floor)), entries_(entries) {
+    RoundNumber top = RoundNumber::below(high);
+    while (top.value() < high) top = top.next();
+    const RoundNumber bottom = RoundNumber::below(std::min(low, top.value() / 10.0));
+    low_ = std::log10(bottom.value());
+    high_ = std::log10(top.value());
+    const double decades = high_ - low_;
+    const int every = static_cast<int>(std::max(1.0, std::ceil(decades / 6.0)));
+    for (RoundNumber r = bottom; r.value() <= top.value() * 1.0001; r = r.next())
+      if (decades < 2.1 || (r.digit == 1 && (top.power - r.power) % every == 0)) grid(y(r.value()), r.text());
+    if (!floor_.empty()) grid(kFloor, floor_);
   }
 
   void tick(std::size_t i, std::string_view label) {
@@ -84,20 +108,28 @@ class LogPlot {
 
  private:
   static constexpr int kWidth = 360, kHeight = 200, kLeft = 44, kRight = 10, kTop = 12, kBottom = 40;
+  static constexpr double kFloor = kHeight - kBottom - 6.0, kFloorGap = 24.0;
 
+  void grid(double at, std::string_view label) {
+    body_ += fmt::format(
+        "<path class=\"grid\" d=\"M{} {:.1f}H{}\"/><text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>",
+        kLeft, at, kWidth - kRight, kLeft - 6, at + 4.0, label);
+  }
   double x(std::size_t i) const {
     constexpr double kInset = 14.0;
     const double room = kWidth - kLeft - kRight - 2.0 * kInset;
     if (entries_ < 2) return kLeft + kInset + room / 2.0;
     return kLeft + kInset + room * static_cast<double>(i) / static_cast<double>(entries_ - 1);
   }
-  // What lies outside stands at the edge.
   double y(double value) const {
-    const double d = value > 0.0 ? std::clamp(std::log10(value), low_, high_) : low_;
-    return kTop + (kHeight - kTop - kBottom) * (high_ - d) / (high_ - low_);
+    const double bottom = floor_.empty() ? kHeight - kBottom : kFloor - kFloorGap;
+    const double d = value > 0.0 ? std::log10(value) : low_ - 1.0;
+    if (d < low_ - 1e-6) return floor_.empty() ? bottom : kFloor;
+    return kTop + (bottom - kTop) * (high_ - std::min(d, high_)) / (high_ - low_);
   }
 
-  double low_, high_;
+  std::string floor_;
+  double low_ = 0.0, high_ = 0.0;
   std::size_t entries_;
   std::string body_;
 };
@@ -105,17 +137,24 @@ class LogPlot {
 constexpr double kRoundOff = 1e-17;
 
 std::string deviation_plot(const VerifyReport& r, const VerifyReport::Leaf& leaf) {
-  // Down to round-off where something is exact; the whole sequence in one window is that always, and does not
-  // count.
-  double most = 1.0, least = 1.0;
+  // The axis goes down to round-off where something is exact. The whole sequence in one window is that
+  // always, and does not count: alone, it stands below the axis.
+  double most = 0.0, least = std::numeric_limits<double>::infinity();
+  bool some_zero = false;
   std::vector<double> values;
   for (const VerifyReport::Measure& m : leaf.measures) {
     values.push_back(m.deviation);
+    some_zero = some_zero || m.deviation == 0.0;
+    if (m.window >= r.steps) continue;
     if (std::isfinite(m.deviation)) most = std::max(most, m.deviation);
-    if (m.window < r.steps) least = std::min(least, std::max(m.deviation, kRoundOff));
+    if (m.deviation > 0.0) least = std::min(least, m.deviation);
+    if (m.deviation < r.tolerance) least = std::min(least, kRoundOff);
   }
   const bool some_exact = least < r.tolerance;
-  LogPlot plot(some_exact ? kRoundOff : least / 10.0, most, values.size());
+  const bool some_below = std::any_of(values.begin(), values.end(), [&](double v) { return v < least; });
+  most = std::max(most, some_exact || !std::isfinite(least) ? 1.0 : least);
+  LogPlot plot(std::min(least, most), most, some_exact ? (some_zero ? "0" : "") : (some_below ? "exact" : ""),
+               values.size());
   if (some_exact) plot.limit(r.tolerance, "exact below");
   plot.line("deviation", values);
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -130,7 +169,7 @@ std::string deviation_plot(const VerifyReport& r, const VerifyReport::Leaf& leaf
 }
 
 std::string credit_plot(const VerifyReport::Leaf& leaf) {
-  constexpr double kRange = 1e-6;  // credit below this share of the largest is drawn at the edge
+  constexpr double kRange = 1e-6;  // credit below this share of the largest stands below the axis
   std::vector<double> bptt, online;
   double most = 0.0;
   for (const VerifyReport::Lag& l : leaf.credit) {
@@ -139,7 +178,15 @@ std::string credit_plot(const VerifyReport::Leaf& leaf) {
     most = std::max({most, l.bptt, l.online});
   }
   if (most == 0.0 || !std::isfinite(most)) return "";
-  LogPlot plot(kRange * most, most, bptt.size());
+  double least = most;
+  bool some_zero = false, some_tiny = false;
+  for (const std::vector<double>* values : {&bptt, &online})
+    for (const double v : *values) {
+      if (v >= kRange * most) least = std::min(least, v);
+      some_zero = some_zero || v == 0.0;
+      some_tiny = some_tiny || (v > 0.0 && v < kRange * most);
+    }
+  LogPlot plot(least, most, some_tiny ? "≈0" : some_zero ? "0" : "", bptt.size());
   const std::size_t every = std::max<std::size_t>(1, (bptt.size() + 7) / 8);
   for (std::size_t i = 0; i < bptt.size(); i += every) plot.tick(i, std::to_string(i));
   plot.axis("lag: steps back from the last loss");
@@ -175,14 +222,40 @@ std::string measures_table(const VerifyReport::Leaf& leaf) {
          "</details>";
 }
 
-std::string reasons(const VerifyReport::Leaf& leaf) {
-  const ExpectedGradient &one = leaf.expected.single_step, &many = leaf.expected.windows;
-  if (one.reason == many.reason && one.expectation == many.expectation)
-    return fmt::format("<p>Expected: {} – {}.</p>", name(one.expectation), escape_html(one.reason));
-  return fmt::format("<p>Expected in single steps: {} – {}.</p><p>In windows: {} – {}.</p>",
-                     name(one.expectation), escape_html(one.reason), name(many.expectation),
-                     escape_html(many.reason));
-}
+// What theory expects, each text once: many parameters share theirs.
+class Reasons {
+ public:
+  explicit Reasons(const VerifyReport& r) {
+    for (const VerifyReport::Leaf& leaf : r.leaves) {
+      add(leaf.expected.single_step);
+      add(leaf.expected.windows);
+    }
+  }
+  // "Expected: approximate, for reason 2"
+  std::string text(const VerifyReport::Leaf& leaf) const {
+    const ExpectedGradient &one = leaf.expected.single_step, &many = leaf.expected.windows;
+    if (one.reason == many.reason && one.expectation == many.expectation)
+      return fmt::format("<p>Expected: {}.</p>", phrase(one));
+    return fmt::format("<p>Expected in single steps: {}. In windows: {}.</p>", phrase(one), phrase(many));
+  }
+  std::string list() const {
+    std::string items;
+    for (std::size_t i = 0; i < texts_.size(); ++i)
+      items += fmt::format("<li id=\"reason-{}\">{}</li>\n", i + 1, escape_html(texts_[i]));
+    return "<ol class=\"reasons\">\n" + items + "</ol>";
+  }
+
+ private:
+  void add(const ExpectedGradient& e) {
+    if (numbers_.emplace(e.reason, texts_.size() + 1).second) texts_.push_back(e.reason);
+  }
+  std::string phrase(const ExpectedGradient& e) const {
+    return fmt::format("{0}, <a href=\"#reason-{1}\">reason {1}</a>", name(e.expectation),
+                       numbers_.at(e.reason));
+  }
+  std::vector<std::string> texts_;
+  std::map<std::string, std::size_t> numbers_;
+};
 
 std::string oracle_text(const VerifyReport::Leaf& leaf) {
   std::string out;
@@ -195,10 +268,10 @@ std::string oracle_text(const VerifyReport::Leaf& leaf) {
   return out;
 }
 
-std::string parameter_card(const VerifyReport& r, std::size_t i) {
+std::string parameter_card(const VerifyReport& r, const Reasons& reasons, std::size_t i) {
   const VerifyReport::Leaf& leaf = r.leaves[i];
   std::string out = fmt::format("<article id=\"parameter-{}\"><h3>{} {}</h3>{}", i,
-                                escape_html(to_string(leaf.id)), expectation_tag(leaf), reasons(leaf));
+                                escape_html(to_string(leaf.id)), expectation_tag(leaf), reasons.text(leaf));
   if (!leaf.alive)
     out +=
         "<p class=\"todo\">The gradient of BPTT is zero here, so nothing was tested. Other inputs, a longer "
@@ -251,19 +324,23 @@ std::string section(std::string_view id, std::string_view title, std::string_vie
 
 std::string VerifyReport::to_html() const {
   const std::string title = escape_html(model.empty() ? "model" : model);
+  const Reasons reasons(*this);
   std::string cards;
   for (std::size_t i = 0; i < leaves.size(); ++i)
-    if (!leaves[i].measures.empty()) cards += parameter_card(*this, i);
+    if (!leaves[i].measures.empty()) cards += parameter_card(*this, reasons, i);
   std::string body = section("overview", "All parameters",
                              "Single steps: every step’s loss meets the trace after that step. The horizon "
                              "is the number of steps back, the "
                              "last included, that hold the gradient of the last step’s loss up to 10 %.",
                              overview(*this));
+  body += section("reasons", "What theory expects",
+                  "Why a gradient must be exact, or cannot be; parameters refer to these by number.",
+                  reasons.list());
   body += section(
       "parameters", "One by one",
       fmt::format(
           "In windows the rule works at the borders alone, and reverse mode inside: a window of all {} "
-          "steps is BPTT for every rule. Zero stands at the lower edge of a plot.",
+          "steps is BPTT for every rule. What is too small for an axis, such as zero, has a place below it.",
           steps),
       "<div class=\"parameters\">\n" + cards + "</div>");
   return fmt::format(

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/nearest.h"
 #include "etrace/error.h"
 
 namespace etrace {
@@ -14,7 +15,7 @@ std::string to_string(const ParamLeafId& id) {
 const Array& ParamValues::at(std::string_view name) const {
   const Array* by_path = nullptr;
   std::size_t same_path = 0;
-  std::string known;
+  std::vector<std::string> known;
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const std::string text = to_string(leaves[i]);
     if (text == name) return values[i];
@@ -22,13 +23,12 @@ const Array& ParamValues::at(std::string_view name) const {
       by_path = &values[i];
       ++same_path;
     }
-    known += (i == 0 ? "" : ", ") + text;
+    known.push_back(text);
   }
   if (same_path == 1) return *by_path;
-  throw ValueError("parameters",
-                   same_path > 1
-                       ? fmt::format("{} has {} leaves; name one of them: {}", name, same_path, known)
-                       : fmt::format("there is no parameter {}; there are: {}", name, known));
+  throw ValueError("parameters", same_path > 1 ? fmt::format("{} has {} leaves; name one of them: {}", name,
+                                                             same_path, fmt::join(known, ", "))
+                                               : no_such_name("parameter", name, known));
 }
 
 std::vector<ParamLeafId> param_leaf_ids(const Module& model) {

@@ -7,12 +7,14 @@
 #include <filesystem>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "base/file.h"
 #include "etrace/param_values.h"
 #include "io/npz.h"
 #include "io/safetensors.h"
 #include "io/tensor_file.h"
+#include "module/parameter_file.h"
 
 namespace etrace {
 
@@ -36,12 +38,11 @@ bool is_npz(const std::string& path) {
 }
 
 // What keeps the tensors of a file from being the parameters of a model; one text each.
-std::vector<std::string> misfits(const ParamValues& model, const std::map<std::string, Tensor>& file) {
+std::vector<std::string> misfits(const WantedParameters& model, const std::map<std::string, Tensor>& file) {
   std::vector<std::string> out;
-  std::map<std::string, Aval> wanted;
-  for (std::size_t i = 0; i < model.leaves.size(); ++i) {
-    const std::string name = to_string(model.leaves[i]);
-    const Aval& want = wanted[name] = model.values[i].aval();
+  std::set<std::string> names;
+  for (const auto& [name, want] : model) {
+    names.insert(name);
     const auto it = file.find(name);
     if (it == file.end()) {
       out.push_back(fmt::format("missing {}, {}", name, to_string(want)));
@@ -54,7 +55,7 @@ std::vector<std::string> misfits(const ParamValues& model, const std::map<std::s
                                 to_string(want)));
   }
   for (const auto& [name, tensor] : file)
-    if (!wanted.contains(name)) out.push_back(fmt::format("surplus {}, {}", name, to_string(tensor.aval())));
+    if (!names.contains(name)) out.push_back(fmt::format("surplus {}, {}", name, to_string(tensor.aval())));
   return out;
 }
 
@@ -154,23 +155,47 @@ void save_npz(const std::string& path, const TensorFile& file) {
 
 TensorFile load_npz(const std::string& path) { return {read_npz(contents(path), path)}; }
 
-void save_parameters(const Module& model, const std::string& path) {
-  const bool npz = is_npz(path);
+TensorFile parameter_file(const Module& model) {
   const ParamValues values = param_values(model);
   TensorFile file;
   for (std::size_t i = 0; i < values.leaves.size(); ++i)
     file.tensors.emplace_back(to_string(values.leaves[i]), values.values[i].tensor());
-  npz ? save_npz(path, file) : save_safetensors(path, file);
+  return file;
+}
+
+void write_parameter_file(const std::string& path, TensorFile file) {
+  if (!is_npz(path)) return save_safetensors(path, file);
+  file.metadata.clear();
+  save_npz(path, file);
+}
+
+TensorFile read_parameter_file(const std::string& path) {
+  return is_npz(path) ? load_npz(path) : load_safetensors(path);
+}
+
+Tensors fitting_parameters(const WantedParameters& wanted, const TensorFile& file, const std::string& path) {
+  const std::map<std::string, Tensor> found(file.tensors.begin(), file.tensors.end());
+  require_fit(misfits(wanted, found), path);
+  Tensors out;
+  for (const auto& [name, aval] : wanted) out.push_back(found.at(name));
+  return out;
+}
+
+void set_parameters(Module& model, const TensorFile& file, const std::string& path) {
+  ParamValues values = param_values(model);
+  WantedParameters wanted;
+  for (std::size_t i = 0; i < values.leaves.size(); ++i)
+    wanted.emplace_back(to_string(values.leaves[i]), values.values[i].aval());
+  values.values = to_arrays(fitting_parameters(wanted, file, path));
+  set_param_values(model, values);
+}
+
+void save_parameters(const Module& model, const std::string& path) {
+  write_parameter_file(path, parameter_file(model));
 }
 
 void load_parameters(Module& model, const std::string& path) {
-  const TensorFile file = is_npz(path) ? load_npz(path) : load_safetensors(path);
-  const std::map<std::string, Tensor> found(file.tensors.begin(), file.tensors.end());
-  ParamValues values = param_values(model);
-  require_fit(misfits(values, found), path);
-  for (std::size_t i = 0; i < values.leaves.size(); ++i)
-    values.values[i] = found.at(to_string(values.leaves[i]));
-  set_param_values(model, values);
+  set_parameters(model, read_parameter_file(path), path);
 }
 
 void save_checkpoint(const std::string& path, const TensorFile& given) {

@@ -67,8 +67,8 @@ void StatefulTrace::require_writable(const State& state) const {
                                 " was written during a step; parameters change between steps only. Use a "
                                 "ShortTermState or LongTermState for what a step changes",
                             OriginScope::current());
-  // A value of the body cannot leave it except as a result, and a branch or a loop writes at other times than
-  // it is traced.
+  // LIMIT: no state is written inside a body. A value of the body cannot leave it except as a result, and a
+  // branch or a loop writes at other times than it is traced.
   if (Recorder::running() != recorder_.get())
     throw NotSupportedError("trace_step",
                             path_text(state) +

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/nearest.h"
 #include "etrace/error.h"
 #include "nn/check.h"
 
@@ -107,12 +108,9 @@ std::vector<std::string> activation_names() {
 }
 
 Activation activation(std::string_view name) {
-  std::string known;
-  for (const ActivationRow& row : kActivationRows) {
+  for (const ActivationRow& row : kActivationRows)
     if (row.name == name) return row.function;
-    known += (known.empty() ? "" : ", ") + std::string(row.name);
-  }
-  throw ValueError("nn", "there is no activation '" + std::string(name) + "'; expected one of " + known);
+  throw ValueError("nn", no_such_name("activation", name, activation_names()));
 }
 
 }  // namespace etrace::nn

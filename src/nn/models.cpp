@@ -1,6 +1,7 @@
 // Built-in models: a row per model in the table at the end.
 #include "etrace/models.h"
 
+#include "base/nearest.h"
 #include "etrace/error.h"
 #include "etrace/nn.h"
 #include "etrace/ops/numpy.h"
@@ -97,12 +98,7 @@ const BuiltinModel* find_builtin_model(std::string_view name) {
 
 ReadyModel make_model(std::string_view name, const ModelOptions& options) {
   const BuiltinModel* found = find_builtin_model(name);
-  if (found == nullptr) {
-    std::string known;
-    for (const BuiltinModel& m : table()) known += (known.empty() ? "" : ", ") + std::string(m.name);
-    throw ValueError("models",
-                     "there is no built-in model '" + std::string(name) + "'; expected one of " + known);
-  }
+  if (found == nullptr) throw ValueError("models", no_such_name("built-in model", name, row_names(table())));
   ModelOptions complete = options;
   if (complete.sizes.empty()) complete.sizes = found->sizes;
   if (complete.sizes.size() != found->sizes.size())

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/nearest.h"
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
 
@@ -160,12 +161,9 @@ std::vector<std::string> names() {
 }
 
 Surrogate by_name(std::string_view name) {
-  std::string known;
-  for (const Row& row : kRows) {
+  for (const Row& row : kRows)
     if (row.name == name) return row.make();
-    known += (known.empty() ? "" : ", ") + std::string(row.name);
-  }
-  throw ValueError("nn", "there is no surrogate '" + std::string(name) + "'; expected one of " + known);
+  throw ValueError("nn", no_such_name("surrogate", name, names()));
 }
 
 }  // namespace surrogate

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/nearest.h"
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
 #include "optim/check.h"
@@ -129,12 +130,9 @@ constexpr std::array<Entry, 5> kLosses{{
 std::span<const Entry> all() { return kLosses; }
 
 const Entry& find(std::string_view name) {
-  std::string known;
-  for (const Entry& entry : kLosses) {
+  for (const Entry& entry : kLosses)
     if (entry.name == name) return entry;
-    known += (known.empty() ? "" : ", ") + std::string(entry.name);
-  }
-  throw ValueError("loss", "there is no loss '" + std::string(name) + "'; expected one of " + known);
+  throw ValueError("loss", no_such_name("loss", name, row_names(kLosses)));
 }
 
 }  // namespace etrace::loss

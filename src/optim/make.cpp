@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/nearest.h"
 #include "etrace/error.h"
 #include "etrace/optim.h"
 
@@ -88,12 +89,9 @@ constexpr std::array<Entry, 6> kEntries{{
 std::span<const Entry> all() { return kEntries; }
 
 std::unique_ptr<Optimizer> make(std::string_view name, const MakeOptions& options) {
-  std::string known;
-  for (const Entry& entry : kEntries) {
+  for (const Entry& entry : kEntries)
     if (entry.name == name) return entry.make(options.learning_rate.value_or(entry.learning_rate), options);
-    known += (known.empty() ? "" : ", ") + std::string(entry.name);
-  }
-  throw ValueError("optim", fmt::format("there is no optimiser '{}'; expected one of {}", name, known));
+  throw ValueError("optim", no_such_name("optimiser", name, row_names(kEntries)));
 }
 
 }  // namespace etrace::optim

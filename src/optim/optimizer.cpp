@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/nearest.h"
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/optim.h"
@@ -103,9 +104,9 @@ Optimizer::Plans Optimizer::plan(std::span<const ParamLeafId> leaves) const {
         found = true;
       }
     if (found) return;
-    std::string known;
-    for (const LeafPlan& p : plans) known += (known.empty() ? "" : ", ") + p.name;
-    throw ValueError(kStage, fmt::format("{} '{}' names no parameter; there are: {}", use, name, known));
+    const std::vector<std::string> known = row_names(plans);
+    throw ValueError(kStage, fmt::format("{} '{}' names no parameter{}; there are: {}", use, name,
+                                         did_you_mean(name, known), fmt::join(known, ", ")));
   };
   for (const std::string& name : common_.frozen)
     for_covered(name, "frozen", [](LeafPlan& p) { p.frozen = true; });

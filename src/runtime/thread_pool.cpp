@@ -12,6 +12,8 @@
 #include <string>
 #include <utility>
 
+#include "etrace/error.h"
+
 namespace etrace {
 namespace {
 
@@ -164,6 +166,8 @@ DefaultPool& holder() {
   return instance;
 }
 
+}  // namespace
+
 int default_threads() {
   const char* text = std::getenv("ETRACE_NUM_THREADS");
   if (text == nullptr || *text == '\0') return processors();
@@ -171,12 +175,11 @@ int default_threads() {
   errno = 0;
   const long n = std::strtol(text, &end, 10);
   if (errno != 0 || *end != '\0' || n < 1 || n > 4096)
-    throw std::invalid_argument("ETRACE_NUM_THREADS must be an integer from 1 to 4096, got '" +
-                                std::string(text) + "'");
+    throw ValueError("threads", "the environment variable ETRACE_NUM_THREADS is '" + std::string(text) +
+                                    "', expected a whole number from 1 to 4096; unset it to have a thread "
+                                    "per processor");
   return static_cast<int>(n);
 }
-
-}  // namespace
 
 ThreadPool& default_pool() {
   DefaultPool& h = holder();

@@ -69,8 +69,11 @@ class ThreadPool {
   int error_part_ = 0;
 };
 
-// The pool of the process, started at first use with ETRACE_NUM_THREADS threads (a positive integer, else
-// std::invalid_argument), by default one per processor.
+// The threads that the environment variable ETRACE_NUM_THREADS asks for, by default one per processor.
+// ValueError if it is no whole number from 1 to 4096.
+int default_threads();
+
+// The pool of the process, started at first use with default_threads() threads.
 ThreadPool& default_pool();
 
 // Replaces the default pool by one of n threads. Ends references to the old one; not while it is in use.

@@ -1,7 +1,10 @@
 // The table of tasks, checks of what is asked of them, and accuracy.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
+#include "base/nearest.h"
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/random.h"
@@ -16,13 +19,6 @@ const std::vector<TaskEntry>& table() {
   static const std::vector<TaskEntry> rows{copying_entry(), delayed_match_entry(),
                                            delayed_match_von_mises_entry(), integrator_entry()};
   return rows;
-}
-
-template <class Rows>
-std::string names_of(const Rows& rows) {
-  std::string text;
-  for (const auto& row : rows) text += (text.empty() ? "" : ", ") + std::string(row.name);
-  return text;
 }
 
 std::string number(double x) {  // 1000000, not 1e+06
@@ -48,8 +44,9 @@ TaskOptions completed(const TaskEntry& task, const TaskOptions& given) {
     const auto is_it = [&, &wanted = name](const TaskSetting& s) { return s.name == wanted; };
     const auto at = std::find_if(task.settings.begin(), task.settings.end(), is_it);
     if (at == task.settings.end())
-      throw ValueError("tasks", "the task " + std::string(task.name) + " has no setting '" + name +
-                                    "'; expected one of " + names_of(task.settings));
+      throw ValueError("tasks", fmt::format("the task {} has no setting '{}'{}; expected one of {}",
+                                            task.name, name, did_you_mean(name, row_names(task.settings)),
+                                            fmt::join(row_names(task.settings), ", ")));
     const auto i = static_cast<std::size_t>(at - task.settings.begin());
     complete.settings[i].second = checked(task, *at, value);
   }
@@ -84,9 +81,7 @@ const TaskEntry* find_task(std::string_view name) {
 
 std::unique_ptr<Task> make_task(std::string_view name, const TaskOptions& options) {
   const TaskEntry* entry = find_task(name);
-  if (entry == nullptr)
-    throw ValueError("tasks",
-                     "there is no task '" + std::string(name) + "'; expected one of " + names_of(table()));
+  if (entry == nullptr) throw ValueError("tasks", no_such_name("task", name, row_names(table())));
   if (!is_floating(options.dtype) || size_of(options.dtype) < 4)
     throw TypeError(
         "tasks", "a task in " + std::string(etrace::name(options.dtype)) + "; expected float32 or float64");

@@ -1,7 +1,10 @@
 // bind_primitive(): the one place where operations are intercepted; and the table of primitives.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/memory.h"
 #include "etrace/error.h"
 #include "etrace/primitive.h"
 #include "trace/recorder.h"
@@ -25,6 +28,17 @@ Recorder* innermost(ArraySpan in) {
   return found;
 }
 
+// Room for a result; the error of a machine that has none names the operation and its place in the model.
+Tensor room_for(const Primitive& prim, const Aval& aval) {
+  try {
+    return Tensor::uninitialized(aval);
+  } catch (const ValueError& e) {
+    if (!is_out_of_memory(e)) throw;
+    out_of_memory(fmt::format("the result {} of {}", to_string(aval), prim.name()), aval.bytes(),
+                  OriginScope::current());
+  }
+}
+
 Arrays run_now(const Primitive& prim, ArraySpan in, const Params& params) {
   const Avals in_avals = avals_of(in);
   const Avals out_avals = abstract_eval(prim, params, in_avals);
@@ -38,8 +52,7 @@ Arrays run_now(const Primitive& prim, ArraySpan in, const Params& params) {
   for (const Tensor& t : operands) inputs.push_back(t.bytes());
   Tensors results;
   std::vector<void*> outputs;
-  for (const Aval& aval : out_avals)
-    outputs.push_back(results.emplace_back(Tensor::uninitialized(aval)).writable());
+  for (const Aval& aval : out_avals) outputs.push_back(results.emplace_back(room_for(prim, aval)).writable());
   Tensor scratch = Tensor::uninitialized({Dtype::Bool, {static_cast<std::int64_t>(kernel.scratch_bytes)}});
   kernel.run({inputs.data(), outputs.data(), scratch.writable()});
   return to_arrays(results);

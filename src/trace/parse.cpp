@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "base/file.h"
+#include "base/nearest.h"
 #include "etrace/ir.h"
 #include "etrace/primitive.h"
 #include "ir/number_text.h"
@@ -278,7 +279,9 @@ class Parser {
     const Token token = token_;
     const std::string prim_name = key("the name of a primitive");
     const Primitive* prim = find_primitive(prim_name);
-    if (prim == nullptr) fail(token, "there is no primitive '" + prim_name + "'");
+    if (prim == nullptr)
+      fail(token,
+           "there is no primitive '" + prim_name + "'" + did_you_mean(prim_name, row_names(primitives())));
     Attr::Dict params;
     if (accept("[")) params = items("]");
     std::vector<Atom> in;

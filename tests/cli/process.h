@@ -14,20 +14,35 @@
 
 namespace etrace::testing {
 
+// What differs from how the tests themselves run.
+struct Surroundings {
+  std::string output_to = {};                 // a file for standard output; empty: it comes with the errors
+  std::vector<std::string> environment = {};  // "NAME=value", in place of those of that name
+};
+
 class Process {
  public:
   // Standard output and errors come together.
-  explicit Process(const std::vector<std::string>& arguments) {
+  explicit Process(const std::vector<std::string>& arguments, const Surroundings& around = {}) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    if (around.output_to.empty())
+      posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    else
+      posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, around.output_to.c_str(),
+                                       O_WRONLY | O_CREAT | O_TRUNC, 0666);
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
     std::vector<char*> argv{const_cast<char*>(ETRACE_CLI)};
     for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
     argv.push_back(nullptr);
-    const int error = posix_spawn(&pid_, ETRACE_CLI, &actions, nullptr, argv.data(), environ);
+    std::vector<char*> environment;
+    for (const std::string& e : around.environment) environment.push_back(const_cast<char*>(e.c_str()));
+    for (char** e = environ; *e != nullptr; ++e)
+      if (!is_replaced(*e, around.environment)) environment.push_back(*e);
+    environment.push_back(nullptr);
+    const int error = posix_spawn(&pid_, ETRACE_CLI, &actions, nullptr, argv.data(), environment.data());
     posix_spawn_file_actions_destroy(&actions);
     ::close(ends[1]);
     out_ = fdopen(ends[0], "r");
@@ -69,12 +84,20 @@ class Process {
   }
 
  private:
+  static bool is_replaced(const std::string& entry, const std::vector<std::string>& others) {
+    const std::string name = entry.substr(0, entry.find('=') + 1);
+    for (const std::string& o : others)
+      if (o.starts_with(name)) return true;
+    return false;
+  }
+
   pid_t pid_ = -1;
   FILE* out_ = nullptr;
 };
 
-inline Process::Result run_etrace(const std::vector<std::string>& arguments) {
-  return Process(arguments).wait();
+inline Process::Result run_etrace(const std::vector<std::string>& arguments,
+                                  const Surroundings& around = {}) {
+  return Process(arguments, around).wait();
 }
 
 }  // namespace etrace::testing

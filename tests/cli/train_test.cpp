@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "cli/process.h"
+#include "cli/train_fixture.h"
 #include "etrace/save.h"
 
 namespace etrace {
@@ -15,45 +15,15 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
+using testing::contents;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using testing::operator+;
 using testing::Process;
 using testing::run_etrace;
-using Words = std::vector<std::string>;
+using testing::Words;
 
-std::string contents(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-Words operator+(Words a, const Words& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-// A folder of its own per test, and a run that takes a millisecond per update.
-class Train : public ::testing::Test {
- protected:
-  void SetUp() override {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string file(const std::string& name) const { return (folder_ / name).string(); }
-  static Words tiny(const Words& more = {}) {
-    return Words{"train",      "copying",  "--set", "lag=1",   "--set", "symbols=1", "--set",
-                 "alphabet=2", "--hidden", "4",     "--batch", "2",     "--lr",      "0.01"} +
-           more;
-  }
-
- private:
-  fs::path folder_ =
-      fs::path(::testing::TempDir()) / (std::string("etrace_train_") + std::to_string(getpid()) + "_" +
-                                        ::testing::UnitTest::GetInstance()->current_test_info()->name());
-};
+class Train : public testing::TrainFixture {};
 
 // Results ---------------------------------------------------------------------------------------------------
 TEST_F(Train, SaysWhatIsLearnedAndScoresFreshBatches) {
@@ -254,13 +224,13 @@ TEST_F(Train, EveryMistakeHasAnAnswer) {
       {{"--set", "lag=x"}, "--set lag=x: expected NAME=NUMBER"},
       {{"--set", "nope=1"}, "the task copying has no setting 'nope'"},
       {{"--set", "lag=-1"}, "expected a whole number from 0 to 1000000"},
-      {{"--hidden", "0"}, "--hidden is 0; it must be at least 1"},
-      {{"--batch", "0"}, "--batch is 0; it must be at least 1"},
-      {{"--updates", "0"}, "--updates is 0; it must be at least 1"},
-      {{"--every", "0"}, "--every is 0; it must be at least 1"},
+      {{"--hidden", "0"}, "--hidden: expected a whole number from 1 to"},
+      {{"--batch", "0"}, "--batch: expected a whole number from 1 to"},
+      {{"--updates", "0"}, "--updates: expected a whole number from 1 to"},
+      {{"--every", "0"}, "--every: expected a whole number from 1 to"},
       {{"--lr", "-1"}, "-1"},
       {{"--clip-norm", "-1"}, "-1"},
-      {{"--update", "often"}, "--update often: expected sequence, window or step"},
+      {{"--update", "often"}, "--update: expected one of sequence, window, step, got 'often'"},
       {{"--update", "window"}, "--window, the steps between updates, is 0; it must be at least 1"},
       {{"--window", "3"}, "--window 3 is for --update window, but --update is sequence"},
       {{"--dtype", "f16"}, "--dtype f16: expected one of f32, f64"},
@@ -270,6 +240,9 @@ TEST_F(Train, EveryMistakeHasAnAnswer) {
       {{"--save", "p.txt"}, "--save p.txt: the name must end with .safetensors or .npz"},
       {{"--save", "/no/such/folder/p.npz"}, "no file can be written in '/no/such/folder'"},
       {{"--json", "/"}, "--json /: that is a folder"},
+      {{"--checkpoint", "-"}, "--checkpoint -: a checkpoint is read again and must be a file"},
+      {{"--load", "/no/such/file.npz"}, "cannot open '/no/such/file.npz'"},
+      {{"--load", "/no/such/file.txt"}, "expected .safetensors or .npz"},
       {{"--updates", "many"}, "--updates"},
   };
   for (const auto& [options, answer] : mistakes) {

@@ -220,7 +220,7 @@ TEST(Executable, RandomProgramsAreAsEager) {
     const Executable exe(program);
     std::size_t all = 0;
     for (const Eqn& e : program.jaxpr.eqns)
-      all += (e.out[0].aval.bytes() + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+      all += (e.out[0].aval.bytes() + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
     EXPECT_LE(exe.arena_bytes(), all + 4096) << "seed " << seed;
   }
 }

@@ -166,7 +166,7 @@ TEST(ModelIo, EveryFaultNamesItsPlace) {
            {"replace", "/format", "onnx", "format 'onnx' version 1; expected 'etrace.model' version 1"},
            {"remove", "/format", {}, "the key 'format' is missing"},
            {"replace", "/version", "1", "version: found \"1\", expected an integer"},
-           {"add", "/inptus", Json::array(), "unknown key 'inptus'; known are format"},
+           {"add", "/inptus", Json::array(), "unknown key 'inptus' (did you mean inputs?); known are format"},
            {"replace", "/name", 3, "name: found 3, expected a text"},
            // variables
            {"replace", "/jaxpr/invars/0/dtype", "float99",
@@ -234,7 +234,7 @@ TEST(ModelIo, EveryFaultNamesItsPlace) {
            {"replace", "/jaxpr/outvars/0", 4, "jaxpr.outvars[0]: the variable 4 is not defined"},
            // nested programs
            {"replace", "/jaxpr/eqns/1/params/jaxpr/jaxpr/eqns/0/prim", "ad",
-            "jaxpr.eqns[1].params.jaxpr.jaxpr.eqns[0].prim: there is no primitive 'ad'; express it by known "
+            "jaxpr.eqns[1].params.jaxpr.jaxpr.eqns[0].prim: there is no primitive 'ad' (did you mean add?); express it by known "
             "ones, or add its "
             "row (in 'ad') (in 'jit')"},
            {"replace", "/jaxpr/eqns/1/params/jaxpr/jaxpr/eqns/0/in/0", 2,

@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "etrace/error.h"
+
 namespace etrace {
 namespace {
 
@@ -118,7 +120,7 @@ TEST(ThreadPool, StartAndStop) {
 
 TEST(DefaultPool, SizeFromEnvironmentAndSetter) {
   ::setenv("ETRACE_NUM_THREADS", "three", 1);
-  EXPECT_THROW(default_pool(), std::invalid_argument);
+  EXPECT_THROW(default_pool(), ValueError);
   ::setenv("ETRACE_NUM_THREADS", "3", 1);
   EXPECT_EQ(default_pool().size(), 3);
   set_num_threads(2);

@@ -115,6 +115,64 @@ class ExplainPage(unittest.TestCase):
         self.browser.run("document.activeElement.blur()")
         self.assertEqual(self.browser.run("return document.querySelectorAll('.on').length"), 0)
 
+    def test_details_of_a_tall_graph_stay_in_view(self):
+        page = Path(self.folder.name) / "tall.html"
+        etrace("explain", self.tall_model(24), "--html", page)
+        for size in (DESKTOP, PHONE):
+            with self.subTest(width=size[0]):
+                self.browser.open(page, size)
+                drawing = "[...document.querySelectorAll('.drawing')].find(d => d.getClientRects().length)"
+                # At first the whole graph fits the window; in full size it is taller than that.
+                heights = self.browser.run(
+                    f"const d = {drawing}; const h = [d.getBoundingClientRect().height];"
+                    "document.querySelector('#size-full').click(); h.push(d.getBoundingClientRect().height); return h"
+                )
+                self.assertLess(heights[0], size[1])
+                self.assertGreater(heights[1], 2 * size[1])
+                # Whatever node is looked at, its details are on the screen.
+                seen = self.browser.run(
+                    "document.documentElement.style.scrollBehavior = 'auto';"
+                    f"return [...{drawing}.querySelectorAll('.node')].map(n => {{ n.scrollIntoView({{block: 'center'}}); n.focus({{preventScroll: true}});"
+                    " const r = document.querySelector('.details').getBoundingClientRect();"
+                    " return r.top >= 0 && r.bottom <= innerHeight && document.querySelector('.details').textContent.length > 0; })"
+                )
+                self.assertGreater(len(seen), 48)
+                self.assertEqual(set(seen), {True})
+        self.browser.open(self.pages["cell_GRUCell"])
+        self.assertEqual(self.browser.run("return document.querySelectorAll('[name=size]').length"), 0)
+
+    def tall_model(self, layers):
+        """A file of many recurrent layers one above the other."""
+        width = 3
+        program = {"constvars": [], "consts": [], "invars": [], "eqns": [], "outvars": []}
+        count = iter(range(10**6))
+        var = lambda shape: {"id": next(count), "shape": shape, "dtype": "float32"}  # noqa: E731
+        array = lambda shape: {"shape": shape, "dtype": "float32", "data": [0.1] * (shape[0] * (shape[1] if len(shape) > 1 else 1))}  # noqa: E731
+        x = var([width])
+        program["invars"].append(x)
+        inputs, outputs = [{"role": "arg", "index": 0}], []
+        for i in range(layers):
+            w, h, y, new = var([width, width]), var([width]), var([width]), var([width])
+            program["invars"] += [w, h]
+            inputs += [
+                {"role": "param", "path": [f"layer{i}", "W"], "leaf": 0, "leaf_key": [], "type": "ParamState", "init": array([width, width])},
+                {"role": "hidden", "path": [f"layer{i}", "h"], "leaf": 0, "leaf_key": [], "type": "HiddenState", "init": array([width])},
+            ]
+            program["eqns"] += [
+                {"prim": "etp_mv", "in": [x["id"], w["id"]], "out": [y], "params": {"has_bias": False}},
+                {"prim": "add", "in": [h["id"], y["id"]], "out": [new], "params": {}},
+            ]
+            program["outvars"].append(new["id"])
+            outputs.append({"role": "hidden", "path": [f"layer{i}", "h"], "leaf": 0})
+            x = new
+        program["outvars"].append(x["id"])
+        outputs.append({"role": "out", "index": 0})
+        model = {"format": "etrace.model", "version": 1, "name": "tall", "source": "test", "jaxpr": program,
+                 "inputs": inputs, "outputs": outputs}
+        path = Path(self.folder.name) / "tall.json"
+        path.write_text(json.dumps(model), encoding="utf-8")
+        return path
+
     def test_diagnostics_are_filtered_by_level(self):
         self.browser.open(self.pages["cell_GRUCell"])
         visible = "return [...document.querySelectorAll('.records li')].filter(e => e.offsetParent).map(e => e.className)"

@@ -10,7 +10,9 @@ name stays text.
 """
 
 import json
+import math
 import os
+import re
 import sys
 import tempfile
 import unittest
@@ -83,6 +85,53 @@ class VerifyPage(unittest.TestCase):
                 for card, parameter in zip(cards, parameters):
                     self.assertEqual(card["rows"], len(parameter["measures"]))
                     self.assertEqual(card["plots"], [len(parameter["measures"]), 2 * len(parameter["credit"])])
+
+    def test_every_point_stands_where_its_number_is(self):
+        """The axis is read back from its labels; zero has a place of its own, below all of them."""
+        for name, page in self.pages.items():
+            with self.subTest(run=name):
+                self.browser.open(page)
+                plots = self.browser.run(
+                    "return [...document.querySelectorAll('svg[role=img]')].map(s => ({"
+                    " labels: [...s.querySelectorAll('.grid')].map(g => [g.nextSibling.textContent, g.getBBox().y]),"
+                    " points: [...s.querySelectorAll('.point')].map(p => [p.querySelector('title').textContent, +p.getAttribute('cy')]),"
+                    " height: s.viewBox.baseVal.height }))"
+                )
+                below, compared = ("0", "≈0", "exact"), 0
+                for plot in plots:
+                    axis = sorted((float(t), y) for t, y in plot["labels"] if t not in below)
+                    self.assertGreaterEqual(len(axis), 2)
+                    floor = [y for t, y in plot["labels"] if t in below]
+                    (low, y0), (high, y1) = axis[0], axis[-1]
+                    for title, y in plot["points"]:
+                        value = float(re.search(r"([-+.0-9e]+|inf)(, |$)", title).group(1))
+                        if value == 0 or [y] == floor:
+                            self.assertEqual([y], floor, title)
+                            self.assertLess(value, low, title)
+                            continue
+                        expected = y0 + (y1 - y0) * math.log(value / low) / math.log(high / low)
+                        self.assertAlmostEqual(y, expected, delta=3, msg=title)  # titles have two digits
+                        compared += 1
+                self.assertGreater(compared, 0)
+
+    def test_plots_of_credit_use_their_height(self):
+        self.browser.open(self.pages["gru"])
+        used = self.browser.run(
+            "return [...document.querySelectorAll('svg[role=img]')].filter(s => s.querySelector('.bptt')).map(s => {"
+            " const ys = [...s.querySelectorAll('.point')].map(p => +p.getAttribute('cy'));"
+            " return (Math.max(...ys) - Math.min(...ys)) / s.viewBox.baseVal.height; })"
+        )
+        self.assertGreater(min(used), 0.4)
+
+    def test_reasons_are_said_once(self):
+        self.browser.open(self.pages["two_layers"])
+        texts = self.browser.run("return [...document.querySelectorAll('.reasons li')].map(e => e.textContent)")
+        self.assertEqual(len(texts), len(set(texts)))
+        expected = {p["expected"][k]["reason"] for p in self.reports["two_layers"]["parameters"] for k in ("single_step", "windows")}
+        self.assertEqual(set(texts), expected)
+        cards = self.browser.run("return document.querySelector('.parameters').textContent")
+        for text in expected:
+            self.assertNotIn(text, cards)
 
     def test_drawn_text_and_points_stay_in_their_plots(self):
         for name, page in self.pages.items():

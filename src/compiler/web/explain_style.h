@@ -61,6 +61,7 @@ figure { margin: 0; }
 .markers { position: absolute; width: 0; height: 0; }
 .drawing { display: block; width: 100%; max-width: calc(var(--w) * 1px); height: auto; margin: 0 auto; overflow: visible; }
 .drawing.narrow { display: none; }
+figure:has(#size-whole:checked) .drawing { width: 100%; max-width: none; height: min(76vh, calc(var(--h) * 1px)); }
 .drawing text { fill: var(--ink); font: 12.5px var(--mono); }
 .drawing .t1 { font-weight: 600; }
 .drawing .t2, .drawing .why { fill: var(--muted); font-size: 11.5px; }
@@ -96,8 +97,9 @@ figure { margin: 0; }
   list-style: none; color: var(--muted); font-size: .86rem; }
 .legend li { display: flex; align-items: center; gap: .5rem; }
 .legend svg { width: 34px; height: 10px; flex: none; }
-.details { min-height: 5.2rem; margin-top: 1rem; padding: .8rem 1rem; background: var(--sunken); border-radius: 8px;
-  white-space: pre-line; font-size: .88rem; color: var(--muted); }
+.details { position: sticky; bottom: .8rem; z-index: 1; min-height: 5.2rem; max-height: 40vh; overflow-y: auto; margin-top: 1rem;
+  padding: .8rem 1rem; background: var(--sunken); border: 1px solid var(--line); border-radius: 8px;
+  box-shadow: 0 2px 10px rgb(0 0 0 / .12); white-space: pre-line; font-size: .88rem; color: var(--muted); }
 .details:not(:empty) { color: var(--ink); }
 .details:empty::before { content: attr(data-hint); color: var(--muted); }
 
@@ -199,6 +201,7 @@ footer { padding-bottom: 3rem; color: var(--muted); font-size: .85rem; }
   nav, .details, .filter { display: none; }
   section { margin: 1.6rem 0; }
   .drawing.wide { display: block; } .drawing.narrow { display: none; }
+  figure:has(#size-whole:checked) .drawing { height: auto; max-width: calc(var(--w) * 1px); }
   .legend .reads, .legend .recurrence { display: flex; }
   .card, tr, .records li, .apart-list article, .bars > div { break-inside: avoid; }
   h2 { break-after: avoid; }

@@ -12,6 +12,8 @@ inline constexpr std::string_view kVerifyStyle = R"css(
 .verdict.broken { border-left-color: var(--error); }
 .verdict ul { margin: .4rem 0 0; padding-left: 1.2rem; }
 .num { font-variant-numeric: tabular-nums; white-space: nowrap; }
+.reasons { margin: 0; padding-left: 1.6rem; max-width: 60rem; display: grid; gap: .5rem; }
+.reasons li:target { background: var(--info-fill); }
 .parameters { display: grid; gap: 1.2rem; }
 .parameters article { background: var(--surface); border: 1px solid var(--line); border-radius: 12px; padding: 1.3rem 1.5rem; }
 .parameters h3 { margin: 0; font: 600 1rem var(--mono); display: flex; flex-wrap: wrap; gap: .4rem .8rem; align-items: center; }

@@ -1,0 +1,70 @@
+// etrace eval TASK --load FILE: scores saved parameters on data that was never trained on. With the settings
+// of the run that saved them, which a safetensors file holds, it is the score that the run ended with.
+#include <fmt/format.h>
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cli/memory_hint.h"
+#include "cli/option_values.h"
+#include "cli/progress.h"
+#include "cli/run_options.h"
+#include "cli/saved_parameters.h"
+#include "cli/verbs.h"
+
+namespace etrace::cli {
+
+namespace {
+
+struct EvalCommand {
+  RunOptions run;
+  std::int64_t batches = 16;
+  bool json = false;
+};
+
+std::string score_json(const TrainSettings& s, const EvalCommand& c, const Score& score) {
+  nlohmann::ordered_json out{{"format", "etrace.eval"}, {"load", c.run.load}};
+  for (const auto& [key, value] : data_texts(s)) out["settings"][key] = value;
+  out["batches"] = c.batches;
+  out["loss"] = score.loss;
+  if (score.accuracy) out["accuracy"] = *score.accuracy;
+  return out.dump(2) + "\n";
+}
+
+void run_eval(const EvalCommand& c) {
+  const TensorFile file = *c.run.loaded();
+  const TrainSettings s = c.run.complete(file, RunOptions::Adopt::ModelAndTask);
+  const auto task = task_of(s);
+  const ReadyModel model = model_of(s, *task);
+  take_parameters(*model.module, file, c.run.load);
+  const Score score = Evaluator(model, *task)(kFirstFinalBatch, c.batches, s.batch);
+  if (c.json) {
+    std::cout << score_json(s, c, score);
+    return;
+  }
+  std::cout << task_text(s, *task)
+            << fmt::format("{}, parameters from {}, batches of {}\n", model_text(s, *task), c.run.load,
+                           s.batch)
+            << score_line(score, c.batches);
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, Status&) {
+  CLI::App* verb = app.add_subcommand("eval", "score saved parameters on data that was never trained on");
+  auto c = std::make_shared<EvalCommand>();
+  c->run.add_to(
+      *verb,
+      "the parameters, FILE.safetensors or FILE.npz as --save of train wrote them; a safetensors file "
+      "says the task and all settings, too, which hold unless given");
+  verb->get_option("--load")->required();
+  verb->add_option("--batches", c->batches, "how many are scored")
+      ->type_name("N")
+      ->check(count_from(1))
+      ->capture_default_str();
+  verb->add_flag("--json", c->json, "the result and the settings, for programs");
+  verb->footer([] { return task_table() + "\n" + model_table(); });
+  verb->callback([c] { with_memory_hint("--hidden and --batch make it smaller", [&] { run_eval(*c); }); });
+}
+
+}  // namespace etrace::cli

@@ -1,0 +1,112 @@
+// Options to settings; see the header.
+#include "cli/run_options.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "base/nearest.h"
+#include "cli/help.h"
+#include "cli/option_values.h"
+#include "cli/saved_parameters.h"
+#include "etrace/error.h"
+#include "module/parameter_file.h"
+
+namespace etrace::cli {
+
+namespace {
+
+std::pair<std::string, double> task_setting(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  double value = 0.0;
+  if (equals != std::string::npos && equals > 0) {
+    const char *begin = text.data() + equals + 1, *end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(begin, end, value);
+    if (error == std::errc() && stop == end) return {text.substr(0, equals), value};
+  }
+  throw ValueError("train", fmt::format("--set {}: expected NAME=NUMBER, as in --set lag=10", text));
+}
+
+}  // namespace
+
+void RunOptions::add_to(CLI::App& verb, const char* load_doc) {
+  verb_ = &verb;
+  TrainSettings& s = settings;
+  verb.option_defaults()->take_last();  // a script's defaults come first
+  verb.add_option("TASK", s.task, fmt::format("one of {}", fmt::join(row_names(tasks()), ", ")));
+  verb.add_option("--model", s.model, "a built-in model, see below")
+      ->type_name("NAME")
+      ->capture_default_str();
+  verb.add_option("--set", set, "a setting of the task, see below; may be repeated")
+      ->type_name("NAME=NUMBER")
+      ->allow_extra_args(false)
+      ->take_all();
+  verb.add_option("--hidden", s.hidden, "size of every hidden layer")
+      ->type_name("N")
+      ->check(count_from(1))
+      ->capture_default_str();
+  verb.add_option("--batch", s.batch, "samples per batch")
+      ->type_name("N")
+      ->check(count_from(1))
+      ->capture_default_str();
+  verb.add_option("--seed", s.seed, "of the parameters and of the data")
+      ->type_name("N")
+      ->check(seed_number())
+      ->capture_default_str();
+  verb.add_option("--dtype", dtype, "f32 or f64")->type_name("TYPE")->capture_default_str();
+  verb.add_option("--load", load, load_doc)->type_name("FILE");
+}
+
+std::optional<TensorFile> RunOptions::loaded() const {
+  return load.empty() ? std::nullopt : std::optional(read_parameter_file(load));
+}
+
+TrainSettings RunOptions::complete(const std::optional<TensorFile>& file, Adopt adopt) const {
+  TrainSettings s = settings;
+  std::string type = dtype;
+  for (const std::string& text : set) s.task_settings.push_back(task_setting(text));
+  if (file) {
+    const SavedSettings saved(*file, load);
+    const auto typed = [&](const char* option) { return verb_->count(option) > 0; };
+    if (!typed("--model")) saved.text("--model", s.model);
+    if (!typed("--hidden")) saved.number("--hidden", s.hidden);
+    if (!typed("--dtype")) saved.text("--dtype", type);
+    if (adopt == Adopt::ModelAndTask) {
+      if (s.task.empty()) saved.text("task", s.task);
+      if (const std::string* task = saved.find("task"); task != nullptr && *task == s.task)
+        saved.task_settings(s.task_settings);
+      if (!typed("--batch")) saved.number("--batch", s.batch);
+      if (!typed("--seed")) saved.number("--seed", s.seed);
+    }
+  }
+  if (s.task.empty())
+    throw ValueError("train",
+                     fmt::format("TASK is missing; expected one of {}", fmt::join(row_names(tasks()), ", ")));
+  s.dtype = dtype_option("--dtype", type, {Dtype::F32, Dtype::F64});
+  return s;
+}
+
+Dtype dtype_option(const char* option, const std::string& text, std::initializer_list<Dtype> allowed) {
+  const std::optional<Dtype> found = dtype_from_name(text);
+  std::vector<std::string> names;
+  for (const Dtype d : allowed) {
+    if (found == d) return d;
+    names.emplace_back(short_name(d));
+  }
+  throw ValueError("train", fmt::format("{} {}: expected one of {}{}", option, text, fmt::join(names, ", "),
+                                        did_you_mean(text, names)));
+}
+
+std::string task_table() {
+  std::string text = "Tasks and what --set can change:\n";
+  for (const TaskEntry& t : tasks()) {
+    text += wrapped(fmt::format("  {}:", t.name), 4, t.doc);
+    for (const TaskSetting& s : t.settings)
+      text += wrapped(fmt::format("    {}", s.name), 17, fmt::format("{} (default {:.10g})", s.doc, s.value));
+  }
+  return text;
+}
+
+std::string model_table() { return help_table("Models, whose sizes follow the task", builtin_models()); }
+
+}  // namespace etrace::cli

@@ -1,0 +1,197 @@
+// What holds for every verb: nothing is lost silently, words that are wrong are named, numbers that do not
+// fit are refused, and help fits a page.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "cli/process.h"
+
+namespace etrace {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::run_etrace;
+using Line = std::vector<std::string>;
+
+std::string test_file(const std::string& name) { return std::string(ETRACE_TEST_DIR) + "/" + name; }
+
+const std::vector<Line> kQuickCommands{
+    {"--help"},
+    {"--version"},
+    {"help", "explain"},
+    {"explain", "rnn"},
+    {"explain", "rnn", "--json"},
+    {"explain", "rnn", "--dot"},
+    {"explain", "rnn", "--html", "-"},
+    {"explain", "rnn", "--dump-after", "graph"},
+    {"verify", "rnn", "--steps", "2", "--lags", "0"},
+    {"verify", "rnn", "--steps", "2", "--lags", "0", "--json"},
+    {"train", "copying", "--set", "lag=1", "--hidden", "2", "--batch", "1", "--updates", "1"},
+    {"train", "--help"},
+    {"check", "--stage", "forward", test_file("reference/cell_GRUCell.json")},
+    {"print", "rnn"},
+    {"ops"},
+};
+
+TEST(Verbs, LostOutputIsAnError) {
+  for (const Line& command : kQuickCommands) {
+    const auto r = run_etrace(command, {.output_to = "/dev/full"});
+    EXPECT_EQ(r.code, 2) << command.front();
+    EXPECT_THAT(r.text, HasSubstr("standard output could not be written")) << command.front();
+    EXPECT_EQ(run_etrace(command).code, 0) << "the control";
+  }
+}
+
+TEST(Verbs, AWrongVerbIsNamedWithTheNearest) {
+  const auto r = run_etrace({"explan", "gru"});
+  EXPECT_EQ(r.code, 2);
+  EXPECT_THAT(r.text,
+              HasSubstr("etrace: there is no verb 'explan' (did you mean explain?); expected one of"));
+  EXPECT_THAT(run_etrace({"gru"}).text, AllOf(HasSubstr("'gru'"), Not(HasSubstr("did you mean"))));
+  const auto none = run_etrace({});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.text, HasSubstr("a verb is missing; there are: demo, explain"));
+}
+
+TEST(Verbs, WrongWordsAreNamedWithTheNearest) {
+  const std::vector<std::pair<Line, std::string>> mistakes{
+      {{"explain", "gru", "--jsn"}, "etrace explain: there is no option --jsn (did you mean --json?)"},
+      {{"train", "copying", "--updats", "5"}, "there is no option --updats (did you mean --updates?)"},
+      {{"train", "copying", "--updats=5"}, "there is no option --updats (did you mean --updates?)"},
+      {{"train", "copyng"}, "there is no task 'copyng' (did you mean copying?)"},
+      {{"train", "copying", "--set", "lga=1"}, "has no setting 'lga' (did you mean lag?)"},
+      {{"train", "copying", "--model", "gru2"}, "there is no built-in model 'gru2' (did you mean gru?)"},
+      {{"train", "copying", "--optimizer", "adan"}, "(did you mean adam?)"},
+      {{"train", "copying", "--update", "steps"}, "got 'steps' (did you mean step?)"},
+      {{"verify", "gru", "--loss", "crossentropy"}, "(did you mean cross_entropy?)"},
+      {{"explain", "lstn"}, "neither a file nor a built-in model (did you mean lstm?)"},
+      {{"explain", "gru", "--scope", "daigonal"}, "got 'daigonal' (did you mean diagonal?)"},
+      {{"explain", "gru", "--dump-after", "graf"}, "got 'graf' (did you mean graph?)"},
+      {{"check", "--stage", "fwd,graph", "x.json"}, "expected one of forward, bptt, graph, learn, got 'fwd'"},
+      {{"explain", "gru", "lstm"}, "'lstm' is not expected here"},
+      {{"explain"}, "etrace explain: MODEL is required"},
+      {{"eval", "copying"}, "--load is required"},
+  };
+  for (const auto& [command, answer] : mistakes) {
+    const auto r = run_etrace(command);
+    EXPECT_EQ(r.code, 2) << r.text;
+    EXPECT_THAT(r.text, HasSubstr(answer));
+  }
+}
+
+TEST(Verbs, NumbersThatDoNotFitAreRefused) {
+  const std::vector<std::pair<Line, std::string>> mistakes{
+      {{"train", "copying", "--seed", "-1"},
+       "--seed: expected a whole number from 0 to 18446744073709551615"},
+      {{"train", "copying", "--seed", "18446744073709551616"}, "got '18446744073709551616'"},
+      {{"verify", "gru", "--seed", "-1"}, "--seed: expected a whole number"},
+      {{"verify", "gru", "--seed", "18446744073709551617"}, "--seed: expected a whole number"},
+      {{"verify", "gru", "--steps", "18446744073709551621"},
+       "--steps: expected a whole number from 1 to 1048576"},
+      {{"verify", "gru", "--rank", "4294967297"}, "--rank: expected a whole number from 1 to 2147483647"},
+      {{"train", "copying", "--hidden", "99999999999999999999"}, "--hidden: expected a whole number"},
+      {{"train", "copying", "--updates", "9223372036854775808"}, "--updates: expected a whole number"},
+      {{"train", "copying", "--every", "1.5"}, "--every: expected a whole number"},
+      {{"train", "copying", "--lr", "1e999"}, "--lr: expected a number, got '1e999'"},
+      {{"train", "copying", "--lr", "nan"}, "--lr: expected a number"},
+      {{"explain", "gru", "--level", "4294967297"}, "--level: expected a whole number from 1 to 3"},
+  };
+  for (const auto& [command, answer] : mistakes) {
+    const auto r = run_etrace(command);
+    EXPECT_EQ(r.code, 2) << r.text;
+    EXPECT_THAT(r.text, HasSubstr(answer));
+  }
+  // The largest seed that fits is one of its own.
+  const Line run{"verify", "rnn", "--steps", "2", "--lags", "0", "--json", "--seed"};
+  const auto largest = run_etrace([&] {
+    Line l = run;
+    l.push_back("18446744073709551615");
+    return l;
+  }());
+  EXPECT_EQ(largest.code, 0) << largest.text;
+  EXPECT_NE(largest.text, run_etrace([&] {
+                            Line l = run;
+                            l.push_back("0");
+                            return l;
+                          }())
+                              .text);
+}
+
+TEST(Verbs, AnInvalidNumberOfThreadsIsSaidBeforeAnyWork) {
+  for (const char* value : {"x", "0", "-2", "1e3", "99999"}) {
+    const auto r = run_etrace({"ops"}, {.environment = {std::string("ETRACE_NUM_THREADS=") + value}});
+    EXPECT_EQ(r.code, 2) << value;
+    EXPECT_THAT(r.text, HasSubstr("the environment variable ETRACE_NUM_THREADS is '" + std::string(value) +
+                                  "', expected a whole number from 1 to 4096"));
+    EXPECT_THAT(r.text, Not(HasSubstr("tanh")));
+  }
+  EXPECT_EQ(run_etrace({"ops"}, {.environment = {"ETRACE_NUM_THREADS=3"}}).code, 0);
+  EXPECT_EQ(run_etrace({"--help"}, {.environment = {"ETRACE_NUM_THREADS=x"}}).code, 0);
+}
+
+TEST(Verbs, TooLargeForTheMachineIsSaidAndTheNextFileGoesOn) {
+  const auto r = run_etrace({"check", "--stage", "forward", test_file("io/files/huge_bcast.json"),
+                             test_file("io/files/pad_huge.json"), test_file("reference/cell_GRUCell.json")});
+  EXPECT_EQ(r.code, 1) << r.text;
+  EXPECT_THAT(r.text,
+              AllOf(HasSubstr("huge_bcast.json): [memory] out of memory: a program, its largest value "
+                              "f64[2147483648,1048576,2] from broadcast_in_dim, takes 32 PiB"),
+                    HasSubstr("pad_huge.json): [memory] out of memory: a program, its largest value "
+                              "f64[8589934592] from pad, takes 64 GiB"),
+                    HasSubstr("ok cell_GRUCell\n1 passed, 2 failed, 0 skipped")));
+}
+
+TEST(Verbs, OutOfMemoryNamesTheOptionsThatHelp) {
+  const auto r = run_etrace({"train", "copying", "--hidden", "10000000"});
+  EXPECT_EQ(r.code, 2);
+  EXPECT_THAT(r.text, AllOf(HasSubstr("out of memory"), HasSubstr(" TiB"), HasSubstr("are free"),
+                            HasSubstr("--hidden and --batch make it smaller")));
+}
+
+TEST(Verbs, APageDoesNotReplaceItsModel) {
+  const fs::path model =
+      fs::path(::testing::TempDir()) / ("etrace_verbs_" + std::to_string(getpid()) + ".json");
+  fs::copy_file(test_file("reference/cell_GRUCell.json"), model, fs::copy_options::overwrite_existing);
+  const auto size = fs::file_size(model);
+  for (const char* verb : {"explain", "verify"}) {
+    const auto r = run_etrace({verb, model, "--html", model.parent_path() / "." / model.filename()});
+    EXPECT_EQ(r.code, 2);
+    EXPECT_THAT(r.text, HasSubstr("are the same file"));
+  }
+  EXPECT_EQ(fs::file_size(model), size);
+  fs::remove(model);
+}
+
+TEST(Verbs, AModelIsWrittenToAFileAndReadBack) {
+  const std::string file =
+      fs::path(::testing::TempDir()) / ("etrace_print_" + std::to_string(getpid()) + ".json");
+  const auto written = run_etrace({"print", "lstm", "--save", file});
+  EXPECT_EQ(written.code, 0) << written.text;
+  EXPECT_EQ(run_etrace({"print", file, "--program"}).text, run_etrace({"print", "lstm", "--program"}).text);
+  EXPECT_EQ(run_etrace({"print", file, "--save", file}).code, 2) << "the same file";
+  fs::remove(file);
+}
+
+TEST(Verbs, HelpFitsAPageAndExplainsEveryName) {
+  for (const char* verb : {"demo", "explain", "verify", "train", "eval", "check", "print", "ops"}) {
+    const auto r = run_etrace({"help", verb});
+    EXPECT_EQ(r.code, 0);
+    EXPECT_EQ(r.text, run_etrace({verb, "--help"}).text);
+    EXPECT_THAT(r.text, HasSubstr("Usage: etrace " + std::string(verb)));
+    std::istringstream lines(r.text);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 104U) << line;  // … has 3 bytes
+  }
+  EXPECT_THAT(run_etrace({"verify", "--help"}).text,
+              AllOf(HasSubstr("mse                   mean squared error"), HasSubstr("cosine  ")));
+  EXPECT_THAT(run_etrace({"train", "--help"}).text, AllOf(HasSubstr("gru            a gated recurrent layer"),
+                                                          HasSubstr("sgd      gradient descent")));
+}
+
+}  // namespace
+}  // namespace etrace
