@@ -329,6 +329,14 @@ std::vector<std::size_t> TraceSlots::data_operands() const {
   return out;
 }
 
+// Data that is not there any more, and that what is asked for does not read.
+Arrays TraceSlots::filled(ArraySpan operands) const {
+  Arrays out(operands.begin(), operands.end());
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (!out[i].defined()) out[i] = zeros_of(aval_of(relation_->operands[i]));
+  return out;
+}
+
 Arrays TraceSlots::behind_function(ArraySpan operands) const {
   Arrays out(operands.begin(), operands.end());
   if (function_ != nullptr) out[operand_] = eval_jaxpr(*function_, operands.subspan(operand_, 1))[0];
@@ -358,10 +366,7 @@ TraceWindow TraceSlots::window(ArraySpan operands, const Array& sources) const {
   if (derived_) return w;
   // The gain depends on what is the same in all steps.
   const EtpRules& rules = *etp_rules(*relation_->primitive);
-  Arrays in = behind_function(operands);
-  for (std::size_t i = 0; i < in.size(); ++i)  // which it does not read
-    if (!in[i].defined()) in[i] = zeros_of(aval_of(relation_->operands[i]));
-  const Array gain = rules.source(params_, key_, in)->gain;
+  const Array gain = rules.source(params_, key_, behind_function(filled(operands)))->gain;
   if (gain.defined()) w.gain = reshape(gain, pattern_.parameter_dims());
   return w;
 }
@@ -372,7 +377,7 @@ bool TraceSlots::is_product_of_data() const {
 }
 
 Array TraceSlots::made_of(ArraySpan operands, const Array& f) const {
-  TraceWindow w = window(operands, has_source() ? expand_dims(source(operands), {0}) : Array());
+  TraceWindow w = window(operands, has_source() ? expand_dims(source(filled(operands)), {0}) : Array());
   w.trace = zeros_of(trace_aval({}));
   w.injection = summed(expand_dims(f, {0}));  // [1, M, B, P]
   const Shape& s = w.injection.shape();
@@ -416,11 +421,9 @@ Array TraceSlots::pull(ArraySpan operands, const Array& x, const Array& given) c
         w = eval_jaxpr(*params.jaxpr(fn), Arrays{w})[0];
       return matmul_plain(data, w);
     }
-    Arrays with(operands.begin(), operands.end());
+    Arrays with = filled(operands);
     if (rules.x_operand) with[*rules.x_operand] = data;
     with[operand_] = theta;
-    for (std::size_t i = 0; i < with.size(); ++i)  // other data, which the derivative does not read
-      if (!with[i].defined()) with[i] = zeros_of(aval_of(relation_->operands[i]));
     return relation_->primitive->spec.lower(params, with)[0];
   };
   if (!x.defined()) {  // y is the same for every step and sample

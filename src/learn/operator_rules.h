@@ -57,6 +57,7 @@ class TraceSlots {
   void fold_positions();
   Array spread(const Array& per_position) const;
   std::vector<std::size_t> data_operands() const;
+  Arrays filled(ArraySpan operands) const;
   Arrays behind_function(ArraySpan operands) const;
   Array derivative(ArraySpan operands) const;  // ∂y[anchor]/∂θ[slot] by reverse mode, ([B],) slots…
   Array sample_derivative(ArraySpan operands) const;
