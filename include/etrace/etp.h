@@ -50,16 +50,18 @@ struct TraceSource {
   Array values;           // ([B],) axes…; undefined: 1
   std::vector<int> axes;  // for each axis of values (batch apart): the slot axis that gives its index
   std::vector<std::int64_t> table;  // if not empty: slot (flat) -> element of values (flat), in place of axes
-  Array gain;                       // shape of the parameter: derivative of its weight function; undefined: 1
+  Array gain;  // shape of the parameter: derivative of its weight function; undefined: 1. What changes from
+               // step to step belongs to `values`; a gain that does is used as if there were no source.
 };
 
 struct EtpRules {
-  bool batched = false;                      // operands and results carry a leading batch axis
+  bool batched = false;  // the result and all operands but the trainable ones carry a leading batch axis
   bool gradient_enabled = false;             // may lie on the way from another operator's y to a hidden state
   std::optional<std::size_t> x_operand = 0;  // none: the operator has no data input
   const Primitive* batched_form = nullptr;   // what vmap over x alone turns it into
   std::function<std::vector<Trainable>(const Params&)> trainables = nullptr;
-  // `in` and `y` are the equation's types, batch axis included.
+  // `in` and `y` are the equation's types, batch axis included; a weight has the type that its function
+  // gives.
   std::function<AnchorMap(const Params&, std::string_view key, std::span<const Aval> in, const Aval& y)>
       anchors = nullptr;
   // One-step adjacency of a hidden axis of length n that feeds x and receives y: a[p*n + q] = "p depends on
@@ -102,7 +104,8 @@ extern const Primitive etp_sp_mm_p,
 extern const Primitive etp_lora_mm_p,
     etp_lora_mv_p;  // x, B, A[, b]; params: alpha, has_bias, b_fn, a_fn, bias_fn
 
-// A transform of a weight inside the operator: elementwise or at least shape preserving. Empty: identity.
+// A transform of a weight inside the operator: any function of it that keeps the element type. Empty:
+// identity.
 using WeightFn = std::function<Array(const Array&)>;
 
 struct MatmulOptions {

@@ -177,7 +177,8 @@ struct HiddenParamOpRelation {
   std::optional<Var> x_var;
   Var y_var;
   Params eqn_params;
-  std::vector<Atom> operands;  // of the equation, as compiled
+  std::vector<Atom> operands;        // of the equation, as compiled
+  std::vector<bool> fixed_operands;  // parallel: the same in all steps, from parameters or constants
   std::vector<TrainableSource> trainables;
   std::vector<std::size_t> hidden_groups;       // indices into the graph's groups
   std::vector<Jaxpr> y_to_hidden_group_jaxprs;  // parallel: y -> the group's outvars

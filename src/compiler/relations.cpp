@@ -135,6 +135,7 @@ class RelationFinder {
            "the operator has several results; the first is traced", {}, {},
            {{"num_outvars", eqn.out.size()}, {"y_outvar_index", 0}});
     if (!resolve_trainables(eqn, rules, r)) return std::nullopt;
+    r.fixed_operands = fixed_operands(r);
 
     const Reach reach = connected_states(r.y_var);
     std::vector<std::size_t> fitting = fitting_states(eqn, r, reach.hidden);
@@ -205,6 +206,17 @@ class RelationFinder {
          {{"trainable_var", layout[0].operand}, {"key", layout[0].key}},
          "pass the value of a ParamState, or use a plain product");
     return false;
+  }
+
+  std::vector<bool> fixed_operands(const HiddenParamOpRelation& r) const {
+    const std::vector<Var>& constants = info_.jaxpr().constvars;
+    std::vector<bool> fixed;
+    for (const Atom& a : r.operands) {
+      const Var* v = as_var(a);
+      fixed.push_back(v == nullptr || std::find(constants.begin(), constants.end(), *v) != constants.end());
+    }
+    for (const TrainableSource& t : r.trainables) fixed[t.operand] = true;
+    return fixed;
   }
 
   // Breadth-first over consumers, mixing ETP equations not crossed. `expand(h)` says whether to go on behind

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "etp/common.h"
 #include "etrace/etp.h"
 #include "etrace/transform.h"
 
@@ -43,7 +44,8 @@ std::vector<RelationMemory> trace_memory(const ETraceGraph& graph, const std::ve
 
     RelationMemory m;
     for (const TrainableSource& t : r.trainables)
-      m.slots.push_back({t.key, rules.anchors(r.eqn_params, t.key, in, y).slots});
+      m.slots.push_back(
+          {t.key, etp::trace_form(*r.primitive, r.eqn_params, t.key, in, y, r.fixed_operands).anchors.slots});
     for (const std::size_t g : r.hidden_groups) {
       const HiddenGroup& group = graph.hidden_groups[g];
       const std::int64_t samples = samples_of(r, group),

@@ -168,7 +168,7 @@ const Primitive custom_vjp_call_p{{
     .name = "custom_vjp_call",
     .doc = "calls `call_jaxpr`; its cotangents are those of `bwd_jaxpr` after `fwd_jaxpr`",
     .params = {"call_jaxpr", "fwd_jaxpr", "bwd_jaxpr", "num_consts"},
-    .ignored_params = {"name", "symbolic_zeros"},
+    .ignored_params = {"name", "symbolic_zeros", "fwd_jaxpr_thunk", "out_trees"},
     .abstract = call_abstract,
     .kernel = custom_kernel,
     .lower = call_lower,

@@ -1,6 +1,9 @@
 // Checks, weight functions, bias and batching of the eligibility-trace operators; see the header.
 #include "etp/common.h"
 
+#include <algorithm>
+#include <unordered_set>
+
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/linalg.h"
 #include "etrace/ops/shape.h"
@@ -16,20 +19,40 @@ bool has_bias(const Params& params) { return params.boolean_or("has_bias", false
 
 // Typing ----------------------------------------------------------------------------------------------------
 Operands::Operands(std::string_view op, const Params& params, std::span<const Aval> in,
-                   std::initializer_list<std::string_view> names)
-    : op_(op), params_(params), in_(in), names_(names.begin(), names.end()) {
-  if (biased()) names_.emplace_back("bias");
-  if (in.size() == names_.size()) return;
-  std::string expected;
-  for (const std::string& n : names_) expected += (expected.empty() ? "" : ", ") + n;
-  throw CompilationError(op_, "takes the operands " + expected + (biased() ? " (has_bias is true)" : "") +
-                                  ", but " + std::to_string(in.size()) + " were given");
+                   std::initializer_list<Operand> operands)
+    : op_(op), params_(params), in_(in), operands_(operands) {
+  if (biased()) operands_.emplace_back("bias", "bias_fn");
+  if (in.size() != operands_.size()) {
+    std::string expected;
+    for (const Operand& o : operands_) expected += (expected.empty() ? "" : ", ") + o.name;
+    throw CompilationError(op_, "takes the operands " + expected + (biased() ? " (has_bias is true)" : "") +
+                                    ", but " + std::to_string(in.size()) + " were given");
+  }
+  for (std::size_t i = 0; i < in.size(); ++i) seen_.push_back(seen(i));
+}
+
+Aval Operands::seen(std::size_t i) const {
+  const Operand& o = operands_[i];
+  const JaxprPtr fn = o.fn.empty() ? nullptr : params_.jaxpr_or_null(o.fn);
+  if (fn == nullptr) return in_[i];
+  const Avals from = fn->in_avals(), to = fn->out_avals();
+  if (from.size() != 1 || to.size() != 1)
+    throw CompilationError(op_, o.fn + " must be a function of one array, but takes " +
+                                    std::to_string(from.size()) + " and gives " + std::to_string(to.size()));
+  const std::string change = o.fn + " maps " + to_string(from[0]) + " to " + to_string(to[0]) + ", but " +
+                             o.name + " is " + to_string(in_[i]);
+  if (from[0].shape != in_[i].shape) throw ValueError(op_, change);
+  if (from[0].dtype != in_[i].dtype || to[0].dtype != in_[i].dtype)
+    throw TypeError(op_, change + " and must keep its element type; do the rest outside the operator");
+  return to[0];
 }
 
 std::string Operands::list() const {
   std::string text;
-  for (std::size_t i = 0; i < names_.size(); ++i)
-    text += (i == 0 ? "" : ", ") + names_[i] + " " + to_string(in_[i]);
+  for (std::size_t i = 0; i < operands_.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + operands_[i].name + " " + to_string(in_[i]);
+    if (seen_[i] != in_[i]) text += ", by " + operands_[i].fn + " " + to_string(seen_[i]);
+  }
   return text;
 }
 
@@ -38,47 +61,40 @@ void Operands::refuse(const std::string& message) const {
 }
 
 void Operands::expect(std::size_t i, const Dims& sizes) const {
-  const Shape& shape = in_[i].shape;
+  const Shape& shape = seen_[i].shape;
   bool fits = shape.rank() == sizes.size();
   for (std::size_t a = 0; fits && a < sizes.size(); ++a) fits = sizes[a] == kAny || sizes[a] == shape[a];
   if (fits) return;
   std::string expected;
   for (const std::int64_t n : sizes)
     expected += (expected.empty() ? "" : ",") + (n == kAny ? "any" : std::to_string(n));
-  refuse(names_[i] + " has shape " + to_string(shape) + ", expected [" + expected + "]");
+  refuse(operands_[i].name + " has shape " + to_string(shape) + ", expected [" + expected + "]");
 }
 
 void Operands::expect_bias(const Dims& sizes) const {
-  if (biased()) expect(in_.size() - 1, sizes);
-}
-
-void Operands::expect_fn(std::string_view key, std::size_t i) const {
-  const JaxprPtr fn = params_.jaxpr_or_null(key);
-  if (fn == nullptr) return;
-  const Avals from = fn->in_avals(), to = fn->out_avals();
-  const std::string who(key);
-  if (from.size() != 1 || to.size() != 1)
-    throw CompilationError(op_, who + " must be a function of one array, but takes " +
-                                    std::to_string(from.size()) + " and gives " + std::to_string(to.size()));
-  const std::string change = who + " maps " + to_string(from[0]) + " to " + to_string(to[0]) + ", but " +
-                             names_[i] + " is " + to_string(in_[i]) +
-                             " and must keep its type; do the rest outside the operator";
-  if (from[0].shape != in_[i].shape || to[0].shape != in_[i].shape) throw ValueError(op_, change);
-  if (from[0].dtype != in_[i].dtype || to[0].dtype != in_[i].dtype) throw TypeError(op_, change);
-}
-
-void Operands::expect_bias_fn() const {
-  if (biased()) expect_fn("bias_fn", in_.size() - 1);
+  if (biased()) expect(seen_.size() - 1, sizes);
 }
 
 Avals Operands::result(const Shape& shape) const {
-  Dtype dtype = in_[0].dtype;
-  for (const Aval& a : in_) {
+  Dtype dtype = seen_[0].dtype;
+  for (const Aval& a : seen_) {
     structure::expect_number(op_, a.dtype, true);
     dtype = promote(dtype, a.dtype);
   }
   structure::expect_number(op_, dtype);
   return {{dtype, shape}};
+}
+
+Aval type_behind(const Params& params, std::string_view key, const Aval& w) {
+  const JaxprPtr fn = key.empty() ? nullptr : params.jaxpr_or_null(key);
+  return fn == nullptr ? w : fn->out_avals().at(0);
+}
+
+Avals types_behind(const EtpRules& rules, const Params& params, std::span<const Aval> in) {
+  Avals out(in.begin(), in.end());
+  for (const Trainable& t : rules.trainables(params))
+    if (t.operand < out.size()) out[t.operand] = type_behind(params, t.fn, out[t.operand]);
+  return out;
 }
 
 // Values ----------------------------------------------------------------------------------------------------
@@ -171,13 +187,11 @@ std::vector<std::int64_t> source_positions(const TraceSource& source, const Shap
   return anchor_positions(map, values);
 }
 
-namespace {
 bool element_by_element(const ClosedJaxpr& fn) {
   for (const Eqn& eqn : fn.jaxpr.eqns)
     if (!eqn.prim->spec.elementwise) return false;
   return fn.in_avals()[0].shape == fn.out_avals()[0].shape;
 }
-}  // namespace
 
 std::optional<TraceSource> trace_source(const Params& params, std::string_view fn_key, const Array& weight,
                                         const Array& values, std::vector<int> axes) {
@@ -188,6 +202,94 @@ std::optional<TraceSource> trace_source(const Params& params, std::string_view f
   const Function f = [&](ArraySpan w) { return eval_jaxpr(*fn, w); };
   source.gain = vjp(f)(Arrays{weight, full_like(weight, 1.0)})[1];
   return source;
+}
+
+// Traces ----------------------------------------------------------------------------------------------------
+std::optional<std::size_t> data_read(const Avals& in, const std::vector<bool>& fixed, const Function& f) {
+  const Recording body = record(in, f);
+  std::unordered_set<std::uint64_t> read;
+  const auto add = [&](const std::vector<Atom>& atoms) {
+    for (const Atom& a : atoms)
+      if (const Var* v = as_var(a)) read.insert(v->id);
+  };
+  add(body.jaxpr.outs);
+  for (auto eqn = body.jaxpr.eqns.rbegin(); eqn != body.jaxpr.eqns.rend(); ++eqn)
+    if (std::any_of(eqn->out.begin(), eqn->out.end(), [&](const Var& v) { return read.contains(v.id); }))
+      add(eqn->in);
+  for (std::size_t i = 0; i < in.size(); ++i)
+    if (!fixed[i] && read.contains(body.jaxpr.invars[i].id)) return i;
+  return std::nullopt;
+}
+
+namespace {
+
+// The source, unless its gain would change with the data.
+void find_source(const EtpRules& rules, std::string_view key, const std::vector<bool>& fixed,
+                 TraceForm& form) {
+  std::optional<TraceSource> source;
+  if (rules.source == nullptr) return;
+  const auto varying = data_read(form.in, fixed, [&](ArraySpan operands) {
+    source = rules.source(form.params, key, operands);
+    return source && source->gain.defined() ? Arrays{source->gain} : Arrays{};
+  });
+  if (varying || !source) return;
+  form.source = source;
+  std::vector<bool> known = fixed;
+  if (rules.x_operand) known[*rules.x_operand] = true;
+  form.source_of_x = !data_read(form.in, known, [&](ArraySpan operands) {
+    const Array values = rules.source(form.params, key, operands)->values;
+    return values.defined() ? Arrays{values} : Arrays{};
+  });
+}
+
+// Every position of y has its own slots for all elements: true of any operator.
+AnchorMap anchored_everywhere(const Shape& y, const Shape& parameter) {
+  AnchorMap map = anchored_at_self(y);
+  map.position_axes = map.y_axes;
+  Dims slots = y.to_dims();
+  slots.insert(slots.end(), parameter.begin(), parameter.end());
+  map.slots = Shape(slots);
+  return map;
+}
+
+}  // namespace
+
+TraceForm trace_form(const Primitive& prim, const Params& params, std::string_view key,
+                     std::span<const Aval> in, const Aval& y, const std::vector<bool>& fixed,
+                     bool keep_function) {
+  const EtpRules& rules = *etp_rules(prim);
+  Trainable own;
+  for (const Trainable& t : rules.trainables(params))
+    if (t.key == key) own = t;
+  TraceForm form;
+  form.params = params;
+  form.in.assign(in.begin(), in.end());
+  const JaxprPtr fn = own.fn.empty() ? nullptr : params.jaxpr_or_null(own.fn);
+  const bool reshapes = fn != nullptr && fn->out_avals().at(0).shape != in[own.operand].shape;
+  const auto strip = [&] {
+    form.function = fn;
+    form.params = params.with(own.fn, nullptr);
+    form.in[own.operand] = fn->out_avals().at(0);
+  };
+  if (reshapes) strip();
+  find_source(rules, key, fixed, form);
+  if (fn != nullptr && !reshapes && !form.source && !keep_function) {
+    strip();
+    find_source(rules, key, fixed, form);
+  }
+  const Avals seen = types_behind(rules, form.params, form.in);
+  if (rules.effective && rules.effective->key == key) {
+    form.effective = !data_read(form.in, fixed, [&](ArraySpan operands) -> Arrays {
+      return {rules.effective->weight(form.params, operands)};
+    });
+    if (!form.effective) {
+      form.source.reset();
+      form.anchors = anchored_everywhere(sample_shape(y, rules.batched), form.in[own.operand].shape);
+      return form;
+    }
+  }
+  form.anchors = rules.anchors(form.params, key, seen, y);
+  return form;
 }
 
 Arrays promoting_batch(const EtpRules& rules, const LowerRule& lower, const Params& params, ArraySpan x,

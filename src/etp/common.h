@@ -14,6 +14,7 @@
 
 #include "etrace/error.h"
 #include "etrace/etp.h"
+#include "etrace/transform.h"
 #include "ops/structure_common.h"
 
 namespace etrace::etp {
@@ -29,37 +30,47 @@ bool has_bias(const Params&);
 // Typing ----------------------------------------------------------------------------------------------------
 constexpr std::int64_t kAny = -1;  // an axis of any size
 
-// The operands of an equation under their names. A failed check names the operator, the operand and all
-// types.
+// An operand, and the static parameter that may hold a function of it.
+struct Operand {
+  Operand(const char* operand_name, const char* function = "") : name(operand_name), fn(function) {}
+  std::string name, fn;
+};
+
+// The operands of an equation under their names, with the types that the operator computes on: those behind
+// the functions of weights. A failed check names the operator, the operand and all types.
 class Operands {
  public:
-  // `names` without the bias, which follows them iff the parameter has_bias is true.
+  // `operands` without the bias, which follows them iff the parameter has_bias is true. A function must take
+  // its operand and give one array (CompilationError, ValueError) of the same element type (TypeError).
   Operands(std::string_view op, const Params& params, std::span<const Aval> in,
-           std::initializer_list<std::string_view> names);
+           std::initializer_list<Operand> operands);
 
-  const Aval& operator[](std::size_t i) const { return in_[i]; }
-  const Shape& shape(std::size_t i) const { return in_[i].shape; }
+  const Aval& operator[](std::size_t i) const { return seen_[i]; }
+  const Shape& shape(std::size_t i) const { return seen_[i].shape; }
   bool biased() const { return has_bias(params_); }
-  const Aval& bias() const { return in_.back(); }
+  const Aval& bias() const { return seen_.back(); }
 
   void expect(std::size_t i, const Dims& sizes) const;  // ValueError: rank and sizes, kAny free
   void expect_bias(const Dims& sizes) const;            // nothing without a bias
-  // The function held by a parameter takes and gives the type of operand i. ValueError (shape), TypeError
-  // (dtype).
-  void expect_fn(std::string_view key, std::size_t i) const;
-  void expect_bias_fn() const;
   // An element type that holds all operands. TypeError unless the operator can compute on it.
   Avals result(const Shape&) const;
 
   [[noreturn]] void refuse(const std::string& message) const;  // ValueError, followed by all types
 
  private:
+  Aval seen(std::size_t i) const;
   std::string list() const;
   std::string op_;
   const Params& params_;
   std::span<const Aval> in_;
-  std::vector<std::string> names_;
+  std::vector<Operand> operands_;
+  Avals seen_;
 };
+
+// The type of f(w) for the function held by params[key] (none: that of w).
+Aval type_behind(const Params&, std::string_view key, const Aval& w);
+// The types of an equation's operands as its operator computes on them.
+Avals types_behind(const EtpRules&, const Params&, std::span<const Aval> in);
 
 // Values ----------------------------------------------------------------------------------------------------
 // f(w) for the function held by params[key] (none: w itself).
@@ -94,6 +105,29 @@ std::vector<std::int64_t> source_positions(const TraceSource&, const Shape& slot
 // is not element by element.
 std::optional<TraceSource> trace_source(const Params&, std::string_view fn_key, const Array& weight,
                                         const Array& values = {}, std::vector<int> axes = {});
+
+// What the trace of one trainable is made of.
+struct TraceForm {
+  // The function of the operand, if slots are those of its result, and gradients are pulled back through it:
+  // it changes the shape, or is not element by element, so that it would spread a parameter over positions.
+  JaxprPtr function;
+  Params params;  // of the equation, without that function
+  Avals in;       // what the operator computes on; the operand is what `function` gives
+  AnchorMap anchors;
+  bool effective = false;  // slots of the effective weight
+  // The derivative as a product: types and places only, its arrays are tracers that have ended. None: it is
+  // taken by reverse mode, slot by slot.
+  std::optional<TraceSource> source;
+  bool source_of_x = false;  // and follows from x and what is fixed, without other data
+};
+// `fixed[i]`: operand i is the same in all steps (it follows from parameters and constants). What a gain or
+// an effective weight reads must be; where it is not, the gain becomes part of the data, and every position
+// keeps the derivative for itself. `keep_function`: slots are always those of the operand.
+TraceForm trace_form(const Primitive&, const Params&, std::string_view key, std::span<const Aval> in,
+                     const Aval& y, const std::vector<bool>& fixed, bool keep_function = false);
+// The first operand that is not fixed and that the results of f depend on.
+std::optional<std::size_t> data_read(const Avals& in, const std::vector<bool>& fixed, const Function& f);
+bool element_by_element(const ClosedJaxpr& fn);
 
 // Mapped over x alone, an operator becomes its batched form; otherwise its lowering is mapped.
 using LowerRule = decltype(PrimitiveSpec::lower);

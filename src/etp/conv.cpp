@@ -199,10 +199,8 @@ Geometry geometry(const Params& params, const Aval& x, const Aval& kernel) {
 
 // Rules -----------------------------------------------------------------------------------------------------
 Avals abstract(const Params& params, std::span<const Aval> in) {
-  const Operands o(kOp, params, in, {"x", "kernel"});
+  const Operands o(kOp, params, in, {"x", {"kernel", "kernel_fn"}});
   const Geometry g = geometry(params, o[0], o[1]);
-  o.expect_fn("kernel_fn", 1);
-  o.expect_bias_fn();
   if (o.biased()) {
     if (o.bias().shape.rank() == 1) o.expect_bias({g.y[g.channel_axis()]});
     if (numpy_broadcast_shapes(o.bias().shape, g.y) != g.y && o.bias().shape.rank() != 1)
@@ -213,10 +211,10 @@ Avals abstract(const Params& params, std::span<const Aval> in) {
 }
 
 Arrays lower(const Params& params, ArraySpan x) {
-  const Geometry g = geometry(params, x[0].aval(), x[1].aval());
   const Dtype dtype = common_dtype(x);
-  const Array y = conv_general_dilated(convert(x[0], dtype),
-                                       convert(apply_fn(params, "kernel_fn", x[1]), dtype), g.options);
+  const Array kernel = convert(apply_fn(params, "kernel_fn", x[1]), dtype);
+  const Geometry g = geometry(params, x[0].aval(), kernel.aval());
+  const Array y = conv_general_dilated(convert(x[0], dtype), kernel, g.options);
   if (!has_bias(params)) return {y};
   const Array bias = convert(apply_fn(params, "bias_fn", x[2]), dtype);
   if (bias.rank() != 1) return {y + bias};

@@ -65,13 +65,12 @@ std::string canonical(std::string_view text) {
 Avals abstract(const Params& params, std::span<const Aval> in) {
   const std::string text = params.text("equation");
   const Equation e = parse_equation(text);
-  const Operands o("etp_einsum", params, in, {"x", "weight"});
+  const Operands o("etp_einsum", params, in, {"x", {"weight", "weight_fn"}});
   o.expect(0, Dims(e.x.size(), kAny));
   Dims w(e.w.size(), kAny);
   for (std::size_t i = 0; i < w.size(); ++i)
     if (const std::size_t at = e.x.find(e.w[i]); at != std::string::npos) w[i] = o.shape(0)[at];
   o.expect(1, w);
-  o.expect_fn("weight_fn", 1);
   Dims y;
   for (const char c : e.y) y.push_back(has(e.x, c) ? o.shape(0)[e.x.find(c)] : o.shape(1)[e.w.find(c)]);
   return o.result(Shape(y));

@@ -29,8 +29,7 @@ const Primitive etp_elemwise_p{{
     .doc = "y = f(w)",
     .params = {"weight_fn"},
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
-      const Operands o("etp_elemwise", params, in, {"weight"});
-      o.expect_fn("weight_fn", 0);
+      const Operands o("etp_elemwise", params, in, {{"weight", "weight_fn"}});
       return o.result(o.shape(0));
     },
     .lower = [](const Params& params, ArraySpan x) -> Arrays {

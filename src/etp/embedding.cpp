@@ -13,13 +13,12 @@ using namespace etp;
 namespace {
 
 Avals types(const Form& form, const Params& params, std::span<const Aval> in) {
-  const Operands o(form.op, params, in, {"indices", "weight"});
+  const Operands o(form.op, params, in, {"indices", {"weight", "weight_fn"}});
   if (!is_integer(o[0].dtype))
     throw TypeError(std::string(form.op), "indices have type " + to_string(o[0]) +
                                               ", expected integers; use matmul for one-hot rows");
   o.expect(0, form.data({}));
   o.expect(1, {kAny, kAny});
-  o.expect_fn("weight_fn", 1);
   structure::expect_number(form.op, o[1].dtype);
   const std::int64_t width = o.shape(1)[1];
   return {{o[1].dtype, form.result(o[0], {width})}};
@@ -48,9 +47,9 @@ AnchorMap anchors(const Params&, std::string_view, std::span<const Aval> in, con
 }
 
 // A factorised trace of x needs numbers that can be filtered: the row of the table as a one-hot vector.
-Array one_hot_rows(const Params&, const Array& x, std::span<const Aval> in) {
-  const std::int64_t rows = in[1].shape[0];
-  return one_hot(wrapped(x, rows), rows, in[1].dtype);
+Array one_hot_rows(const Params& params, const Array& x, std::span<const Aval> in) {
+  const Aval table = type_behind(params, "weight_fn", in[1]);
+  return one_hot(wrapped(x, table.shape[0]), table.shape[0], table.dtype);
 }
 
 // ∂y[d]/∂T[v,d] = [v is the row] f'(T[v,d])

@@ -12,13 +12,11 @@ using namespace etp;
 namespace {
 
 Avals types(const Form& form, const Params& params, std::span<const Aval> in) {
-  const Operands o(form.op, params, in, {"x", "weight"});
+  const Operands o(form.op, params, in, {"x", {"weight", "weight_fn"}});
   o.expect(1, {kAny, kAny, kAny});
   const Shape& w = o.shape(1);
   o.expect(0, form.data({w[0], w[1]}));
   o.expect_bias({w[0], w[2]});
-  o.expect_fn("weight_fn", 1);
-  o.expect_bias_fn();
   return o.result(form.result(o[0], {w[0], w[2]}));
 }
 

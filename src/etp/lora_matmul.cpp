@@ -14,15 +14,12 @@ using namespace etp;
 namespace {
 
 Avals types(const Form& form, const Params& params, std::span<const Aval> in) {
-  const Operands o(form.op, params, in, {"x", "lora_b", "lora_a"});
+  const Operands o(form.op, params, in, {"x", {"lora_b", "b_fn"}, {"lora_a", "a_fn"}});
   o.expect(0, form.data({kAny}));
   o.expect(1, {o.shape(0).back(), kAny});
   o.expect(2, {o.shape(1)[1], kAny});
   const std::int64_t out = o.shape(2)[1];
   o.expect_bias({out});
-  o.expect_fn("b_fn", 1);
-  o.expect_fn("a_fn", 2);
-  o.expect_bias_fn();
   const Avals y = o.result(form.result(o[0], {out}));
   if (!is_floating(y[0].dtype))
     throw TypeError(std::string(form.op),

@@ -10,13 +10,11 @@ using namespace etp;
 namespace {
 
 Avals types(const Form& form, const Params& params, std::span<const Aval> in) {
-  const Operands o(form.op, params, in, {"x", "weight"});
+  const Operands o(form.op, params, in, {"x", {"weight", "weight_fn"}});
   o.expect(0, form.data({kAny}));
   o.expect(1, {o.shape(0).back(), kAny});
   const std::int64_t out = o.shape(1)[1];
   o.expect_bias({out});
-  o.expect_fn("weight_fn", 1);
-  o.expect_bias_fn();
   return o.result(form.result(o[0], {out}));
 }
 

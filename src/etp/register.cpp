@@ -1,5 +1,6 @@
 // Operators from outside the library: checked when they are registered, so that a wrong rule never reaches a
 // model.
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -28,6 +29,13 @@ void require_slots(const PrimitiveSpec& spec) {
     refuse(spec, "an ETP operator needs the layout of its trainables and its anchor map");
 }
 
+// What a model file may say of the operator is what the row lists.
+void require_params(const PrimitiveSpec& spec, const PrimitiveSpec::Sample& sample) {
+  for (const auto& [key, value] : sample.params.items())
+    if (std::find(spec.params.begin(), spec.params.end(), key) == spec.params.end())
+      refuse(spec, "a sample has the parameter '" + key + "', which the row does not list; add it to params");
+}
+
 // What the typing rule says is what the forward function gives.
 void require_types(const PrimitiveSpec& spec, const PrimitiveSpec::Sample& sample) {
   const Avals in = avals_of(sample.operands);
@@ -47,7 +55,10 @@ void require_types(const PrimitiveSpec& spec, const PrimitiveSpec::Sample& sampl
 const Primitive& register_primitive(const PrimitiveSpec& spec) {
   require_slots(spec);
   const std::vector<PrimitiveSpec::Sample> samples = spec.samples(0);
-  for (const PrimitiveSpec::Sample& sample : samples) require_types(spec, sample);
+  for (const PrimitiveSpec::Sample& sample : samples) {
+    require_params(spec, sample);
+    require_types(spec, sample);
+  }
   auto row = std::make_unique<const Primitive>(spec);  // leaves the table again if the check below throws
   if (spec.etp != nullptr) validate_etp(*row, samples);
   static std::vector<std::unique_ptr<const Primitive>> registered;  // they live as long as the program

@@ -17,13 +17,11 @@ SparsePattern pattern_of(const Params& params) {
 }
 
 Avals types(const Form& form, const Params& params, std::span<const Aval> in) {
-  const Operands o(form.op, params, in, {"x", "weight"});
+  const Operands o(form.op, params, in, {"x", {"weight", "weight_fn"}});
   const SparsePattern s = pattern_of(params);
   o.expect(0, form.data({s.rows()}));
   o.expect(1, {s.nnz()});  // one value per stored entry
   o.expect_bias({s.cols()});
-  o.expect_fn("weight_fn", 1);
-  o.expect_bias_fn();
   return o.result(form.result(o[0], {s.cols()}));
 }
 

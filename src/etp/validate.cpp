@@ -37,31 +37,45 @@ class Check {
   }
 
   void run() {
-    for (const Trainable& t : rules_.trainables(sample_.params)) {
+    const std::vector<Trainable> trainables = rules_.trainables(sample_.params);
+    std::vector<bool> fixed(in_.size(), false);  // as in a model whose trainables are all parameters
+    for (const Trainable& t : trainables) {
       key_ = t.key;
       if (t.operand >= in_.size() || t.operand == rules_.x_operand)
         fail("trainable stands at operand " + std::to_string(t.operand) + ", which is none or x");
-      const bool effective = rules_.effective && rules_.effective->key == t.key;
-      const Array at = effective ? rules_.effective->weight(sample_.params, sample_.operands)
-                                 : sample_.operands[t.operand];
-      map_ = rules_.anchors(sample_.params, t.key, in_, y_);
-      check_form(at.shape());
-      if (!sample_.differentiable || at.dtype() != Dtype::F64 || y_.shape.size() == 0 || at.size() == 0)
-        continue;
-      const Function forward = [&](ArraySpan w) -> Arrays {
-        if (effective) return {rules_.effective->forward(sample_.params, sample_.operands, w[0])};
-        Arrays operands = sample_.operands;
-        operands[t.operand] = w[0];
-        return bind_primitive(prim_, operands, sample_.params);
-      };
-      if (effective) check_same_value(forward({&at, 1})[0]);
-      const Tensor jacobian = jacfwd(forward)({&at, 1})[0].tensor();
-      check_jacobian(jacobian, at.shape());
-      if (rules_.source != nullptr) check_source(jacobian);
+      fixed[t.operand] = true;
+    }
+    for (const Trainable& t : trainables) {
+      key_ = t.key;
+      form_ = trace_form(prim_, sample_.params, t.key, in_, y_, fixed);
+      operands_ = sample_.operands;
+      if (form_.function != nullptr)
+        operands_[t.operand] = eval_jaxpr(*form_.function, {&operands_[t.operand], 1})[0];
+      if (rules_.effective && rules_.effective->key == t.key && !form_.effective)
+        fail("its effective weight depends on the data");
+      check_trainable(t);
     }
   }
 
  private:
+  void check_trainable(const Trainable& t) {
+    const Params& params = form_.params;
+    const Array at = form_.effective ? rules_.effective->weight(params, operands_) : operands_[t.operand];
+    map_ = form_.anchors;
+    check_form(at.shape());
+    if (!sample_.differentiable || at.dtype() != Dtype::F64 || y_.shape.size() == 0 || at.size() == 0) return;
+    const Function forward = [&](ArraySpan w) -> Arrays {
+      if (form_.effective) return {rules_.effective->forward(params, operands_, w[0])};
+      Arrays operands = operands_;
+      operands[t.operand] = w[0];
+      return bind_primitive(prim_, operands, params);
+    };
+    if (form_.effective) check_same_value(forward({&at, 1})[0]);
+    const Tensor jacobian = jacfwd(forward)({&at, 1})[0].tensor();
+    check_jacobian(jacobian, at.shape());
+    if (form_.source) check_source(jacobian);
+  }
+
   [[noreturn]] void fail(const std::string& what) const {
     throw CompilationError(op_, (key_.empty() ? "" : "trainable '" + key_ + "': ") + what);
   }
@@ -159,7 +173,7 @@ class Check {
 
   // gain·values is the derivative, slot by slot and sample by sample.
   void check_source(const Tensor& jacobian) const {
-    const std::optional<TraceSource> source = rules_.source(sample_.params, key_, sample_.operands);
+    const std::optional<TraceSource> source = rules_.source(form_.params, key_, operands_);
     if (!source) return;
     const std::vector<std::int64_t> anchors = anchor_positions(map_, position_),
                                     elements = elements_of_slots(),
@@ -191,6 +205,8 @@ class Check {
   Aval y_;
   Shape position_;  // of one sample
   std::string key_;
+  TraceForm form_;
+  Arrays operands_;  // as the form has them
   AnchorMap map_;
 };
 

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "base/nearest.h"
+#include "etrace/control.h"
 #include "etrace/primitive.h"
 #include "ir/number_text.h"
 
@@ -29,42 +30,35 @@ constexpr Alias kAliases[] = {
     {"custom_vjp_call_jaxpr", "custom_vjp_call", "fun_jaxpr", "call_jaxpr"},
 };
 
-// Parameters without bearing on the meaning: placement, layout, scheduling, names for people. By primitive as
-// it is called here; "" stands for all.
-struct Ignored {
-  std::string_view prim, key;
-};
-constexpr Ignored kIgnored[] = {
-    {"", "sharding"},
-    {"", "out_sharding"},
-    {"", "in_shardings"},
-    {"", "out_shardings"},
-    {"", "in_layouts"},
-    {"", "out_layouts"},
-    {"", "ctx_mesh"},
-    {"", "effects"},
-    {"jit", "name"},
-    {"jit", "inline"},
-    {"jit", "keep_unused"},
-    {"jit", "donated_invars"},
-    {"jit", "resource_env"},
-    {"jit", "prevent_cse"},
-    {"jit", "policy"},
-    {"jit", "differentiated"},
-    {"jit", "compiler_options_kvs"},
-    {"scan", "linear"},
-    {"scan", "unroll"},
-    {"scan", "_split_transpose"},
-    {"cond", "linear"},
-    {"custom_jvp_call", "name"},
-    {"custom_jvp_call", "symbolic_zeros"},
-    {"custom_vjp_call", "name"},
-    {"custom_vjp_call", "symbolic_zeros"},
-};
+// What JAX may write beside any equation without bearing on its meaning: where arrays lie. What it writes
+// beside the equations of one primitive stands in that one's row (ignored_params).
+constexpr std::string_view kPlacement[] = {"sharding",   "out_sharding", "in_shardings", "out_shardings",
+                                           "in_layouts", "out_layouts",  "ctx_mesh",     "effects"};
 
-bool is_ignored(std::string_view prim, std::string_view key) {
-  return std::any_of(std::begin(kIgnored), std::end(kIgnored),
-                     [&](const Ignored& i) { return i.key == key && (i.prim.empty() || i.prim == prim); });
+bool is_ignored(const Primitive& prim, std::string_view key) {
+  return ignores_param(prim, key) ||
+         std::find(std::begin(kPlacement), std::end(kPlacement), key) != std::end(kPlacement);
+}
+
+void require_known(const Primitive& prim, const std::string& key, const Node& value) {
+  if (knows_param(prim, key)) return;
+  std::string known;
+  for (const std::string& p : prim.spec.params) known += (known.empty() ? "" : ", ") + p;
+  value.fail("there is no parameter '" + key + "' of '" + std::string(prim.name()) + "', which has " +
+             (known.empty() ? "none" : known) + "; an equation means what all of its parameters say");
+}
+
+// A rule that was not written is no rule that is not there.
+void require_rule(const Primitive& prim, const Params& params, const Node& given) {
+  if (&prim != &custom_vjp_call_p) return;
+  const bool fwd = params.has("fwd_jaxpr"), bwd = params.has("bwd_jaxpr");
+  if (fwd != bwd || (!fwd && given.find("fwd_jaxpr_thunk")))
+    given.fail(std::string("the rule of this custom_vjp_call is not whole: ") +
+               (fwd   ? "bwd_jaxpr is"
+                : bwd ? "fwd_jaxpr is"
+                      : "fwd_jaxpr and bwd_jaxpr are") +
+               " missing. fwd_jaxpr maps inputs to results and residuals, bwd_jaxpr residuals and "
+               "cotangents to the cotangents of the inputs");
 }
 
 Dtype read_dtype(const Node& node) {
@@ -180,11 +174,15 @@ Eqn named_equation(Scope& scope, const Node& node, const std::string& spelled) {
                          "; express it by known ones, or add its row");
 
   Attr::Dict params;
-  if (const auto given = node.find("params"))
-    for (const auto& [key, value] : given->fields())
-      if (!is_ignored(prim_name, key))
-        params.emplace_back(aliased && key == alias->body_from ? std::string(alias->body_to) : key,
-                            read_attr(value));
+  const auto given = node.find("params");
+  if (given)
+    for (const auto& [key, value] : given->fields()) {
+      if (is_ignored(*prim, key)) continue;
+      const std::string own = aliased && key == alias->body_from ? std::string(alias->body_to) : key;
+      require_known(*prim, own, value);
+      params.emplace_back(own, read_attr(value));
+    }
+  if (given) require_rule(*prim, Params(params), *given);
   std::vector<Atom> in = read_list(node.at("in"), [&](const Node& n) { return atom(scope, n); });
   std::vector<Var> out = read_list(node.at("out"), [&](const Node& n) { return define(scope, n); });
   return make_eqn(*prim, std::move(in), std::move(out), Params(std::move(params)));

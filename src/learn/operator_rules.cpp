@@ -3,8 +3,9 @@
 //   grad θ = Σ_{samples, positions, a} signal[p,a]·e[slot,a].
 // ∂y[p]/∂θ is what the operator's source says, a product of data and gain; without one it comes from reverse
 // mode through the forward function with a cotangent of ones, because each slot feeds its anchor alone. A
-// function of the operand that is not element by element would break that, so θ is then its result. Where one
-// parameter feeds many positions (position axes), the cotangent is taken at one position at a time.
+// function of the operand that is not element by element would break that, so θ is then its result
+// (trace_form in etp/common.h decides). Where one parameter feeds many positions (position axes), the
+// cotangent is taken at one position at a time.
 #include "learn/operator_rules.h"
 
 #include <fmt/format.h>
@@ -46,6 +47,8 @@ bool contains(const std::vector<int>& v, std::size_t i) {
   return std::find(v.begin(), v.end(), static_cast<int>(i)) != v.end();
 }
 
+bool contains_false(const std::vector<bool>& v) { return std::find(v.begin(), v.end(), false) != v.end(); }
+
 }  // namespace
 
 void refuse_inner_loops(const ETraceGraph& g, const std::string& rule, const char* why) {
@@ -66,18 +69,55 @@ Aval x_trace_aval(const HiddenParamOpRelation& r) {
   return x_trace(r, zeros_of(aval_of(r.operands[*etp_rules(*r.primitive)->x_operand]))).aval();
 }
 
+void refuse_further_data(const ETraceGraph& g, const std::string& rule, const char* why) {
+  for (const HiddenParamOpRelation& r : g.hidden_param_op_relations) {
+    const EtpRules& rules = *etp_rules(*r.primitive);
+    std::vector<bool> fixed = r.fixed_operands;
+    if (rules.x_operand) fixed[*rules.x_operand] = true;  // it is filtered
+    if (!contains_false(fixed)) continue;
+    for (const TrainableSource& trainable : r.trainables) {
+      const auto derivative = [&](ArraySpan operands) {
+        const Function forward = [&](ArraySpan theta) {
+          Arrays in(operands.begin(), operands.end());
+          in[trainable.operand] = theta[0];
+          return r.primitive->spec.lower(r.eqn_params, in);
+        };
+        const Array ct = full(r.y_var.aval.shape, 1.0, r.y_var.aval.dtype);
+        return Arrays{vjp(forward)(Arrays{operands[trainable.operand], ct})[1]};
+      };
+      const std::optional<std::size_t> read = etp::data_read(types_of(r), fixed, derivative);
+      if (!read) continue;
+      std::string operand = std::to_string(*read);
+      for (const Trainable& t : rules.trainables(r.eqn_params))
+        if (t.operand == *read) operand += " ('" + t.key + "')";
+      throw NotSupportedError(
+          rule,
+          fmt::format("{}: operand {} of {} changes with the data: {}. Use D_RTRL, or make it a parameter",
+                      to_string(trainable.path), operand, r.primitive->name(), why));
+    }
+  }
+}
+
 TraceSlots::TraceSlots(const HiddenParamOpRelation& r, const TrainableSource& t, const HiddenGroup& group,
                        Compat compat, std::int64_t copies)
-    : relation_(&r),
-      operand_(t.operand),
-      key_(t.key),
-      params_(r.eqn_params),
-      width_(group.trace_state_width() * copies) {
-  const EtpRules& rules = *etp_rules(*r.primitive);
-  Avals types = types_of(r);
-  anchors_ = rules.anchors(r.eqn_params, t.key, types, r.y_var.aval);
-  effective_ = rules.effective && rules.effective->key == t.key;
-  batched_op_ = rules.batched;
+    : relation_(&r), operand_(t.operand), key_(t.key), width_(group.trace_state_width() * copies) {
+  const auto form_of = [&](bool keep_function) {
+    return etp::trace_form(*r.primitive, r.eqn_params, t.key, types_of(r), r.y_var.aval, r.fixed_operands,
+                           keep_function);
+  };
+  etp::TraceForm form = form_of(false);
+  // The reference keeps the slots of the operand whatever its function mixes.
+  // LIMIT: not where a parameter feeds many positions (conv, einsum with shared axes); there, traces are
+  // those of the function's result, and gradients are exact, under compat too.
+  spread_ = compat == Compat::Braintrace && form.function != nullptr && !form.effective &&
+            form.anchors.position_axes.empty() &&
+            form.function->in_avals()[0].shape == form.function->out_avals()[0].shape;
+  if (spread_) form = form_of(true);
+  function_ = form.function;
+  params_ = form.params;
+  anchors_ = form.anchors;
+  effective_ = form.effective;
+  batched_op_ = etp_rules(*r.primitive)->batched;
   const Shape varshape = group.varshape(), y = r.y_var.aval.shape;
   sample_y_ = batched_op_ ? y.without(0) : y;
   // A batched operator on one sample may feed states without a batch. A weight as large as all samples
@@ -91,33 +131,24 @@ TraceSlots::TraceSlots(const HiddenParamOpRelation& r, const TrainableSource& t,
                              "{} by broadcasting; give it that shape",
                              to_string(r.path()), to_string(y), r.primitive->name(), to_string(varshape)));
   }
-  // What the source looks like, learned from zeros.
-  Arrays zero;
-  for (const Aval& a : types) zero.push_back(zeros_of(a));
-  const auto source_of = [&] {
-    return rules.source != nullptr ? rules.source(params_, t.key, zero) : std::nullopt;
-  };
-  std::optional<TraceSource> source = source_of();
-  if (const std::string fn = function_key(r, t.key); !source && !fn.empty()) {
-    function_ = params_.jaxpr_or_null(fn);
-    params_ = params_.with(fn, nullptr);
-    source = source_of();
-  }
+  positions_ = sample_y_.size();
   pattern_.slots = anchors_.slots;
   pattern_.position_axes = anchors_.position_axes;
   pattern_.anchor_table = anchors_.table;
   if (anchors_.table.empty())
     pattern_.anchor_strides = strides_over(anchors_.y_axes, sample_y_, anchors_.slots.rank());
-  derived_ = !source;
-  has_gain_ = source && source->gain.defined();
+  derived_ = !form.source;
+  has_gain_ = form.source && form.source->gain.defined();
+  source_of_x_ = form.source_of_x;
   if (derived_) {
     pattern_.source_strides = strides_of(anchors_.slots);
-  } else if (source->values.defined()) {
-    const Shape values = batched_op_ ? source->values.shape().without(0) : source->values.shape();
-    pattern_.source_table = source->table;
-    if (source->table.empty())
-      pattern_.source_strides = strides_over(source->axes, values, anchors_.slots.rank());
+  } else if (form.source->values.defined()) {
+    const Shape values = batched_op_ ? form.source->values.shape().without(0) : form.source->values.shape();
+    pattern_.source_table = form.source->table;
+    if (form.source->table.empty())
+      pattern_.source_strides = strides_over(form.source->axes, values, anchors_.slots.rank());
   }
+  if (spread_) folded_ = positions_;
   if (compat == Compat::Braintrace && r.primitive == &etp_einsum_p && !anchors_.position_axes.empty())
     fold_positions();
 }
@@ -139,6 +170,7 @@ void TraceSlots::fold_positions() {
       kept_y.push_back(sample_y_[k]);
     }
   }
+  positions_ = sample_y_.size() / folded_;
   derived_ = true;  // the derivative at every position has the layout that folds
   pattern_ = {};
   pattern_.slots = Shape(kept_slots);
@@ -175,14 +207,29 @@ Array TraceSlots::summed(const Array& v) const {
   Dims dims = v.shape().to_dims();
   const auto lead = static_cast<int>(dims.size());  // K, M…, B come before y
   dims.back() = batch_;
-  dims.push_back(sample_y_.size() / folded_);
+  dims.push_back(positions_);
   if (folded_y_axes_.empty()) return reshape(v, dims);
   Dims axes;
   for (const int a : folded_y_axes_) axes.push_back(lead + a);
   return reshape(reduce_sum(split_samples(v), axes), dims);
 }
 
+// [K, M…, B·P] -> [K·P, M…, B, P]: what one position injects reaches the slots of all.
+Array TraceSlots::spread(const Array& v) const {
+  Dims dims = v.shape().to_dims();
+  dims.back() = batch_;
+  dims.push_back(positions_);
+  const Array by_position =
+      moveaxis(reshape(v, dims), static_cast<int>(dims.size()) - 1, 1);  // [K, P, M…, B]
+  Dims all = by_position.shape().to_dims();
+  all.push_back(positions_);
+  const Array everywhere = broadcast_to(expand_dims(by_position, {-1}), Shape(all));
+  dims[0] *= positions_;
+  return reshape(everywhere, dims);
+}
+
 Array TraceSlots::lined_up(const Array& v) const {
+  if (spread_) return spread(v);
   if (folded_y_axes_.empty()) return summed(v);
   // [K, M…, B, y…] -> [K, folded…, M…, B, rest…] -> [K·J, M…, B, P]
   const Array split = split_samples(v);
@@ -195,7 +242,7 @@ Array TraceSlots::lined_up(const Array& v) const {
   Dims dims = v.shape().to_dims();
   dims[0] *= folded_;
   dims.back() = batch_;
-  dims.push_back(sample_y_.size() / folded_);
+  dims.push_back(positions_);
   return reshape(transpose(split, order), dims);
 }
 
@@ -204,10 +251,8 @@ Array TraceSlots::lined_up(const Array& v) const {
 Array TraceSlots::sample_vjp(ArraySpan operands, const Array& ct) const {
   const EtpRules& rules = *etp_rules(*relation_->primitive);
   Arrays in(operands.begin(), operands.end());
-  if (batched_op_ && rules.x_operand) {
-    Array& x = in[*rules.x_operand];
-    x = expand_dims(x, {0});
-  }
+  if (batched_op_ && rules.x_operand)
+    for (const std::size_t i : data_operands()) in[i] = expand_dims(in[i], {0});
   const Array at = effective_ ? rules.effective->weight(params_, in) : in[operand_];
   const Function forward = [&](ArraySpan theta) {
     Arrays with = in;
@@ -226,6 +271,11 @@ Array TraceSlots::sample_vjp(ArraySpan operands, const Array& ct) const {
 // One sample: [slots…]
 Array TraceSlots::sample_derivative(ArraySpan operands) const {
   const Dtype dtype = relation_->y_var.aval.dtype;
+  if (spread_) {  // [P, slots…]
+    const Array each = reshape(eye(positions_, dtype), sample_y_.with_front(positions_).to_dims());
+    const Arrays in(operands.begin(), operands.end());
+    return vmap([&](ArraySpan ct) { return Arrays{sample_vjp(in, ct[0])}; })(Arrays{each})[0];
+  }
   if (anchors_.position_axes.empty())
     return reshape(sample_vjp(operands, full(sample_y_, 1.0, dtype)), anchors_.slots.to_dims());
   // One position at a time: a mask over y for every combination of position axes.
@@ -258,21 +308,45 @@ Array TraceSlots::derivative(ArraySpan operands) const {
   const EtpRules& rules = *etp_rules(*relation_->primitive);
   if (!batched_op_ || !rules.x_operand) return sample_derivative(operands);
   const Arrays held(operands.begin(), operands.end());
-  const Function one = [&](ArraySpan x) {
+  const std::vector<std::size_t> data = data_operands();
+  const Function one = [&](ArraySpan sample) {
     Arrays in = held;
-    in[*rules.x_operand] = x[0];
+    for (std::size_t k = 0; k < data.size(); ++k) in[data[k]] = sample[k];
     return Arrays{sample_derivative(in)};
   };
-  return vmap(one)(Arrays{operands[*rules.x_operand]})[0];
+  Arrays batched;
+  for (const std::size_t i : data) batched.push_back(operands[i]);
+  return vmap(one)(batched)[0];
+}
+
+// All that the operator takes besides weights: with the batch axis, if it is a batched one.
+std::vector<std::size_t> TraceSlots::data_operands() const {
+  std::vector<bool> weight(relation_->operands.size(), false);
+  for (const Trainable& t : etp_rules(*relation_->primitive)->trainables(params_)) weight[t.operand] = true;
+  std::vector<std::size_t> out;
+  for (std::size_t i = 0; i < weight.size(); ++i)
+    if (!weight[i]) out.push_back(i);
+  return out;
+}
+
+// Data that is not there any more, and that what is asked for does not read.
+Arrays TraceSlots::filled(ArraySpan operands) const {
+  Arrays out(operands.begin(), operands.end());
+  for (std::size_t i = 0; i < out.size(); ++i)
+    if (!out[i].defined()) out[i] = zeros_of(aval_of(relation_->operands[i]));
+  return out;
+}
+
+Arrays TraceSlots::behind_function(ArraySpan operands) const {
+  Arrays out(operands.begin(), operands.end());
+  if (function_ != nullptr) out[operand_] = eval_jaxpr(*function_, operands.subspan(operand_, 1))[0];
+  return out;
 }
 
 Array TraceSlots::source(ArraySpan operands) const {
   const EtpRules& rules = *etp_rules(*relation_->primitive);
-  Array values;
-  if (derived_)
-    values = derivative(operands);
-  else
-    values = rules.source(params_, key_, operands)->values;
+  const Arrays in = behind_function(operands);
+  const Array values = derived_ ? derivative(in) : rules.source(params_, key_, in)->values;
   if (!values.defined()) return values;
   const bool per_sample = batched_op_ && rules.x_operand;
   const std::int64_t elements = per_sample ? values.shape().without(0).size() : values.size();
@@ -290,23 +364,20 @@ TraceWindow TraceSlots::window(ArraySpan operands, const Array& sources) const {
     w.source = reshape(sources, {s[0] * s[1], s[2], s[3]});
   }
   if (derived_) return w;
-  // The gain depends on the weight alone.
+  // The gain depends on what is the same in all steps.
   const EtpRules& rules = *etp_rules(*relation_->primitive);
-  Arrays in(operands.begin(), operands.end());
-  for (std::size_t i = 0; i < in.size(); ++i)
-    if (!in[i].defined()) in[i] = zeros_of(aval_of(relation_->operands[i]));
-  const Array gain = rules.source(params_, key_, in)->gain;
+  const Array gain = rules.source(params_, key_, behind_function(filled(operands)))->gain;
   if (gain.defined()) w.gain = reshape(gain, pattern_.parameter_dims());
   return w;
 }
 
 bool TraceSlots::is_product_of_data() const {
-  return !derived_ && !has_gain_ && !effective_ && function_ == nullptr && folded_ == 1 &&
+  return !derived_ && source_of_x_ && !has_gain_ && !effective_ && function_ == nullptr && folded_ == 1 &&
          etp_rules(*relation_->primitive)->x_representation == nullptr;
 }
 
 Array TraceSlots::made_of(ArraySpan operands, const Array& f) const {
-  TraceWindow w = window(operands, has_source() ? expand_dims(source(operands), {0}) : Array());
+  TraceWindow w = window(operands, has_source() ? expand_dims(source(filled(operands)), {0}) : Array());
   w.trace = zeros_of(trace_aval({}));
   w.injection = summed(expand_dims(f, {0}));  // [1, M, B, P]
   const Shape& s = w.injection.shape();
@@ -317,8 +388,9 @@ Array TraceSlots::made_of(ArraySpan operands, const Array& f) const {
 // Gradients -------------------------------------------------------------------------------------------------
 Array TraceSlots::to_operand(ArraySpan operands, const Array& slot_gradient) const {
   if (!effective_) {
-    const Array gradient = reshape(slot_gradient, aval_of(relation_->operands[operand_]).shape.to_dims());
-    if (function_ == nullptr) return gradient;
+    if (function_ == nullptr)
+      return reshape(slot_gradient, aval_of(relation_->operands[operand_]).shape.to_dims());
+    const Array gradient = reshape(slot_gradient, function_->out_avals()[0].shape.to_dims());
     const Function f = [&](ArraySpan theta) { return eval_jaxpr(*function_, theta); };
     return vjp(f)(Arrays{operands[operand_], gradient})[1];
   }
@@ -349,7 +421,7 @@ Array TraceSlots::pull(ArraySpan operands, const Array& x, const Array& given) c
         w = eval_jaxpr(*params.jaxpr(fn), Arrays{w})[0];
       return matmul_plain(data, w);
     }
-    Arrays with(operands.begin(), operands.end());
+    Arrays with = filled(operands);
     if (rules.x_operand) with[*rules.x_operand] = data;
     with[operand_] = theta;
     return relation_->primitive->spec.lower(params, with)[0];

@@ -9,6 +9,8 @@ namespace etrace {
 
 // NotSupportedError if a group lives inside a loop that is traced inside.
 void refuse_inner_loops(const ETraceGraph&, const std::string& rule, const char* why);
+// NotSupportedError if the derivative of an operator reads data besides x.
+void refuse_further_data(const ETraceGraph&, const std::string& rule, const char* why);
 
 // One trainable operand of one relation, seen from one hidden group. Inside, a group's values stand as [K, M,
 // B, P]: steps, states of a position, samples, positions of one sample of y.
@@ -39,7 +41,7 @@ class TraceSlots {
   Array summed(const Array& per_position) const;
   Array lined_up(const Array& per_position) const;
   bool sums_positions() const { return folded_ != 1; }
-  // ∂y/∂θ is data of the step and nothing else: no gain, no derivative taken, no effective weight.
+  // ∂y/∂θ is the step's x and nothing else: no gain, no derivative taken, no effective weight, no other data.
   bool is_product_of_data() const;
   // The trace after one step from nothing: f [M, B·P].
   Array made_of(ArraySpan operands, const Array& f) const;
@@ -53,6 +55,10 @@ class TraceSlots {
 
  private:
   void fold_positions();
+  Array spread(const Array& per_position) const;
+  std::vector<std::size_t> data_operands() const;
+  Arrays filled(ArraySpan operands) const;
+  Arrays behind_function(ArraySpan operands) const;
   Array derivative(ArraySpan operands) const;  // ∂y[anchor]/∂θ[slot] by reverse mode, ([B],) slots…
   Array sample_derivative(ArraySpan operands) const;
   Array sample_vjp(ArraySpan operands, const Array& ct) const;
@@ -61,9 +67,7 @@ class TraceSlots {
   const HiddenParamOpRelation* relation_;
   std::size_t operand_;
   std::string key_;
-  // The operand's function, if it is not element by element: it spreads a parameter over positions, so the
-  // slots are those of its result, and gradients are pulled back through it. `params_` are those of the
-  // equation without it.
+  // The operand's function where slots are those of its result, and the equation's parameters without it.
   JaxprPtr function_;
   Params params_;
   AnchorMap anchors_;
@@ -74,11 +78,15 @@ class TraceSlots {
   std::int64_t width_ = 1;   // M
   bool effective_ = false;   // slots of an effective weight
   bool has_gain_ = false;
+  bool source_of_x_ = false;
   bool derived_ = false;  // the source is the derivative itself, slot by slot
   TracePattern pattern_;
-  // compat: positions of y that are summed before the anchors are used.
+  // compat: positions of y whose derivatives stand as steps of their own: those that are summed before the
+  // anchors are used, or all of them, where a function spreads a parameter over positions.
   std::int64_t folded_ = 1;
   std::vector<int> folded_y_axes_;
+  bool spread_ = false;
+  std::int64_t positions_ = 1;  // of one sample, as the window has them
 };
 
 }  // namespace etrace

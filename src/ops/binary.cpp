@@ -115,7 +115,7 @@ const Primitive rem_p{binary<rem_p, kNumber,
 // Exponents of another type than the base are integers.
 const Primitive pow_p{{
     .name = "pow",
-    .doc = "y = a^b, 0^0 = 1; the exponent may be an integer",
+    .doc = "y = a^b, 0^0 = 1 with derivative 0 in both; the exponent may be an integer",
     .elementwise = true,
     .abstract = [](const Params&, std::span<const Aval> in) -> Avals {
       require_arity("pow", in, 2);
@@ -135,6 +135,7 @@ const Primitive pow_p{{
     .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
       const Array& a = x[0];
       const Array& b = x[1];
+      // JAX has NaN where a float exponent is 0 at a = 0, b = 0.
       auto by_base = [&](const Array& d) {  // b·a^(b-1), and 0 for 0^0
         const auto known = b.splat();
         const bool never_zero = known && to_double(*known) != 0.0;

@@ -91,7 +91,8 @@ Array elu(const Array& x, double alpha) {
   return where(positive, x, alpha * expm1(negative_part));
 }
 
-Array softplus(const Array& x) { return maximum(x, 0) + log1p(exp(-abs(x))); }
+// -|x| as min(x, -x), whose derivative at 0 is 0, as that of the sum must have it.
+Array softplus(const Array& x) { return maximum(x, 0) + log1p(exp(minimum(x, -x))); }
 Array silu(const Array& x) { return x * logistic(x); }
 
 Array gelu(const Array& x) {  // the usual approximation by tanh

@@ -71,8 +71,10 @@ const Primitive abs_p{unary<abs_p, kNumber,
                                 return x < T{0} ? negated(x) : x;
                             }>({
     .name = "abs",
-    .doc = "y = |x|",
-    .jvp = jvp_by<[](const Array& x, const Array&) { return sign(x); }>,
+    .doc = "y = |x|; its derivative at 0 is 1",
+    .jvp = jvp_by<[](const Array& x, const Array&) {
+      return where(greater_equal(x, 0.0), full({}, 1.0, x.dtype()), full({}, -1.0, x.dtype()));
+    }>,
     .samples = samples<kNumber, Range{-3, 3}>,
 })};
 

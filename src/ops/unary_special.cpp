@@ -1,7 +1,10 @@
 // Special functions: the error function and its inverse, the logarithm of the gamma function and its
 // derivatives.
+#include <array>
 #include <cmath>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "ops/elementwise_common.h"
 #include "runtime/etp_math.h"
@@ -75,10 +78,40 @@ double hurwitz_zeta(double s, double x) {
   return sum;
 }
 
-// The m-th derivative of digamma, (-1)^(m+1) m! ζ(m+1, x), for whole m ≥ 0 and x > 0; NaN elsewhere.
+// dᵐ/dxᵐ π cot πx = πᵐ⁺¹ P_m(cot πx) with P_0 = c and P_{m+1} = -(1 + c²) P_m'.
+double cotangent_derivative(int m, double x) {
+  constexpr double kPi = 3.14159265358979323846;
+  std::vector<double> p{0.0, 1.0};  // coefficients of 1, c, c² …
+  for (int k = 0; k < m; ++k) {
+    std::vector<double> next(p.size() + 1, 0.0);
+    for (std::size_t j = 1; j < p.size(); ++j) {
+      const double slope = static_cast<double>(j) * p[j];  // of c^(j-1)
+      next[j - 1] -= slope;
+      next[j + 1] -= slope;
+    }
+    p = std::move(next);
+  }
+  const double part = x - std::floor(x), c = part == 0.5 ? 0.0 : 1.0 / std::tan(kPi * part);
+  double value = 0.0;
+  for (std::size_t j = p.size(); j-- > 0;) value = value * c + p[j];
+  return std::pow(kPi, m + 1) * value;
+}
+
+// The m-th derivative of digamma: (-1)^(m+1) m! ζ(m+1, x) for whole m ≥ 0 and x > 0; for x < 0 by reflection,
+//   ψ_m(x) = (-1)^m ψ_m(1 - x) - dᵐ/dxᵐ π cot πx.
+// At the poles 0, -1, … it is ∞ for odd m (both sides agree) and NaN for even ones. NaN for other m.
 double polygamma(double m, double x) {
+  constexpr double kLargest = 170.0;  // beyond, m! is not finite
   if (m == 0.0) return etp_digamma_f64(x);
-  if (!(m > 0.0) || m != std::floor(m) || !(x > 0.0)) return std::numeric_limits<double>::quiet_NaN();
+  if (!(m > 0.0) || m != std::floor(m) || x != x) return std::numeric_limits<double>::quiet_NaN();
+  if (x <= 0.0) {
+    const bool odd = std::fmod(m, 2.0) == 1.0;
+    if (x == std::floor(x) || m > kLargest)
+      return odd && m <= kLargest ? std::numeric_limits<double>::infinity()
+                                  : std::numeric_limits<double>::quiet_NaN();
+    const double mirrored = polygamma(m, 1.0 - x);
+    return (odd ? -mirrored : mirrored) - cotangent_derivative(static_cast<int>(m), x);
+  }
   const double magnitude = std::exp(etp_lgamma_f64(m + 1.0)) * hurwitz_zeta(m + 1.0, x);
   return std::fmod(m, 2.0) == 1.0 ? magnitude : -magnitude;
 }
@@ -88,7 +121,7 @@ double polygamma(double m, double x) {
 const Primitive polygamma_p{
     binary<polygamma_p, kFloating, [](auto m, auto x) { return static_cast<decltype(x)>(polygamma(m, x)); }>({
         .name = "polygamma",
-        .doc = "y = the m-th derivative of digamma at x > 0, m = 0, 1, …",
+        .doc = "y = the m-th derivative of digamma at x, m = 0, 1, …",
         .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
           return tangent(y[0], {partial(dx[1], [&](const Array& d) {
                            return d * bind1(polygamma_p, {x[0] + 1.0, x[1]});

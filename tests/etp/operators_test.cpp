@@ -168,6 +168,14 @@ TEST(EtpMatmul, FunctionsMayHoldConstantsButNoTracedValues) {
   });
 }
 
+TEST(EtpMatmul, FunctionsMayChangeTheShape) {
+  const Array x = draw(1, {3}), w = draw(2, {2, 3}), b = draw(3, {1});
+  const WeightFn turned = [](const Array&a) { return transpose(a); }, twice = [](const Array&a) {
+    return concatenate(Arrays{a, a});
+  };
+  expect_near(matmul(x, w, b, {turned, twice}), matmul(x, transpose(w), concatenate(Arrays{b, b})));
+}
+
 TEST(EtpMatmul, Errors) {
   const Array w = draw(2, {3, 2});
   expect_error<ValueError>("einsum", [&] { matmul(draw(1, {2, 2, 3}), w); });
@@ -176,10 +184,11 @@ TEST(EtpMatmul, Errors) {
   expect_error<ValueError>("expected [3,any]", [&] { matmul(draw(1, {3}), draw(1, {3})); });
   expect_error<ValueError>("bias has shape [3], expected [2]",
                            [&] { matmul(draw(1, {3}), w, draw(3, {3})); });
-  expect_error<ValueError>("weight_fn maps f64[3,2] to f64[]", [&] {
-    matmul(draw(1, {3}), w, {}, {[](const Array& a) { return sum(a); }, {}});
-  });
-  expect_error<TypeError>("must keep its type", [&] {
+  expect_error<ValueError>(
+      "weight has shape [], expected [3,any] (x f64[3], weight f64[3,2], by weight_fn f64[])", [&] {
+        matmul(draw(1, {3}), w, {}, {[](const Array& a) { return sum(a); }, {}});
+      });
+  expect_error<TypeError>("must keep its element type", [&] {
     matmul(draw(1, {3}), w, {}, {[](const Array& a) { return convert(a, Dtype::F32); }, {}});
   });
   expect_error<TypeError>("bool", [&] { matmul(greater(draw(1, {3}), 0.0), greater(w, 0.0)); });

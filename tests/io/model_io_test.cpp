@@ -232,7 +232,17 @@ TEST(ModelIo, EveryFaultNamesItsPlace) {
             {3},
             "jaxpr.eqns[0] (mul): found results of type (f32[3]), expected (f32[2])"},
            {"replace", "/jaxpr/outvars/0", 4, "jaxpr.outvars[0]: the variable 4 is not defined"},
+           {"add",
+            "/jaxpr/eqns/0/params",
+            {{"slope", 1}},
+            "jaxpr.eqns[0].params.slope: there is no parameter 'slope' of 'mul', which has none"},
+           {"add", "/jaxpr/eqns/1/params/jvp_jaxpr", nullptr,
+            "jaxpr.eqns[1].params.jvp_jaxpr: there is no parameter 'jvp_jaxpr' of 'jit', which has jaxpr"},
            // nested programs
+           {"add",
+            "/jaxpr/eqns/1/params/jaxpr/jaxpr/eqns/0/params",
+            {{"axis", 0}},
+            "jaxpr.eqns[1].params.jaxpr.jaxpr.eqns[0].params.axis: there is no parameter 'axis' of 'add'"},
            {"replace", "/jaxpr/eqns/1/params/jaxpr/jaxpr/eqns/0/prim", "ad",
             "jaxpr.eqns[1].params.jaxpr.jaxpr.eqns[0].prim: there is no primitive 'ad' (did you mean add?); express it by known "
             "ones, or add its "
@@ -341,6 +351,35 @@ TEST(ModelIo, SpellingsOfJax) {
   EXPECT_NE(custom.program.jaxpr.eqns[1].params.jaxpr("call_jaxpr"), nullptr);
 }
 
+// JAX keeps the rule of a custom_vjp_call in functions; a file must have them as programs, or none.
+TEST(ModelIo, TheRuleOfACustomVjpIsWholeOrRefused) {
+  Json json = Json::parse(kSmall);
+  Json& eqn = json["jaxpr"]["eqns"][1];
+  const Json body = eqn["params"]["jaxpr"];
+  eqn["prim"] = "custom_vjp_call";
+  const Json thunk = {{"unserialised", "WrappedFun"}};
+  const auto fault_with = [&](Json params) {
+    params["call_jaxpr"] = body;
+    eqn["params"] = std::move(params);
+    return fault_of(json.dump());
+  };
+  EXPECT_EQ(fault_with(Json::object()), "no error");
+  EXPECT_EQ(fault_with({{"fwd_jaxpr_thunk", thunk}, {"fwd_jaxpr", body}, {"bwd_jaxpr", body}}), "no error");
+  EXPECT_THAT(fault_with({{"fwd_jaxpr_thunk", thunk}}),
+              AllOf(HasSubstr("jaxpr.eqns[1].params"), HasSubstr("fwd_jaxpr and bwd_jaxpr are missing")));
+  EXPECT_THAT(fault_with({{"fwd_jaxpr", body}}), HasSubstr("bwd_jaxpr is missing"));
+  EXPECT_THAT(fault_with({{"bwd_jaxpr", body}}), HasSubstr("fwd_jaxpr is missing"));
+  EXPECT_THAT(fault_with({{"fwd_jaxpr_thunk", thunk}, {"vjp_jaxpr", body}}),
+              AllOf(HasSubstr("there is no parameter 'vjp_jaxpr' of 'custom_vjp_call'"),
+                    HasSubstr("fwd_jaxpr, bwd_jaxpr")));
+}
+
+// A row with parameters of every kind.
+const Primitive kinds_p{{.name = "test_kinds",
+                         .doc = "y = x",
+                         .params = {"inf", "nan", "neg", "tiny", "list", "dict"},
+                         .abstract = sin_p.spec.abstract}};
+
 TEST(ModelIo, ProgramsOfEveryKindOfValueAreWrittenWithoutLoss) {
   const double inf = std::numeric_limits<double>::infinity();
   const Aval v{Dtype::F64, {2}};
@@ -348,7 +387,7 @@ TEST(ModelIo, ProgramsOfEveryKindOfValueAreWrittenWithoutLoss) {
   Model m;
   m.name = "quotes \" and \\ and é";
   m.program.jaxpr.invars = {x};
-  m.program.jaxpr.eqns = {make_eqn(sin_p, {x}, {y},
+  m.program.jaxpr.eqns = {make_eqn(kinds_p, {x}, {y},
                                    {{"inf", inf},
                                     {"nan", std::nan("")},
                                     {"neg", -0.0},

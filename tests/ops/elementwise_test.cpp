@@ -91,6 +91,26 @@ TEST(Elementwise, PolygammaAtOne) {
   EXPECT_NEAR(at_one(3), 6.493939402266829, 1e-12);    // π⁴/15
 }
 
+// By the recurrence ψ_m(x + 1) = ψ_m(x) + (-1)^m m!/x^(m+1), upwards from below 0.
+TEST(Elementwise, PolygammaBelowZero) {
+  const auto at = [](double m, double x) {
+    return bind1(polygamma_p, {full({}, m, Dtype::F64), full({}, x, Dtype::F64)}).item<double>();
+  };
+  for (const double x : {-0.5, -0.25, -1.75, -7.1}) {
+    double factorial = 1.0;
+    for (int m = 1; m <= 4; ++m) {
+      factorial *= m;
+      double expected = at(m, x + 10.0);
+      for (int k = 0; k < 10; ++k) expected -= (m % 2 == 0 ? factorial : -factorial) / std::pow(x + k, m + 1);
+      EXPECT_NEAR(at(m, x), expected, 1e-11 * std::abs(expected)) << m << " at " << x;
+    }
+  }
+  EXPECT_NEAR(at(1, -0.5), 8.9348022005446793, 1e-13);  // π²/2 + 4
+  EXPECT_EQ(at(1, 0.0), kInf);
+  EXPECT_EQ(at(1, -3.0), kInf);
+  EXPECT_TRUE(std::isnan(at(2, -3.0)));
+}
+
 TEST(Elementwise, SignsAndRounding) {
   EXPECT_THAT(values(sign(f64({-2, -0.0, 0, 3}))), ElementsAre(-1, 0, 0, 1));
   EXPECT_TRUE(std::isnan(values(sign(f64({kNaN})))[0]));
@@ -307,8 +327,14 @@ TEST(Derivatives, PowersOfZero) {
               ElementsAre(12, 0, 1));
 }
 
+TEST(Derivatives, DigammaBelowZero) {
+  EXPECT_THAT(derivative([](ArraySpan a) { return digamma(a[0]); }, {f64({-0.5})}),
+              ElementsAre(DoubleNear(8.9348022005446793, 1e-13)));
+}
+
 TEST(Derivatives, AbsAndStepFunctions) {
-  EXPECT_THAT(derivative([](ArraySpan a) { return abs(a[0]); }, {f64({-2, 0, 2})}), ElementsAre(-1, 0, 1));
+  // As JAX has it: a weight of zero under a function of |w| is not dead.
+  EXPECT_THAT(derivative([](ArraySpan a) { return abs(a[0]); }, {f64({-2, 0, 2})}), ElementsAre(-1, 1, 1));
   for (auto f : {floor, ceil, round, sign})
     EXPECT_THAT(derivative([f](ArraySpan a) { return f(a[0]) + 0.0 * a[0]; }, {f64({0.3})}), ElementsAre(0));
 }

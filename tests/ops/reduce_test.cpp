@@ -143,6 +143,23 @@ TEST(Cumulative, ProductHasADerivativeAtZeros) {
   EXPECT_THAT(values(g[0]), ElementsAre(1, 8, 0));  // y = x0 + x0·x1 + x0·x1·x2
 }
 
+// Equal entries share the derivative by halves, join by join, in the order in which JAX joins them.
+TEST(Cumulative, EqualEntriesOfAnExtremeShareTheDerivative) {
+  const auto of_last = [](const Array& x, bool reverse, auto f) {
+    const std::int64_t last = reverse ? 0 : x.shape()[0] - 1;
+    return values(grad([&](ArraySpan a) { return sum(slice_axis(f(a[0], 0, reverse), 0, last, last + 1)); })(
+        Arrays{x})[0]);
+  };
+  for (const auto f : {cummax, cummin}) {
+    EXPECT_THAT(of_last(vec({2, 2}), false, f), ElementsAre(0.5, 0.5));
+    EXPECT_THAT(of_last(vec({2, 2, 2}), false, f), ElementsAre(0.25, 0.25, 0.5));
+    EXPECT_THAT(of_last(vec({2, 2, 2, 2}), false, f), ElementsAre(0.25, 0.25, 0.25, 0.25));
+    EXPECT_THAT(of_last(vec({2, 2, 2}), true, f), ElementsAre(0.5, 0.25, 0.25));
+  }
+  EXPECT_THAT(of_last(vec({1, 5, 2, 3, 4}), false, cummax), ElementsAre(0, 1, 0, 0, 0));
+  EXPECT_THAT(of_last(vec({1, 5, 2, 3, 4}), true, cummin), ElementsAre(1, 0, 0, 0, 0));
+}
+
 TEST(Functions, SoftmaxFamilyStaysFinite) {
   EXPECT_THAT(values(softmax(vec({1000, 1000}, Dtype::F64))), ElementsAre(0.5, 0.5));
   EXPECT_THAT(values(log_softmax(vec({0, 1000}, Dtype::F64))), ElementsAre(-1000, 0));

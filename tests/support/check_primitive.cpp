@@ -589,6 +589,8 @@ void check_row(const Primitive& prim, const std::vector<PrimitiveSpec::Sample>& 
   if (spec.kernel == nullptr && spec.lower == nullptr) fail("has neither kernel nor lower");
   bool has_operands = false, maps_floats = false;
   for (const PrimitiveSpec::Sample& s : samples) {
+    for (const auto& [key, value] : s.params.items())
+      if (!knows_param(prim, key)) fail(("does not list the parameter '" + key + "'").c_str());
     const Avals in = avals_of(s.operands);
     has_operands = has_operands || !in.empty();
     maps_floats =

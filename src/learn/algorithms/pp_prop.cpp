@@ -281,6 +281,7 @@ LearningRule::Theory pp_prop::theory(bool carried) const {
 
 std::unique_ptr<const BoundRule> pp_prop::bind(const ETraceGraph& g) const {
   refuse_inner_loops(g, name(), "the factorised rule has one x per step");
+  refuse_further_data(g, name(), "the factorised rule filters x alone");
   return std::make_unique<FilteredSides>(g, decay_x_, decay_f_);
 }
 
