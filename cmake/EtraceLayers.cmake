@@ -82,8 +82,24 @@ function(etrace_add_library)
       break()
     endif()
   endforeach()
+  if("emit" IN_LIST present)
+    etrace_embed_headers()
+  endif()
   list(JOIN present " " present)
   message(STATUS "etrace ${PROJECT_VERSION}, layers: ${present}")
+endfunction()
+
+# The kernels' headers as text inside the library: emitted programs get them pasted in.
+function(etrace_embed_headers)
+  file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/runtime/etp_*.h")
+  set(text "${PROJECT_BINARY_DIR}/generated/kernel_text.cpp")
+  set(script "${PROJECT_SOURCE_DIR}/tools/embed_headers.py")
+  add_custom_command(OUTPUT "${text}"
+    COMMAND "${Python3_EXECUTABLE}" "${script}" "${text}" ${headers}
+    DEPENDS "${script}" ${headers}
+    COMMENT "Embedding the kernels' headers" VERBATIM)
+  target_sources(etrace PRIVATE "${text}")
+  set_source_files_properties("${text}" PROPERTIES INCLUDE_DIRECTORIES "${PROJECT_SOURCE_DIR}/src")
 endfunction()
 
 # The program: target etrace_cli, file bin/etrace.

@@ -18,7 +18,7 @@ from pathlib import Path
 # Lowest first. CMakeLists.txt holds the same list (ETRACE_LAYERS) and passes it for comparison.
 LAYERS = [
     "base", "runtime", "ir", "trace", "ops", "interp", "transform", "control",
-    "etp", "io", "module", "units", "nn", "tasks", "optim", "compiler", "learn", "cli",
+    "etp", "emit", "native", "io", "module", "units", "nn", "tasks", "optim", "compiler", "learn", "cli",
 ]  # fmt: skip
 
 # Public header, relative to include/etrace/ -> layer. A name that ends with "/" stands for a folder.
@@ -38,6 +38,7 @@ PUBLIC = {
     "print.h": "ir",
     "array.h": "trace",
     "primitive.h": "trace",
+    "emission.h": "trace",
     "random.h": "trace",
     "trace.h": "trace",
     "ops.h": "ops",

@@ -47,7 +47,9 @@ struct KernelRequest {
 // Rules -----------------------------------------------------------------------------------------------------
 // In every rule an Array that is not `defined()` is a symbolic zero (tangents, cotangents) or, in
 // `transpose`, an operand whose value is not known because the operation is linear in it.
-struct EtpRules;  // etrace/etp.h
+struct EtpRules;     // etrace/etp.h
+struct EmitRequest;  // etrace/emission.h
+struct Emission;
 struct ValuesAndTangents {
   Arrays y, dy;
 };
@@ -73,6 +75,9 @@ struct PrimitiveSpec {
 
   // The same function in terms of other primitives: gives kernel, jvp and batch where these are null.
   std::function<Arrays(const Params&, ArraySpan x)> lower = nullptr;
+
+  // The same function for emitted code (etrace/emission.h). Null: by `lower`, else the kernel is called.
+  Emission (*emit)(const EmitRequest&) = nullptr;
 
   // dy = J(x)·dx, given x and y = f(x); only called with at least one defined dx. Results may be symbolic
   // zeros.

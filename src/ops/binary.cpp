@@ -36,6 +36,7 @@ Arrays jvp_by_winner(const Array& a_wins, ArraySpan x, const Array& y, ArraySpan
 const Primitive add_p{binary<add_p, kNumber, [](auto a, auto b) { return wrapping_sum(a, b); }>({
     .name = "add",
     .doc = "y = a + b",
+    .emit = number_code<"$0 + $1", "etp_add_$t($0, $1)">,
     .jvp = jvp_add,
     .transpose = transpose_add,
     .samples = samples<kNumber, Range{-3, 3}, Range{-3, 3}>,
@@ -44,6 +45,7 @@ const Primitive add_p{binary<add_p, kNumber, [](auto a, auto b) { return wrappin
 const Primitive add_any_p{binary<add_any_p, kNumber, [](auto a, auto b) { return wrapping_sum(a, b); }>({
     .name = "add_any",
     .doc = "y = a + b, the sum of two cotangents",
+    .emit = number_code<"$0 + $1", "etp_add_$t($0, $1)">,
     .jvp = jvp_add,
     .transpose = transpose_add,
     .samples = samples<kNumber, Range{-3, 3}, Range{-3, 3}>,
@@ -52,6 +54,7 @@ const Primitive add_any_p{binary<add_any_p, kNumber, [](auto a, auto b) { return
 const Primitive sub_p{binary<sub_p, kNumber, [](auto a, auto b) { return wrapping_difference(a, b); }>({
     .name = "sub",
     .doc = "y = a - b",
+    .emit = number_code<"$0 - $1", "etp_sub_$t($0, $1)">,
     .jvp = [](const Params&, ArraySpan, ArraySpan y, ArraySpan dx) -> Arrays {
       if (dx[0].defined() && dx[1].defined()) return tangent(y[0], {dx[0] - dx[1]});
       return tangent(y[0], {dx[0], partial(dx[1], [](const Array& d) { return -d; })});
@@ -66,6 +69,7 @@ const Primitive sub_p{binary<sub_p, kNumber, [](auto a, auto b) { return wrappin
 const Primitive mul_p{binary<mul_p, kNumber, [](auto a, auto b) { return wrapping_product(a, b); }>({
     .name = "mul",
     .doc = "y = a·b",
+    .emit = number_code<"$0 * $1", "etp_mul_$t($0, $1)">,
     .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
       return tangent(y[0], {partial(dx[0], [&](const Array& d) { return d * x[1]; }),
                             partial(dx[1], [&](const Array& d) { return x[0] * d; })});
@@ -80,6 +84,7 @@ const Primitive mul_p{binary<mul_p, kNumber, [](auto a, auto b) { return wrappin
 const Primitive div_p{binary<div_p, kNumber, [](auto a, auto b) { return quotient(a, b); }>({
     .name = "div",
     .doc = "y = a/b, integers towards zero; for them a/0 = -1 (all bits set)",
+    .emit = number_code<"$0 / $1", "etp_div_$t($0, $1)", 4>,
     .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
       return tangent(y[0], {partial(dx[0], [&](const Array& d) { return d / x[1]; }),
                             partial(dx[1], [&](const Array& d) { return d * -(y[0] / x[1]); })});
@@ -102,6 +107,7 @@ const Primitive rem_p{binary<rem_p, kNumber,
                              }>({
     .name = "rem",
     .doc = "y = a - b·trunc(a/b), with the sign of a; for integers a rem 0 = a",
+    .emit = code<"etp_rem_$t($0, $1)", 20>,
     .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
       return tangent(y[0], {dx[0], partial(dx[1], [&](const Array& d) {
                               const Array ratio = x[0] / x[1];
@@ -131,6 +137,10 @@ const Primitive pow_p{{
         return loop_kernel(
             r, map_rows<[](float a, E b) { return etp_pow_f32(a, static_cast<float>(b)); }, float, E>());
       });
+    },
+    .emit = [](const EmitRequest& r) -> Emission {
+      return MapCode{
+          r.x(0).dtype == Dtype::F32 ? "etp_pow_f32($0, (float)$1)" : "etp_pow_f64($0, (double)$1)", 60};
     },
     .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
       const Array& a = x[0];
@@ -173,6 +183,7 @@ const Primitive atan2_p{binary<atan2_p, kFloating,
                                }>({
     .name = "atan2",
     .doc = "the angle of the point (x, y), operands y, x",
+    .emit = code<"etp_atan2_$t($0, $1)", 60>,
     .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
       const Array norm = x[0] * x[0] + x[1] * x[1];
       return tangent(y[0], {partial(dx[0], [&](const Array& d) { return d * (x[1] / norm); }),
@@ -186,6 +197,7 @@ const Primitive nextafter_p{
     binary<nextafter_p, kFloating, [](auto a, auto b) { return std::nextafter(a, b); }>({
         .name = "nextafter",
         .doc = "the number next to a in the direction of b",
+        .emit = code<"etp_nextafter_$t($0, $1)", 20>,
         .jvp = [](const Params&, ArraySpan, ArraySpan y, ArraySpan dx) -> Arrays {
           return tangent(y[0], {dx[0]});
         },
@@ -195,6 +207,7 @@ const Primitive nextafter_p{
 const Primitive max_p{binary<max_p, kAny, [](auto a, auto b) { return larger(a, b); }>({
     .name = "max",
     .doc = "the larger of a and b; NaN if one of them is",
+    .emit = code<"etp_max_$t($0, $1)", 2>,
     .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
       return jvp_by_winner(greater(x[0], x[1]), x, y[0], dx);
     },
@@ -204,6 +217,7 @@ const Primitive max_p{binary<max_p, kAny, [](auto a, auto b) { return larger(a, 
 const Primitive min_p{binary<min_p, kAny, [](auto a, auto b) { return smaller(a, b); }>({
     .name = "min",
     .doc = "the smaller of a and b; NaN if one of them is",
+    .emit = code<"etp_min_$t($0, $1)", 2>,
     .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
       return jvp_by_winner(less(x[0], x[1]), x, y[0], dx);
     },

@@ -43,11 +43,11 @@ PrimitiveSpec logic(PrimitiveSpec row) {
 }  // namespace
 
 const Primitive and_p{logic<and_p, kBits, [](auto a, auto b) { return static_cast<decltype(a)>(a & b); }>(
-    {.name = "and", .doc = "bits set in a and b"})};
+    {.name = "and", .doc = "bits set in a and b", .emit = code<"$0 & $1">})};
 const Primitive or_p{logic<or_p, kBits, [](auto a, auto b) { return static_cast<decltype(a)>(a | b); }>(
-    {.name = "or", .doc = "bits set in a or b"})};
+    {.name = "or", .doc = "bits set in a or b", .emit = code<"$0 | $1">})};
 const Primitive xor_p{logic<xor_p, kBits, [](auto a, auto b) { return static_cast<decltype(a)>(a ^ b); }>(
-    {.name = "xor", .doc = "bits set in one of a and b"})};
+    {.name = "xor", .doc = "bits set in one of a and b", .emit = code<"$0 ^ $1">})};
 
 const Primitive not_p{unary<not_p, kBits,
                             [](auto a) {
@@ -58,17 +58,26 @@ const Primitive not_p{unary<not_p, kBits,
                             }>({
     .name = "not",
     .doc = "bits not set in a",
+    .emit = [](const EmitRequest& r) -> Emission {
+      return MapCode{r.x(0).dtype == Dtype::Bool ? "!$0" : "~$0"};
+    },
     .jvp = jvp_zero,
     .samples = flat_samples<kBits, Range{}>,
 })};
 
 const Primitive shift_left_p{logic<shift_left_p, kInteger, [](auto a, auto n) { return shifted_left(a, n); }>(
-    {.name = "shift_left", .doc = "a·2^n without the bits that leave"})};
+    {.name = "shift_left",
+     .doc = "a·2^n without the bits that leave",
+     .emit = code<"etp_shift_left_$t($0, $1)", 2>})};
 const Primitive shift_right_logical_p{
     logic<shift_right_logical_p, kInteger, [](auto a, auto n) { return shifted_right_logical(a, n); }>(
-        {.name = "shift_right_logical", .doc = "bits of a moved down by n, zeros follow"})};
+        {.name = "shift_right_logical",
+         .doc = "bits of a moved down by n, zeros follow",
+         .emit = code<"etp_shift_right_logical_$t($0, $1)", 2>})};
 const Primitive shift_right_arithmetic_p{
     logic<shift_right_arithmetic_p, kInteger, [](auto a, auto n) { return shifted_right_arithmetic(a, n); }>(
-        {.name = "shift_right_arithmetic", .doc = "bits of a moved down by n, the sign follows"})};
+        {.name = "shift_right_arithmetic",
+         .doc = "bits of a moved down by n, the sign follows",
+         .emit = code<"etp_shift_right_arithmetic_$t($0, $1)", 2>})};
 
 }  // namespace etrace

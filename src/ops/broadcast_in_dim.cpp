@@ -1,5 +1,6 @@
 // broadcast_in_dim: operand axis i becomes result axis broadcast_dimensions[i]; all else is repetition.
 // Its transpose is the sum over what was repeated.
+#include "etrace/emission.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/reduce.h"
 #include "etrace/ops/shape.h"
@@ -8,6 +9,19 @@
 namespace etrace {
 
 using namespace structure;
+
+namespace {
+
+// Steps of the operand along the axes of the result, 0 where it repeats.
+Dims repeated_strides(const Params& params, const Shape& from, const Shape& to) {
+  const Dims axes = params.dims("broadcast_dimensions"), strides = strides_of(from);
+  Dims out(to.rank(), 0);
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    if (from[i] != 1) out[to_index(axes[i])] = strides[i];
+  return out;
+}
+
+}  // namespace
 
 const Primitive broadcast_in_dim_p{{
     .name = "broadcast_in_dim",
@@ -33,13 +47,13 @@ const Primitive broadcast_in_dim_p{{
       return {{in[0].dtype, shape}};
     },
     .kernel = [](const KernelRequest& q) -> Kernel {
-      const Shape &from = q.x(0).shape, &to = q.y().shape;
-      const Dims axes = q.params.dims("broadcast_dimensions"), strides = strides_of(from);
-      Dims src(to.rank(), 0);
-      for (std::size_t i = 0; i < axes.size(); ++i)
-        if (from[i] != 1) src[to_index(axes[i])] = strides[i];
-      const StridedCopy copy(to.dims(), strides_of(to), src, size_of(q.x(0).dtype));
+      const Shape& to = q.y().shape;
+      const StridedCopy copy(to.dims(), strides_of(to), repeated_strides(q.params, q.x(0).shape, to),
+                             size_of(q.x(0).dtype));
       return {[copy](const KernelArgs& k) { copy(k.in[0], k.out[0]); }};
+    },
+    .emit = [](const EmitRequest& q) -> Emission {
+      return whole_view(q, {0, repeated_strides(q.params, q.x(0).shape, q.y().shape)});
     },
     .jvp = [](const Params& params, ArraySpan, ArraySpan, ArraySpan dx) -> Arrays {
       return {bind1(broadcast_in_dim_p, {dx[0]}, params)};

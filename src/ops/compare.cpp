@@ -19,11 +19,17 @@ PrimitiveSpec comparison(PrimitiveSpec row) {
 }
 }  // namespace
 
-const Primitive eq_p{comparison<eq_p, [](auto a, auto b) { return a == b; }>({.name = "eq", .doc = "a = b"})};
-const Primitive ne_p{comparison<ne_p, [](auto a, auto b) { return a != b; }>({.name = "ne", .doc = "a ≠ b"})};
-const Primitive lt_p{comparison<lt_p, [](auto a, auto b) { return a < b; }>({.name = "lt", .doc = "a < b"})};
-const Primitive le_p{comparison<le_p, [](auto a, auto b) { return a <= b; }>({.name = "le", .doc = "a ≤ b"})};
-const Primitive gt_p{comparison<gt_p, [](auto a, auto b) { return b < a; }>({.name = "gt", .doc = "a > b"})};
-const Primitive ge_p{comparison<ge_p, [](auto a, auto b) { return b <= a; }>({.name = "ge", .doc = "a ≥ b"})};
+const Primitive eq_p{comparison<eq_p, [](auto a, auto b) { return a == b; }>(
+    {.name = "eq", .doc = "a = b", .emit = code<"$0 == $1">})};
+const Primitive ne_p{comparison<ne_p, [](auto a, auto b) { return a != b; }>(
+    {.name = "ne", .doc = "a ≠ b", .emit = code<"$0 != $1">})};
+const Primitive lt_p{comparison<lt_p, [](auto a, auto b) { return a < b; }>(
+    {.name = "lt", .doc = "a < b", .emit = code<"$0 < $1">})};
+const Primitive le_p{comparison<le_p, [](auto a, auto b) { return a <= b; }>(
+    {.name = "le", .doc = "a ≤ b", .emit = code<"$0 <= $1">})};
+const Primitive gt_p{comparison<gt_p, [](auto a, auto b) { return b < a; }>(
+    {.name = "gt", .doc = "a > b", .emit = code<"$1 < $0">})};
+const Primitive ge_p{comparison<ge_p, [](auto a, auto b) { return b <= a; }>(
+    {.name = "ge", .doc = "a ≥ b", .emit = code<"$1 <= $0">})};
 
 }  // namespace etrace

@@ -41,6 +41,31 @@ std::int64_t product(std::span<const std::int64_t> sizes) {
   return n;
 }
 
+Emission concatenate_code(const EmitRequest& q) {
+  const auto d = to_index(q.params.integer("dimension"));
+  ViewCode code;
+  Dims start(q.y().shape.rank(), 0);
+  for (std::size_t k = 0; k < q.in.size(); ++k) {
+    code.pieces.push_back({k, start, q.x(k).shape.to_dims(), {0, strides_of(q.x(k).shape)}});
+    start[d] += q.x(k).shape[d];
+  }
+  return code;
+}
+
+Emission stack_code(const EmitRequest& q) {
+  const auto d = static_cast<std::ptrdiff_t>(q.params.integer("axis"));
+  ViewCode code;
+  Dims start(q.y().shape.rank(), 0);
+  for (std::size_t k = 0; k < q.in.size(); ++k) {
+    Dims size = q.x(k).shape.to_dims(), step = strides_of(q.x(k).shape);
+    size.insert(size.begin() + d, 1);
+    step.insert(step.begin() + d, 0);
+    start[to_index(d)] = to_dim(k);
+    code.pieces.push_back({k, start, size, {0, step}});
+  }
+  return code;
+}
+
 Arrays instantiate_all(ArraySpan dx, ArraySpan x) {
   Arrays out;
   for (std::size_t i = 0; i < x.size(); ++i) out.push_back(instantiate(dx[i], x[i].aval()));
@@ -95,6 +120,7 @@ const Primitive concatenate_p{{
       for (const Aval& a : q.in) widths.push_back(a.shape[d] * inner);
       return interleave(q, product(q.y().shape.dims().first(d)), q.y().shape[d] * inner, widths);
     },
+    .emit = concatenate_code,
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       return bind_primitive(concatenate_p, instantiate_all(dx, x), params);
     },
@@ -150,6 +176,7 @@ const Primitive stack_p{{
       return interleave(q, product(q.x(0).shape.dims().first(d)), inner * to_dim(q.in.size()),
                         Dims(q.in.size(), inner));
     },
+    .emit = stack_code,
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       return bind_primitive(stack_p, instantiate_all(dx, x), params);
     },

@@ -62,6 +62,29 @@ Kernel convert_kernel(const KernelRequest& r) {
   });
 }
 
+// The same in C.
+Emission convert_code(const EmitRequest& r) {
+  const Dtype from = r.x(0).dtype, to = r.y().dtype;
+  if (from == to) return ReshapeCode{};
+  std::string x = "$0";
+  if (from == Dtype::F16) x = "etp_f16_to_f32($0)";
+  if (from == Dtype::BF16) x = "etp_bf16_to_f32($0)";
+  const Dtype wide = from == Dtype::F16 || from == Dtype::BF16 ? Dtype::F32 : from;
+  if (to == Dtype::F16) return MapCode{"etp_f32_to_f16((float)" + x + ")", 6};
+  if (to == Dtype::BF16) return MapCode{"etp_f32_to_bf16((float)" + x + ")", 4};
+  if (to == Dtype::Bool) return MapCode{x + " != 0"};
+  if (is_floating(wide) && is_integer(to))
+    return MapCode{"etp_" + std::string(short_name(wide)) + "_to_$r(" + x + ")", 4};
+  return MapCode{"(" + std::string(c_type(to)) + ")" + x};
+}
+
+Emission bitcast_code(const EmitRequest& r) {
+  const bool floats = r.x(0).dtype == Dtype::F32 || r.x(0).dtype == Dtype::F64;
+  const bool to_floats = r.y().dtype == Dtype::F32 || r.y().dtype == Dtype::F64;
+  if (floats == to_floats) return MapCode{floats ? "$0" : "(" + std::string(c_type(r.y().dtype)) + ")$0"};
+  return MapCode{"etp_$t_as_$r($0)"};
+}
+
 // The same bytes.
 Kernel copy_kernel(const KernelRequest& r) {
   return {.run =
@@ -113,6 +136,7 @@ const Primitive convert_element_type_p{{
       return {{params.dtype("new_dtype"), in[0].shape}};
     },
     .kernel = convert_kernel,
+    .emit = convert_code,
     .jvp = [](const Params& params, ArraySpan, ArraySpan y, ArraySpan dx) -> Arrays {
       if (!is_floating(y[0].dtype())) return {Array()};
       return {bind1(convert_element_type_p, {dx[0]}, params)};
@@ -139,6 +163,7 @@ const Primitive bitcast_convert_type_p{{
       return {{to, in[0].shape}};
     },
     .kernel = copy_kernel,
+    .emit = bitcast_code,
     .jvp = jvp_zero,
     .batch = batch<bitcast_convert_type_p>,
     .samples =
@@ -162,6 +187,7 @@ const Primitive stop_gradient_p{{
     .elementwise = true,
     .abstract = unchanged<stop_gradient_p>,
     .kernel = copy_kernel,
+    .emit = [](const EmitRequest&) -> Emission { return ReshapeCode{}; },
     .jvp = jvp_zero,
     .batch = batch<stop_gradient_p>,
     .samples = copy_samples<false>,
@@ -173,6 +199,7 @@ const Primitive copy_p{{
     .elementwise = true,
     .abstract = unchanged<copy_p>,
     .kernel = copy_kernel,
+    .emit = [](const EmitRequest&) -> Emission { return ReshapeCode{}; },
     .jvp = [](const Params&, ArraySpan, ArraySpan, ArraySpan dx) -> Arrays { return {dx[0]}; },
     .transpose = [](const Params&, ArraySpan ct, ArraySpan, std::span<const Aval>) -> Arrays {
       return {ct[0]};

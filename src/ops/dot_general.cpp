@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "etrace/emission.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/linalg.h"
 #include "etrace/ops/shape.h"
@@ -36,6 +37,16 @@ DotDims dot_dims(const Params& params) {
         std::string(kDotGeneral),
         "parameter 'dimension_numbers' must be [[lhs_contract, rhs_contract], [lhs_batch, rhs_batch]]");
   return {*(*contract)[0].ints(), *(*contract)[1].ints(), *(*batch)[0].ints(), *(*batch)[1].ints()};
+}
+
+// The order of the contracted axes is free: that of the first operand merges more often.
+DotDims sorted_dims(DotDims d) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
+  for (std::size_t i = 0; i < d.lhs_contract.size(); ++i)
+    pairs.emplace_back(d.lhs_contract[i], d.rhs_contract[i]);
+  std::sort(pairs.begin(), pairs.end());
+  for (std::size_t i = 0; i < pairs.size(); ++i) std::tie(d.lhs_contract[i], d.rhs_contract[i]) = pairs[i];
+  return d;
 }
 
 Attr dot_attr(const DotDims& d) {
@@ -114,13 +125,7 @@ class Layout {
 };
 
 Kernel make_dot(const KernelRequest& q) {
-  DotDims d = dot_dims(q.params);
-  // The order of the contracted axes is free: that of the first operand merges more often.
-  std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
-  for (std::size_t i = 0; i < d.lhs_contract.size(); ++i)
-    pairs.emplace_back(d.lhs_contract[i], d.rhs_contract[i]);
-  std::sort(pairs.begin(), pairs.end());
-  for (std::size_t i = 0; i < pairs.size(); ++i) std::tie(d.lhs_contract[i], d.rhs_contract[i]) = pairs[i];
+  const DotDims d = sorted_dims(dot_dims(q.params));
 
   const Dtype in = q.x(0).dtype, out = q.y().dtype, compute = promote(in, out);
   const Aval a{compute, q.x(0).shape}, b{compute, q.x(1).shape};
@@ -238,6 +243,10 @@ const Primitive dot_general_p{{
       return {{out, joined(pick(a.shape.dims(), joined(d.lhs_batch, a_free)), pick(b.shape.dims(), b_free))}};
     },
     .kernel = make_dot,
+    .emit = [](const EmitRequest& q) -> Emission {
+      const DotDims d = sorted_dims(dot_dims(q.params));
+      return ProductCode{d.lhs_contract, d.rhs_contract, d.lhs_batch, d.rhs_batch};
+    },
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       Array dy;
       if (dx[0].defined()) dy = bind1(dot_general_p, {dx[0], x[1]}, params);

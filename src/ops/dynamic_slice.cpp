@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "etrace/emission.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/index.h"
 #include "etrace/ops/shape.h"
@@ -51,6 +52,19 @@ class StartReader {
   };
   std::vector<Axis> axes_;
 };
+
+Emission dynamic_slice_code(const EmitRequest& q) {
+  const Dims strides = strides_of(q.x(0).shape);
+  MapCode code{.text = "$" + std::to_string(strides.size())};
+  std::string offset;
+  for (std::size_t i = 0; i < strides.size(); ++i) {
+    code.reads.push_back({i + 1, {0, Dims(strides.size(), 0)}, {}});
+    offset += (i > 0 ? " + " : "") + std::string("etp_clip((int64_t)$") + std::to_string(i) + ", " +
+              std::to_string(q.x(0).shape[i] - q.y().shape[i]) + ") * " + std::to_string(strides[i]);
+  }
+  code.reads.push_back({0, {0, strides}, offset});
+  return code;
+}
 
 // In terms of gather and scatter the operations have one index vector, whose window is everything. Behind a
 // batch axis of the starts there is one such vector [n, rank] for each entry.
@@ -105,6 +119,7 @@ const Primitive dynamic_slice_p{{
       const StridedCopy copy(y.dims(), strides_of(y), strides_of(x), size_of(q.y().dtype));
       return {[=](const KernelArgs& k) { copy(k.in[0], start(k.in + 1), k.out[0], 0); }};
     },
+    .emit = dynamic_slice_code,
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       return bind_primitive(dynamic_slice_p, followed_by({dx[0]}, x.subspan(1)), params);
     },

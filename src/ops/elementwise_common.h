@@ -5,6 +5,7 @@
 // and `unary` fills in what follows from the scalar function: typing, kernel, batching.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "etrace/array.h"
+#include "etrace/emission.h"
 #include "etrace/error.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/primitive.h"
@@ -147,6 +149,23 @@ Kernel map_operands(const KernelRequest& r, std::index_sequence<I...>) {
 template <unsigned K, auto F, std::size_t N>
 Kernel map_kernel(const KernelRequest& r) {
   return map_operands<K, F>(r, std::make_index_sequence<N>());
+}
+
+// Emitted code ----------------------------------------------------------------------------------------------
+template <std::size_t N>
+struct Text {
+  char text[N];
+  constexpr Text(const char (&t)[N]) { std::copy_n(t, N, text); }  // NOLINT: a literal is a text
+};
+// y = the expression, in the words of MapCode.
+template <Text T, int Cost = 1>
+Emission code(const EmitRequest&) {
+  return MapCode{T.text, Cost};
+}
+// One for floats, one for integers.
+template <Text Floats, Text Integers, int Cost = 1>
+Emission number_code(const EmitRequest& r) {
+  return MapCode{is_floating(r.x(0).dtype) ? Floats.text : Integers.text, Cost};
 }
 
 // Batching --------------------------------------------------------------------------------------------------

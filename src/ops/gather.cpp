@@ -2,6 +2,7 @@
 // Linear in x: its transpose adds the windows back (scatter_add).
 #include <limits>
 
+#include "etrace/emission.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/index.h"
 #include "etrace/ops/shape.h"
@@ -32,6 +33,44 @@ Scalar fill_value(const Params& params, Dtype dtype) {
   if (dtype == Dtype::I64) return std::numeric_limits<std::int64_t>::min();
   if (dtype == Dtype::U32) return std::int64_t{std::numeric_limits<std::uint32_t>::max()};
   return true;
+}
+
+// Reads every component of the index vector, then x at the clipped start.
+Emission gather_code(const EmitRequest& q) {
+  const Shape &x = q.x(0).shape, &y = q.y().shape;
+  const WindowDims d = gather_dims(q.params);
+  const Dims sizes = q.params.dims("slice_sizes"), in_x = strides_of(x),
+             in_indices = strides_of(q.x(1).shape);
+  Dims vector(y.rank(), 0), element(y.rank(), 0);  // steps in the indices and in x
+  std::size_t next_vector = 0, next_window = 0;
+  const Dims shown = other_axes(x.rank(), joined(d.collapsed, d.operand_batching));
+  for (std::size_t a = 0; a < y.rank(); ++a) {
+    if (contains(d.window, to_dim(a))) {
+      element[a] = in_x[to_index(shown[next_window++])];
+      continue;
+    }
+    vector[a] = in_indices[next_vector];
+    for (std::size_t i = 0; i < d.indices_batching.size(); ++i)
+      if (d.indices_batching[i] == to_dim(next_vector)) element[a] = in_x[to_index(d.operand_batching[i])];
+    ++next_vector;
+  }
+  MapCode code;
+  std::string offset = "0", inside = "1";
+  for (std::size_t k = 0; k < d.index_map.size(); ++k) {
+    const auto axis = to_index(d.index_map[k]);
+    const std::string start = "(int64_t)$" + std::to_string(k), limit = std::to_string(x[axis] - sizes[axis]);
+    code.reads.push_back({1, {to_dim(k), vector}, {}});
+    offset += " + etp_clip(" + start + ", " + limit + ") * " + std::to_string(in_x[axis]);
+    inside += " && " + start + " >= 0 && " + start + " <= " + limit;
+  }
+  code.reads.push_back({0, {0, element}, offset});
+  code.text = "$" + std::to_string(d.index_map.size());
+  if (mode_of("gather", q.params) == Mode::FillOrDrop) {
+    if (q.x(0).dtype == Dtype::F16 || q.x(0).dtype == Dtype::BF16) return KernelCode{};
+    code.text = "(" + inside + ") ? " + code.text + " : " +
+                c_number({q.x(0).dtype, fill_value(q.params, q.x(0).dtype)});
+  }
+  return code;
 }
 
 Params gather_params(const WindowDims& d, const Dims& sizes, const char* mode) {
@@ -82,6 +121,7 @@ const Primitive gather_p{{
         });
       }};
     },
+    .emit = gather_code,
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       return {bind1(gather_p, {dx[0], x[1]}, params.with("fill_value", 0.0))};
     },

@@ -14,6 +14,7 @@ const Primitive heaviside_surrogate_gradient_p{binary<heaviside_surrogate_gradie
                                                       }>({
     .name = "heaviside_surrogate_gradient",
     .doc = "y = 1 where x ≥ 0, else 0; its derivative in x is taken to be the second operand",
+    .emit = code<"etp_step_$t($0)", 2>,
     .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
       return tangent(y[0], {partial(dx[0], [&](const Array& d) { return d * x[1]; }), dx[1]});
     },

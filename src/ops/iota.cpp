@@ -1,4 +1,5 @@
 // iota: the position along one axis, as a number.
+#include "etrace/emission.h"
 #include "etrace/ops/shape.h"
 #include "ops/structure_common.h"
 
@@ -29,6 +30,11 @@ const Primitive iota_p{{
               for (std::int64_t j = 0; j < inner; ++j) out[j] = static_cast<T>(i);
         }};
       });
+    },
+    .emit = [](const EmitRequest& q) -> Emission {
+      IndexForm at{0, Dims(q.y().shape.rank(), 0)};
+      at.step[to_index(q.params.integer("dimension"))] = 1;
+      return MapCode{.text = "#0", .indices = {at}};
     },
     .samples = [](std::uint64_t seed) -> Samples {
       Source r(seed);

@@ -30,6 +30,26 @@ std::int64_t padded_size(std::int64_t n, const PadAxis& a) {
   return a.low + a.high + n + std::max<std::int64_t>(n - 1, 0) * a.interior;
 }
 
+// Where x lies in the result: entries from …, so many, land at …, so far apart.
+struct Placement {
+  Dims from, count, at, step;
+};
+Placement placement(const std::vector<PadAxis>& config, const Shape& x, const Shape& y) {
+  Placement p;
+  for (std::size_t i = 0; i < config.size(); ++i) {
+    // Entries first … last of x land inside the result.
+    const std::int64_t step = config[i].interior + 1, low = config[i].low;
+    const std::int64_t first = low >= 0 ? 0 : (-low + step - 1) / step;
+    const std::int64_t room = y[i] - low;  // positions 0 … room-1 after the border
+    const std::int64_t last = std::min(x[i], room <= 0 ? 0 : (room - 1) / step + 1);
+    p.from.push_back(first);
+    p.count.push_back(std::max<std::int64_t>(last - first, 0));
+    p.at.push_back(low + first * step);
+    p.step.push_back(step);
+  }
+  return p;
+}
+
 // The adjoint of the placement of x: crops the borders, then drops the interior.
 Array unpad(const Array& ct, const std::vector<PadAxis>& config) {
   std::vector<PadAxis> crop;
@@ -40,6 +60,16 @@ Array unpad(const Array& ct, const std::vector<PadAxis>& config) {
   }
   const Array middle = pad(ct, 0.0, crop);
   return slice(middle, Dims(middle.rank(), 0), middle.shape().to_dims(), strides);
+}
+
+Emission pad_code(const EmitRequest& q) {
+  const Placement p = placement(config_of(q.params), q.x(0).shape, q.y().shape);
+  if (std::any_of(p.step.begin(), p.step.end(), [](std::int64_t s) { return s != 1; })) return KernelCode{};
+  IndexForm at{0, strides_of(q.x(0).shape)};
+  for (std::size_t i = 0; i < at.step.size(); ++i) at.first += p.from[i] * at.step[i];
+  ViewCode code{{{0, p.at, p.count, at}}};
+  if (Shape(p.count) != q.y().shape) code.fill = 1;
+  return code;
 }
 
 }  // namespace
@@ -73,19 +103,14 @@ const Primitive pad_p{{
     .kernel = [](const KernelRequest& q) -> Kernel {
       const std::vector<PadAxis> config = config_of(q.params);
       const Shape &from = q.x(0).shape, &to = q.y().shape;
-      const Dims src = strides_of(from);
-      Dims dst = strides_of(to), extents;
+      const Placement p = placement(config, from, to);
+      const Dims src = strides_of(from), &extents = p.count;
+      Dims dst = strides_of(to);
       std::int64_t src_start = 0, dst_start = 0;
       for (std::size_t i = 0; i < config.size(); ++i) {
-        // Entries first … last of x land inside the result.
-        const std::int64_t step = config[i].interior + 1, low = config[i].low;
-        const std::int64_t first = low >= 0 ? 0 : (-low + step - 1) / step;
-        const std::int64_t room = to[i] - low;  // positions 0 … room-1 after the border
-        const std::int64_t last = std::min(from[i], room <= 0 ? 0 : (room - 1) / step + 1);
-        extents.push_back(std::max<std::int64_t>(last - first, 0));
-        src_start += first * src[i];
-        dst_start += (low + first * step) * dst[i];
-        dst[i] *= step;
+        src_start += p.from[i] * src[i];
+        dst_start += p.at[i] * dst[i];
+        dst[i] *= p.step[i];
       }
       const StridedCopy copy(extents, dst, src, size_of(q.y().dtype));
       const bool any = Shape(extents).size() > 0;
@@ -96,6 +121,7 @@ const Primitive pad_p{{
         if (any) copy(k.in[0], src_start, k.out[0], dst_start);
       }};
     },
+    .emit = pad_code,
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       return {bind1(pad_p, {instantiate(dx[0], x[0].aval()), instantiate(dx[1], x[1].aval())}, params)};
     },

@@ -60,6 +60,34 @@ Kernel draw_kernel(const KernelRequest& r) {
   }};
 }
 
+// Bits, or keys: words behind the axes of the keys and of what is drawn.
+template <bool Keys>
+Emission draw_code(const EmitRequest& r) {
+  const std::size_t rank = r.y().shape.rank(), key_rank = r.x(0).shape.rank() - 1;
+  const Dims in_keys = strides_of(r.x(0).shape), drawn = strides_of(drawn_shape(r.params));
+  Dims keys(rank, 0), elements(rank, 0), words(rank, 0);
+  std::copy_n(in_keys.begin(), key_rank, keys.begin());
+  std::copy(drawn.begin(), drawn.end(), elements.begin() + static_cast<std::ptrdiff_t>(key_rank));
+  if (Keys) words.back() = 1;
+  MapCode code{.text = Keys ? "etp_random_key($0, $1, #0, #1)" : "etp_random_word($0, $1, #0)",
+               .cost = 80,
+               .reads = {{0, {0, keys}, {}}, {0, {1, keys}, {}}},
+               .indices = {{0, elements}}};
+  if (Keys) code.indices.push_back({0, words});
+  return code;
+}
+
+Emission fold_in_code(const EmitRequest& r) {
+  Dims keys = strides_of(r.x(0).shape), words(keys.size(), 0), numbers = strides_of(r.x(1).shape);
+  keys.back() = 0;
+  words.back() = 1;
+  numbers.push_back(0);
+  return MapCode{.text = "etp_random_key($0, $1, (int64_t)$2, #0)",
+                 .cost = 80,
+                 .reads = {{0, {0, keys}, {}}, {0, {1, keys}, {}}, {1, {0, numbers}, {}}},
+                 .indices = {{0, words}}};
+}
+
 // For each key the drawn shape, with the axes of one element behind it.
 Aval drawn_aval(std::string_view op, const Params& params, std::span<const Aval> in,
                 const Dims& element = {}) {
@@ -96,6 +124,7 @@ const Primitive random_bits_p{{
       return {drawn_aval("random_bits", params, in)};
     },
     .kernel = draw_kernel<1, write_bits>,
+    .emit = draw_code<false>,
     .batch = batch_keys<random_bits_p>,
     .samples = draw_samples,
 }};
@@ -108,6 +137,7 @@ const Primitive random_split_p{{
       return {drawn_aval("random_split", params, in, {kKeyWords})};
     },
     .kernel = draw_kernel<kKeyWords, write_keys>,
+    .emit = draw_code<true>,
     .batch = batch_keys<random_split_p>,
     .samples = draw_samples,
 }};
@@ -132,6 +162,7 @@ const Primitive random_fold_in_p{{
         for (std::int64_t i = 0; i < n; ++i) write_key(key + 2 * i, 0, number[i], y + 2 * i);
       }};
     },
+    .emit = fold_in_code,
     .batch = [](const Params& params, ArraySpan x, const std::vector<bool>& batched,
                 std::int64_t n) -> Arrays {
       Arrays in;

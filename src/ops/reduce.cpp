@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "etrace/emission.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/reduce.h"
 #include "etrace/ops/shape.h"
@@ -211,6 +212,11 @@ Kernel kernel(const KernelRequest& q) {
   });
 }
 
+template <FoldCode::Op O>
+Emission fold_code(const EmitRequest& q) {
+  return FoldCode{O, q.params.dims("axes")};
+}
+
 template <const Primitive& P>
 Arrays batch(const Params& params, ArraySpan x, const std::vector<bool>&, std::int64_t) {
   return {bind1(P, {x[0]}, {{"axes", shifted(params.dims("axes"))}})};
@@ -284,6 +290,7 @@ const Primitive reduce_sum_p{{
     .params = {"axes"},
     .abstract = typing<reduce_sum_p, Domain::Numbers>,
     .kernel = kernel<Sum>,
+    .emit = fold_code<FoldCode::Sum>,
     .jvp = [](const Params& params, ArraySpan, ArraySpan, ArraySpan dx) -> Arrays {
       return {reduce_sum(dx[0], params.dims("axes"))};
     },
@@ -300,6 +307,7 @@ const Primitive reduce_prod_p{{
     .params = {"axes"},
     .abstract = typing<reduce_prod_p, Domain::Numbers>,
     .kernel = kernel<Prod>,
+    .emit = fold_code<FoldCode::Product>,
     .jvp = prod_jvp,
     .batch = batch<reduce_prod_p>,
     .samples = [](std::uint64_t seed) -> Samples {
@@ -321,6 +329,7 @@ const Primitive reduce_max_p{{
     .params = {"axes"},
     .abstract = typing<reduce_max_p, Domain::Ordered>,
     .kernel = kernel<Max>,
+    .emit = fold_code<FoldCode::Max>,
     .jvp = extreme_jvp,
     .batch = batch<reduce_max_p>,
     .samples = [](std::uint64_t seed) { return reduce_samples(seed, true, true); },
@@ -332,6 +341,7 @@ const Primitive reduce_min_p{{
     .params = {"axes"},
     .abstract = typing<reduce_min_p, Domain::Ordered>,
     .kernel = kernel<Min>,
+    .emit = fold_code<FoldCode::Min>,
     .jvp = extreme_jvp,
     .batch = batch<reduce_min_p>,
     .samples = [](std::uint64_t seed) { return reduce_samples(seed, true, true); },
@@ -343,6 +353,7 @@ const Primitive reduce_and_p{{
     .params = {"axes"},
     .abstract = typing<reduce_and_p, Domain::Bits>,
     .kernel = kernel<And>,
+    .emit = fold_code<FoldCode::And>,
     .batch = batch<reduce_and_p>,
     .samples = [](std::uint64_t seed) { return reduce_samples(seed, false, true); },
 }};
@@ -353,6 +364,7 @@ const Primitive reduce_or_p{{
     .params = {"axes"},
     .abstract = typing<reduce_or_p, Domain::Bits>,
     .kernel = kernel<Or>,
+    .emit = fold_code<FoldCode::Or>,
     .batch = batch<reduce_or_p>,
     .samples = [](std::uint64_t seed) { return reduce_samples(seed, false, true); },
 }};

@@ -1,4 +1,5 @@
 // reshape, squeeze, expand_dims: the same numbers in the same order under another shape.
+#include "etrace/emission.h"
 #include "etrace/ops/shape.h"
 #include "ops/structure_common.h"
 
@@ -43,6 +44,7 @@ const Primitive reshape_p{{
       return {{in[0].dtype, to}};
     },
     .kernel = reinterpret,
+    .emit = [](const EmitRequest&) -> Emission { return ReshapeCode{}; },
     .jvp = [](const Params& params, ArraySpan, ArraySpan, ArraySpan dx) -> Arrays {
       return {bind1(reshape_p, {dx[0]}, params)};
     },
@@ -82,6 +84,7 @@ const Primitive squeeze_p{{
       return {{in[0].dtype, pick(shape.dims(), other_axes(shape.rank(), axes))}};
     },
     .kernel = reinterpret,
+    .emit = [](const EmitRequest&) -> Emission { return ReshapeCode{}; },
     .jvp = [](const Params& params, ArraySpan, ArraySpan, ArraySpan dx) -> Arrays {
       return {bind1(squeeze_p, {dx[0]}, params)};
     },
@@ -110,6 +113,7 @@ const Primitive expand_dims_p{{
       return {{in[0].dtype, expanded(in[0].shape, params.dims("dimensions"))}};
     },
     .kernel = reinterpret,
+    .emit = [](const EmitRequest&) -> Emission { return ReshapeCode{}; },
     .jvp = [](const Params& params, ArraySpan, ArraySpan, ArraySpan dx) -> Arrays {
       return {bind1(expand_dims_p, {dx[0]}, params)};
     },

@@ -60,6 +60,14 @@ Kernel select_by_index(const KernelRequest& r) {
   }};
 }
 
+Emission select_code(const EmitRequest& r) {
+  if (r.x(0).dtype == Dtype::Bool) return MapCode{"$0 ? $2 : $1"};
+  std::string text = "$1";
+  for (std::size_t k = 2; k < r.in.size(); ++k)
+    text = "$0 >= " + std::to_string(k - 1) + " ? $" + std::to_string(k) + " : (" + text + ")";
+  return MapCode{text, static_cast<int>(r.in.size())};
+}
+
 Avals select_types(const Params&, std::span<const Aval> in) {
   if (in.size() < 2) require_arity("select_n", in, 3);
   const Dtype which = in[0].dtype;
@@ -96,6 +104,7 @@ const Primitive select_n_p{{
         [](const KernelRequest& r) {
           return r.x(0).dtype == Dtype::Bool ? select_by_bool(r) : select_by_index(r);
         },
+    .emit = select_code,
     .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
       Arrays in{x[0]};
       for (const Array& d : dx.subspan(1)) in.push_back(d.defined() ? d : full({}, 0.0, y[0].dtype()));
@@ -138,6 +147,7 @@ const Primitive clamp_p{{
     .abstract = same_type<clamp_p, kNumber, 3>,
     .kernel =
         map_kernel<kNumber, [](auto low, auto x, auto high) { return smaller(larger(x, low), high); }, 3>,
+    .emit = code<"etp_clamp_$t($0, $1, $2)", 4>,
     .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
       const Array zero = full({}, 0.0, y[0].dtype());
       const Array &low = x[0], &at = x[1], &high = x[2];

@@ -1,6 +1,7 @@
 // slice: x[start : limit : stride] along every axis. Its transpose pads with zeros.
 #include <algorithm>
 
+#include "etrace/emission.h"
 #include "etrace/ops/shape.h"
 #include "ops/structure_common.h"
 
@@ -55,6 +56,15 @@ const Primitive slice_p{{
       const StridedCopy copy(w.sizes, strides_of(q.y().shape), src, size_of(q.y().dtype));
       if (q.y().shape.size() == 0) return {[](const KernelArgs&) {}};
       return {[copy, start](const KernelArgs& k) { copy(k.in[0], start, k.out[0], 0); }};
+    },
+    .emit = [](const EmitRequest& q) -> Emission {
+      const Window w = window_of(q.params, q.x(0));
+      IndexForm at{0, strides_of(q.x(0).shape)};
+      for (std::size_t i = 0; i < at.step.size(); ++i) {
+        at.first += w.start[i] * at.step[i];
+        at.step[i] *= w.strides[i];
+      }
+      return whole_view(q, at);
     },
     .jvp = [](const Params& params, ArraySpan, ArraySpan, ArraySpan dx) -> Arrays {
       return {bind1(slice_p, {dx[0]}, params)};

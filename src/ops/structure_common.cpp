@@ -251,6 +251,10 @@ ReadIndex index_reader(Dtype dtype) {
   });
 }
 
+Emission whole_view(const EmitRequest& q, const IndexForm& at) {
+  return ViewCode{{{0, Dims(q.y().shape.rank(), 0), q.y().shape.to_dims(), at}}};
+}
+
 // Samples ---------------------------------------------------------------------------------------------------
 std::uint64_t Source::next() {  // splitmix64
   std::uint64_t z = (state_ += 0x9E3779B97F4A7C15ULL);

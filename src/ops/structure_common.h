@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "etrace/array.h"
+#include "etrace/emission.h"
 #include "etrace/error.h"
 #include "etrace/primitive.h"
 
@@ -149,6 +150,9 @@ StridedCopy permuting_copy(const Shape& from, std::span<const std::int64_t> perm
                            std::size_t element_bytes);
 void fill_elements(void* dst, std::int64_t count, const void* element, std::size_t element_bytes);
 Kernel copy_kernel(std::size_t bytes);  // result 0 = operand 0, byte by byte
+
+// Emitted code: every element of the result is the element `at` of operand 0.
+Emission whole_view(const EmitRequest&, const IndexForm& at);
 
 // f(std::type_identity<T>{}) for the element types that kernels compute on; Bool is a byte, 0 or 1.
 template <class F>

@@ -1,4 +1,5 @@
 // transpose (axes in another order), rev (axes backwards), and moveaxis made from transpose.
+#include "etrace/emission.h"
 #include "etrace/ops/shape.h"
 #include "ops/structure_common.h"
 
@@ -23,6 +24,9 @@ const Primitive transpose_p{{
       const StridedCopy copy =
           permuting_copy(q.x(0).shape, q.params.dims("permutation"), size_of(q.x(0).dtype));
       return {[copy](const KernelArgs& k) { copy(k.in[0], k.out[0]); }};
+    },
+    .emit = [](const EmitRequest& q) -> Emission {
+      return whole_view(q, {0, pick(strides_of(q.x(0).shape), q.params.dims("permutation"))});
     },
     .jvp = [](const Params& params, ArraySpan, ArraySpan, ArraySpan dx) -> Arrays {
       return {bind1(transpose_p, {dx[0]}, params)};
@@ -70,6 +74,15 @@ const Primitive rev_p{{
       const StridedCopy copy(shape.dims(), dst, src, size_of(q.x(0).dtype));
       if (shape.size() == 0) return {[](const KernelArgs&) {}};
       return {[copy, start](const KernelArgs& k) { copy(k.in[0], start, k.out[0], 0); }};
+    },
+    .emit = [](const EmitRequest& q) -> Emission {
+      const Shape& shape = q.x(0).shape;
+      IndexForm at{0, strides_of(shape)};
+      for (const std::int64_t a : q.params.dims("dimensions")) {
+        at.first += (shape[to_index(a)] - 1) * at.step[to_index(a)];
+        at.step[to_index(a)] *= -1;
+      }
+      return whole_view(q, at);
     },
     .jvp = [](const Params& params, ArraySpan, ArraySpan, ArraySpan dx) -> Arrays {
       return {bind1(rev_p, {dx[0]}, params)};

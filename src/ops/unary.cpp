@@ -43,6 +43,7 @@ constexpr double kLn2 = 0.693147180559945309417;
 const Primitive neg_p{unary<neg_p, kNumber, [](auto x) { return negated(x); }>({
     .name = "neg",
     .doc = "y = -x",
+    .emit = number_code<"-$0", "etp_neg_$t($0)">,
     .jvp = [](const Params&, ArraySpan, ArraySpan, ArraySpan dx) -> Arrays { return {-dx[0]}; },
     .transpose = [](const Params&, ArraySpan ct, ArraySpan, std::span<const Aval>) -> Arrays {
       return {-ct[0]};
@@ -58,6 +59,7 @@ const Primitive sign_p{unary<sign_p, kNumber,
                              }>({
     .name = "sign",
     .doc = "y = x/|x|, 0 at 0",
+    .emit = code<"etp_sign_$t($0)", 2>,
     .jvp = jvp_zero,
     .samples = samples<kNumber, Range{-3, 3}>,
 })};
@@ -72,6 +74,7 @@ const Primitive abs_p{unary<abs_p, kNumber,
                             }>({
     .name = "abs",
     .doc = "y = |x|; its derivative at 0 is 1",
+    .emit = code<"etp_abs_$t($0)">,
     .jvp = jvp_by<[](const Array& x, const Array&) {
       return where(greater_equal(x, 0.0), full({}, 1.0, x.dtype()), full({}, -1.0, x.dtype()));
     }>,
@@ -81,6 +84,7 @@ const Primitive abs_p{unary<abs_p, kNumber,
 const Primitive floor_p{unary<floor_p, kFloating, [](auto x) { return std::floor(x); }>({
     .name = "floor",
     .doc = "the largest integer ≤ x",
+    .emit = code<"etp_floor_$t($0)", 2>,
     .jvp = jvp_zero,
     .samples = samples<kFloating, Range{-3, 3}>,
 })};
@@ -88,6 +92,7 @@ const Primitive floor_p{unary<floor_p, kFloating, [](auto x) { return std::floor
 const Primitive ceil_p{unary<ceil_p, kFloating, [](auto x) { return std::ceil(x); }>({
     .name = "ceil",
     .doc = "the smallest integer ≥ x",
+    .emit = code<"etp_ceil_$t($0)", 2>,
     .jvp = jvp_zero,
     .samples = samples<kFloating, Range{-3, 3}>,
 })};
@@ -125,6 +130,9 @@ const Primitive round_p{{
                      ? map_kernel<kFloating, [](auto x) { return std::round(x); }, 1>(r)
                      : map_kernel<kFloating, [](auto x) { return std::rint(x); }, 1>(r);
         },
+    .emit = [](const EmitRequest& r) -> Emission {
+      return MapCode{rounds_away_from_zero(r.params) ? "etp_round_$t($0)" : "etp_rint_$t($0)", 2};
+    },
     .jvp = jvp_zero,
     .batch = batch<round_p>,
     .samples =
@@ -138,6 +146,7 @@ const Primitive round_p{{
 const Primitive exp_p{vector_unary<exp_p, etp_vexp_f32, etp_vexp_f64>({
     .name = "exp",
     .doc = "y = e^x",
+    .emit = code<"etp_exp_$t($0)", 12>,
     .jvp = jvp_by<[](const Array&, const Array& y) { return y; }>,
     .samples = samples<kFloating, Range{-3, 3}>,
 })};
@@ -145,6 +154,7 @@ const Primitive exp_p{vector_unary<exp_p, etp_vexp_f32, etp_vexp_f64>({
 const Primitive exp2_p{vector_unary<exp2_p, etp_vexp2_f32, etp_vexp2_f64>({
     .name = "exp2",
     .doc = "y = 2^x",
+    .emit = code<"etp_exp2_$t($0)", 12>,
     .jvp = jvp_by<[](const Array&, const Array& y) { return kLn2 * y; }>,
     .samples = samples<kFloating, Range{-3, 3}>,
 })};
@@ -152,6 +162,7 @@ const Primitive exp2_p{vector_unary<exp2_p, etp_vexp2_f32, etp_vexp2_f64>({
 const Primitive expm1_p{vector_unary<expm1_p, etp_vexpm1_f32, etp_vexpm1_f64>({
     .name = "expm1",
     .doc = "y = e^x - 1, exact near 0",
+    .emit = code<"etp_expm1_$t($0)", 15>,
     .jvp = jvp_by<[](const Array&, const Array& y) { return y + 1.0; }>,
     .samples = samples<kFloating, Range{-3, 3}>,
 })};
@@ -159,6 +170,7 @@ const Primitive expm1_p{vector_unary<expm1_p, etp_vexpm1_f32, etp_vexpm1_f64>({
 const Primitive log_p{vector_unary<log_p, etp_vlog_f32, etp_vlog_f64>({
     .name = "log",
     .doc = "y = ln x",
+    .emit = code<"etp_log_$t($0)", 15>,
     .jvp = [](const Params&, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays { return {dx[0] / x[0]}; },
     .samples = samples<kFloating, Range{0.2, 4}>,
 })};
@@ -166,6 +178,7 @@ const Primitive log_p{vector_unary<log_p, etp_vlog_f32, etp_vlog_f64>({
 const Primitive log1p_p{vector_unary<log1p_p, etp_vlog1p_f32, etp_vlog1p_f64>({
     .name = "log1p",
     .doc = "y = ln(1 + x), exact near 0",
+    .emit = code<"etp_log1p_$t($0)", 18>,
     .jvp = [](const Params&, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       return {dx[0] / (x[0] + 1.0)};
     },
@@ -175,6 +188,7 @@ const Primitive log1p_p{vector_unary<log1p_p, etp_vlog1p_f32, etp_vlog1p_f64>({
 const Primitive tanh_p{vector_unary<tanh_p, etp_vtanh_f32, etp_vtanh_f64>({
     .name = "tanh",
     .doc = "y = tanh x",
+    .emit = code<"etp_tanh_$t($0)", 20>,
     .jvp = jvp_by<[](const Array&, const Array& y) { return 1.0 - y * y; }>,
     .samples = samples<kFloating, Range{-2, 2}>,
 })};
@@ -182,6 +196,7 @@ const Primitive tanh_p{vector_unary<tanh_p, etp_vtanh_f32, etp_vtanh_f64>({
 const Primitive logistic_p{vector_unary<logistic_p, etp_vlogistic_f32, etp_vlogistic_f64>({
     .name = "logistic",
     .doc = "y = 1/(1 + e^-x)",
+    .emit = code<"etp_logistic_$t($0)", 20>,
     .jvp = jvp_by<[](const Array&, const Array& y) { return y * (1.0 - y); }>,
     .samples = samples<kFloating, Range{-3, 3}>,
 })};
@@ -190,6 +205,7 @@ const Primitive logistic_p{vector_unary<logistic_p, etp_vlogistic_f32, etp_vlogi
 const Primitive sin_p{float_unary<sin_p, etp_sin_f32, etp_sin_f64>({
     .name = "sin",
     .doc = "y = sin x",
+    .emit = code<"etp_sin_$t($0)", 40>,
     .jvp = jvp_by<[](const Array& x, const Array&) { return cos(x); }>,
     .samples = samples<kFloating, Range{-4, 4}>,
 })};
@@ -197,6 +213,7 @@ const Primitive sin_p{float_unary<sin_p, etp_sin_f32, etp_sin_f64>({
 const Primitive cos_p{float_unary<cos_p, etp_cos_f32, etp_cos_f64>({
     .name = "cos",
     .doc = "y = cos x",
+    .emit = code<"etp_cos_$t($0)", 40>,
     .jvp = jvp_by<[](const Array& x, const Array&) { return -sin(x); }>,
     .samples = samples<kFloating, Range{-4, 4}>,
 })};
@@ -204,6 +221,7 @@ const Primitive cos_p{float_unary<cos_p, etp_cos_f32, etp_cos_f64>({
 const Primitive tan_p{float_unary<tan_p, etp_tan_f32, etp_tan_f64>({
     .name = "tan",
     .doc = "y = tan x",
+    .emit = code<"etp_tan_$t($0)", 40>,
     .jvp = jvp_by<[](const Array&, const Array& y) { return 1.0 + y * y; }>,
     .samples = samples<kFloating, Range{-1.2, 1.2}>,
 })};
@@ -211,6 +229,7 @@ const Primitive tan_p{float_unary<tan_p, etp_tan_f32, etp_tan_f64>({
 const Primitive asin_p{float_unary<asin_p, etp_asin_f32, etp_asin_f64>({
     .name = "asin",
     .doc = "sin y = x",
+    .emit = code<"etp_asin_$t($0)", 40>,
     .jvp = jvp_by<[](const Array& x, const Array&) { return rsqrt((1.0 - x) * (1.0 + x)); }>,
     .samples = samples<kFloating, Range{-0.8, 0.8}>,
 })};
@@ -218,6 +237,7 @@ const Primitive asin_p{float_unary<asin_p, etp_asin_f32, etp_asin_f64>({
 const Primitive acos_p{float_unary<acos_p, etp_acos_f32, etp_acos_f64>({
     .name = "acos",
     .doc = "cos y = x",
+    .emit = code<"etp_acos_$t($0)", 40>,
     .jvp = jvp_by<[](const Array& x, const Array&) { return -rsqrt((1.0 - x) * (1.0 + x)); }>,
     .samples = samples<kFloating, Range{-0.8, 0.8}>,
 })};
@@ -225,6 +245,7 @@ const Primitive acos_p{float_unary<acos_p, etp_acos_f32, etp_acos_f64>({
 const Primitive atan_p{float_unary<atan_p, etp_atan_f32, etp_atan_f64>({
     .name = "atan",
     .doc = "tan y = x",
+    .emit = code<"etp_atan_$t($0)", 40>,
     .jvp = [](const Params&, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       return {dx[0] / (1.0 + x[0] * x[0])};
     },
@@ -234,6 +255,7 @@ const Primitive atan_p{float_unary<atan_p, etp_atan_f32, etp_atan_f64>({
 const Primitive sinh_p{float_unary<sinh_p, etp_sinh_f32, etp_sinh_f64>({
     .name = "sinh",
     .doc = "y = sinh x",
+    .emit = code<"etp_sinh_$t($0)", 40>,
     .jvp = jvp_by<[](const Array& x, const Array&) { return cosh(x); }>,
     .samples = samples<kFloating, Range{-2, 2}>,
 })};
@@ -241,6 +263,7 @@ const Primitive sinh_p{float_unary<sinh_p, etp_sinh_f32, etp_sinh_f64>({
 const Primitive cosh_p{float_unary<cosh_p, etp_cosh_f32, etp_cosh_f64>({
     .name = "cosh",
     .doc = "y = cosh x",
+    .emit = code<"etp_cosh_$t($0)", 40>,
     .jvp = jvp_by<[](const Array& x, const Array&) { return sinh(x); }>,
     .samples = samples<kFloating, Range{-2, 2}>,
 })};
@@ -248,6 +271,7 @@ const Primitive cosh_p{float_unary<cosh_p, etp_cosh_f32, etp_cosh_f64>({
 const Primitive asinh_p{float_unary<asinh_p, etp_asinh_f32, etp_asinh_f64>({
     .name = "asinh",
     .doc = "sinh y = x",
+    .emit = code<"etp_asinh_$t($0)", 40>,
     .jvp = jvp_by<[](const Array& x, const Array&) { return rsqrt(x * x + 1.0); }>,
     .samples = samples<kFloating, Range{-3, 3}>,
 })};
@@ -255,6 +279,7 @@ const Primitive asinh_p{float_unary<asinh_p, etp_asinh_f32, etp_asinh_f64>({
 const Primitive acosh_p{float_unary<acosh_p, etp_acosh_f32, etp_acosh_f64>({
     .name = "acosh",
     .doc = "cosh y = x, y ≥ 0",
+    .emit = code<"etp_acosh_$t($0)", 40>,
     .jvp = jvp_by<[](const Array& x, const Array&) { return rsqrt((x - 1.0) * (x + 1.0)); }>,
     .samples = samples<kFloating, Range{1.3, 4}>,
 })};
@@ -262,6 +287,7 @@ const Primitive acosh_p{float_unary<acosh_p, etp_acosh_f32, etp_acosh_f64>({
 const Primitive atanh_p{float_unary<atanh_p, etp_atanh_f32, etp_atanh_f64>({
     .name = "atanh",
     .doc = "tanh y = x",
+    .emit = code<"etp_atanh_$t($0)", 40>,
     .jvp = [](const Params&, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       return {dx[0] / ((1.0 - x[0]) * (1.0 + x[0]))};
     },
@@ -272,6 +298,7 @@ const Primitive atanh_p{float_unary<atanh_p, etp_atanh_f32, etp_atanh_f64>({
 const Primitive sqrt_p{float_unary<sqrt_p, etp_sqrt_f32, etp_sqrt_f64>({
     .name = "sqrt",
     .doc = "y = √x",
+    .emit = code<"etp_sqrt_$t($0)", 6>,
     .jvp = jvp_by<[](const Array&, const Array& y) { return 0.5 / y; }>,
     .samples = samples<kFloating, Range{0.2, 4}>,
 })};
@@ -279,6 +306,7 @@ const Primitive sqrt_p{float_unary<sqrt_p, etp_sqrt_f32, etp_sqrt_f64>({
 const Primitive rsqrt_p{float_unary<rsqrt_p, etp_rsqrt_f32, etp_rsqrt_f64>({
     .name = "rsqrt",
     .doc = "y = 1/√x",
+    .emit = code<"etp_rsqrt_$t($0)", 8>,
     .jvp = jvp_by<[](const Array& x, const Array& y) { return -0.5 * (y / x); }>,
     .samples = samples<kFloating, Range{0.2, 4}>,
 })};
@@ -286,6 +314,7 @@ const Primitive rsqrt_p{float_unary<rsqrt_p, etp_rsqrt_f32, etp_rsqrt_f64>({
 const Primitive cbrt_p{float_unary<cbrt_p, etp_cbrt_f32, etp_cbrt_f64>({
     .name = "cbrt",
     .doc = "y = ∛x",
+    .emit = code<"etp_cbrt_$t($0)", 40>,
     .jvp = jvp_by<[](const Array&, const Array& y) { return (1.0 / 3.0) / (y * y); }>,
     .samples = samples<kFloating, Range{0.2, 4}>,
 })};
@@ -293,6 +322,7 @@ const Primitive cbrt_p{float_unary<cbrt_p, etp_cbrt_f32, etp_cbrt_f64>({
 const Primitive square_p{unary<square_p, kNumber, [](auto x) { return wrapping_product(x, x); }>({
     .name = "square",
     .doc = "y = x²",
+    .emit = code<"etp_square_$t($0)">,
     .jvp = jvp_by<[](const Array& x, const Array&) { return 2.0 * x; }>,
     .samples = samples<kNumber, Range{-3, 3}>,
 })};
@@ -329,6 +359,27 @@ Kernel power_kernel(const KernelRequest& r) {
 }
 }  // namespace
 
+namespace {
+// The same products as power_kernel, in the same order.
+Emission power_code(const EmitRequest& r) {
+  const std::int64_t exponent = r.params.integer("y");
+  const bool floating = is_floating(r.x(0).dtype);
+  std::string power = "$0", result;
+  int cost = 1;
+  const auto bits = static_cast<std::uint64_t>(exponent);
+  for (std::uint64_t e = exponent < 0 ? 0U - bits : bits; e != 0; e >>= 1U) {
+    if ((e & 1U) != 0)
+      result = result.empty() ? power
+               : floating     ? "(" + result + " * " + power + ")"
+                              : "etp_mul_$t(" + result + ", " + power + ")";
+    power = "etp_square_$t(" + power + ")";
+    cost += 2;
+  }
+  if (result.empty()) result = "1";
+  return MapCode{exponent < 0 ? "1 / " + result : result, cost};
+}
+}  // namespace
+
 const Primitive integer_pow_p{{
     .name = "integer_pow",
     .doc = "y = x^n for the whole number n = params.y",
@@ -348,6 +399,7 @@ const Primitive integer_pow_p{{
         return map_kernel<kNumber, [](auto x) { return wrapping_product(x, x); }, 1>(r);
       return for_dtype<kNumber>(r.x(0).dtype, [&]<class T>() { return power_kernel<T>(r); });
     },
+    .emit = power_code,
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       const std::int64_t n = params.integer("y");
       if (n == 0) return {Array()};
@@ -373,6 +425,7 @@ const Primitive is_finite_p{{
     .abstract = to_bool<is_finite_p, kFloating, 1>,
     .kernel = map_kernel<kFloating,
                          [](auto x) { return std::fabs(x) <= std::numeric_limits<decltype(x)>::max(); }, 1>,
+    .emit = code<"etp_is_finite_$t($0)", 2>,
     .jvp = jvp_zero,
     .batch = batch<is_finite_p>,
     .samples = flat_samples<kFloating, Range{-3, 3}>,

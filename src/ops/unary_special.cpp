@@ -21,6 +21,7 @@ constexpr double kHalfRootPi = 0.88622692545275801365;
 const Primitive erf_p{float_unary<erf_p, etp_erf_f32, etp_erf_f64>({
     .name = "erf",
     .doc = "y = 2/√π ∫₀ˣ exp(-t²) dt",
+    .emit = code<"etp_erf_$t($0)", 40>,
     .jvp = jvp_by<[](const Array& x, const Array&) { return kTwoOverRootPi * exp(-(x * x)); }>,
     .samples = samples<kFloating, Range{-2, 2}>,
 })};
@@ -28,6 +29,7 @@ const Primitive erf_p{float_unary<erf_p, etp_erf_f32, etp_erf_f64>({
 const Primitive erfc_p{float_unary<erfc_p, etp_erfc_f32, etp_erfc_f64>({
     .name = "erfc",
     .doc = "y = 1 - erf x, exact for large x",
+    .emit = code<"etp_erfc_$t($0)", 40>,
     .jvp = jvp_by<[](const Array& x, const Array&) { return -kTwoOverRootPi * exp(-(x * x)); }>,
     .samples = samples<kFloating, Range{-2, 2}>,
 })};
@@ -35,6 +37,7 @@ const Primitive erfc_p{float_unary<erfc_p, etp_erfc_f32, etp_erfc_f64>({
 const Primitive erf_inv_p{float_unary<erf_inv_p, etp_erf_inv_f32, etp_erf_inv_f64>({
     .name = "erf_inv",
     .doc = "erf y = x",
+    .emit = code<"etp_erf_inv_$t($0)", 200>,
     .jvp = jvp_by<[](const Array&, const Array& y) { return kHalfRootPi * exp(y * y); }>,
     .samples = samples<kFloating, Range{-0.9, 0.9}>,
 })};
@@ -42,6 +45,7 @@ const Primitive erf_inv_p{float_unary<erf_inv_p, etp_erf_inv_f32, etp_erf_inv_f6
 const Primitive lgamma_p{float_unary<lgamma_p, etp_lgamma_f32, etp_lgamma_f64>({
     .name = "lgamma",
     .doc = "y = ln |Γ(x)|",
+    .emit = code<"etp_lgamma_$t($0)", 60>,
     .jvp = jvp_by<[](const Array& x, const Array&) { return digamma(x); }>,
     .samples = samples<kFloating, Range{0.3, 5}>,
 })};
@@ -49,6 +53,7 @@ const Primitive lgamma_p{float_unary<lgamma_p, etp_lgamma_f32, etp_lgamma_f64>({
 const Primitive digamma_p{float_unary<digamma_p, etp_digamma_f32, etp_digamma_f64>({
     .name = "digamma",
     .doc = "y = d/dx ln |Γ(x)|",
+    .emit = code<"etp_digamma_$t($0)", 60>,
     .jvp = jvp_by<[](const Array& x, const Array&) {
       return bind1(polygamma_p, {full({}, 1.0, x.dtype()), x});
     }>,

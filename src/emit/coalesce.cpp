@@ -1,0 +1,213 @@
+// Copies that remain after fusion move what a product, a kernel or a loop has made to where it belongs: a
+// carry, a slot of a stacked result, an argument that the run replaces. Where nobody looks at that place in
+// between, the step writes there at once.
+#include <algorithm>
+
+#include "emit/passes.h"
+
+namespace etrace::emit {
+
+namespace {
+
+// Stores all of `from`, in order, into a stretch of another value.
+struct Move {
+  ValueId from = kNoValue, to = kNoValue;
+  Form at{};  // no steps: where it begins
+};
+
+class Coalescing {
+ public:
+  explicit Coalescing(EmitProgram& p) : p_(p) {}
+  void run() { block(p_.entry); }
+
+ private:
+  Value& value(ValueId v) { return p_.values[static_cast<std::size_t>(v)]; }
+
+  void block(Block& b) {
+    for (Item& item : b)
+      if (auto* region = std::get_if<Region>(&item.step))
+        for (Block& inner : region->blocks) block(inner);
+    for (bool again = true; again;) {
+      again = false;
+      std::vector<Uses> all;
+      for (const Item& item : b) all.push_back(uses(p_, item));
+      for (std::size_t q = 0; q < b.size() && !again; ++q)
+        for (const Move& m : moves(b[q]))
+          if (may_move(b, all, q, m)) {
+            replace(m);
+            again = true;
+            break;
+          }
+    }
+  }
+
+  // Whole values that a nest copies.
+  std::vector<Move> moves(const Item& item) {
+    std::vector<Move> out;
+    const auto* n = std::get_if<Nest>(&item.step);
+    if (n == nullptr) return out;
+    for (const Stmt& s : n->body) {
+      if (s.kind != Stmt::Store) continue;
+      const Stmt& x = n->body[static_cast<std::size_t>(s.in[0])];
+      if (x.kind != Stmt::Load || !x.in.empty() || x.value == s.value || x.dtype != s.dtype) continue;
+      if (x.at.step != s.at.step || x.at.first != 0 || !x.at.time.empty()) continue;
+      Index count = 1;
+      for (const Axis& a : n->axes) count *= a.size;
+      if (count != value(x.value).elements() || !covers(*n, x.at)) continue;
+      out.push_back({x.value, s.value, {s.at.first, {}, s.at.time}});
+    }
+    return out;
+  }
+  // The form takes every number from 0 on exactly once.
+  static bool covers(const Nest& n, const Form& f) {
+    std::vector<std::pair<Index, Index>> axes;
+    for (std::size_t a = 0; a < n.axes.size(); ++a) axes.emplace_back(f.step[a], n.axes[a].size);
+    std::sort(axes.begin(), axes.end());
+    Index reach = 1;
+    for (const auto& [step, size] : axes) {
+      if (step != reach) return false;
+      reach *= size;
+    }
+    return true;
+  }
+
+  bool may_move(const Block& b, const std::vector<Uses>& all, std::size_t q, const Move& m) {
+    const Value& from = value(m.from);
+    if (from.home != Value::Unplaced || from.depth < value(m.to).depth) return false;
+    const auto has = [](const std::vector<ValueId>& list, ValueId v) {
+      return std::binary_search(list.begin(), list.end(), v);
+    };
+    std::size_t first = b.size(), last = 0;
+    for (std::size_t k = 0; k < b.size(); ++k)
+      if (has(all[k].writes, m.from) || has(all[k].reads, m.from)) {
+        first = std::min(first, k);
+        last = k;
+      }
+    if (first >= q || !has(all[first].writes, m.from)) return false;
+    if (uses_outside(b, m.from)) return false;
+    for (std::size_t k = first; k <= last; ++k) {
+      if (k == q) {
+        // The nest itself may touch the target there, and nowhere else.
+        if (!only_at(b[q], m)) return false;
+        continue;
+      }
+      if (is_copy_back(b[k], m)) continue;
+      if (has(all[k].writes, m.to)) return false;
+      if (has(all[k].reads, m.to) && k < q && !in_place(b[k], m)) return false;
+    }
+    return true;
+  }
+
+  // Values of inner blocks are seen by those alone; one of an outer block could be read behind our back.
+  bool uses_outside(const Block& b, ValueId v) const {
+    std::size_t here = 0, everywhere = 0;
+    count(b, v, here);
+    count(p_.entry, v, everywhere);
+    return here != everywhere;
+  }
+  void count(const Block& b, ValueId v, std::size_t& n) const {
+    for (const Item& item : b) {
+      if (const auto* region = std::get_if<Region>(&item.step)) {
+        for (const Block& inner : region->blocks) count(inner, v, n);
+        if (region->predicate != kNoValue && root(p_, region->predicate) == v) ++n;
+        continue;
+      }
+      const Uses u = uses(p_, item);
+      n += static_cast<std::size_t>(std::count(u.reads.begin(), u.reads.end(), v) +
+                                    std::count(u.writes.begin(), u.writes.end(), v));
+    }
+  }
+
+  bool only_at(const Item& item, const Move& m) const {
+    const auto& n = std::get<Nest>(item.step);
+    std::size_t stores = 0;
+    for (const Stmt& s : n.body) {
+      if (s.value != m.to || (s.kind != Stmt::Load && s.kind != Stmt::Store)) continue;
+      if (s.kind == Stmt::Load) return false;
+      ++stores;
+    }
+    return stores == 1;
+  }
+
+  // `from` begins as a copy of the very place it shall move to.
+  bool is_copy_back(const Item& item, const Move& m) {
+    const auto* n = std::get_if<Nest>(&item.step);
+    if (n == nullptr || n->body.size() != 2) return false;
+    const Stmt &x = n->body[0], &s = n->body[1];
+    return x.kind == Stmt::Load && x.in.empty() && s.kind == Stmt::Store && x.value == m.to &&
+           s.value == m.from && x.at.step == s.at.step && x.at.first == m.at.first &&
+           x.at.time == m.at.time && s.at.first == 0 && s.at.time.empty();
+  }
+
+  // A kernel that may write a result over the operand it reads from there.
+  bool in_place(const Item& item, const Move& m) const {
+    const auto* call = std::get_if<Call>(&item.step);
+    if (call == nullptr || m.at.first != 0 || !m.at.time.empty()) return false;
+    std::size_t reads = 0;
+    for (const ValueId v : call->in)
+      if (root(p_, v) == m.to) ++reads;
+    return reads == 1 &&
+           std::any_of(call->kernel.in_place.begin(), call->kernel.in_place.end(), [&](const InPlace& pair) {
+             return call->out[pair.result] == m.from && call->in[pair.operand] == m.to;
+           });
+  }
+
+  // From now on `from` is that place.
+  void replace(const Move& m) {
+    Value& v = value(m.from);
+    v.home = Value::Inside;
+    v.base = m.to;
+    v.at = m.at;
+    for (Value& other : p_.values)
+      if ((other.home == Value::Inside || other.home == Value::View) && other.base == m.from) {
+        other.base = m.to;
+        other.at = moved(other.at, m);
+      }
+    rewrite(p_.entry, m);
+  }
+  static Form moved(const Form& f, const Move& m) {
+    Form offset = m.at;
+    offset.step.assign(f.step.size(), 0);
+    return sum(f, offset);
+  }
+  void rewrite(Block& b, const Move& m) {
+    for (Item& item : b) {
+      if (auto* n = std::get_if<Nest>(&item.step)) {
+        for (Stmt& s : n->body)
+          if ((s.kind == Stmt::Load || s.kind == Stmt::Store) && s.value == m.from) {
+            s.value = m.to;
+            s.at = moved(s.at, m);
+          }
+        drop_self_copies(*n);
+      }
+      if (auto* q = std::get_if<Product>(&item.step))
+        for (Matrices* x : {&q->a, &q->b, &q->c})
+          if (x->value == m.from) {
+            x->value = m.to;
+            x->at = moved(x->at, m);
+          }
+      if (auto* region = std::get_if<Region>(&item.step))
+        for (Block& inner : region->blocks) rewrite(inner, m);
+    }
+  }
+  // x = x.
+  static void drop_self_copies(Nest& n) {
+    for (std::size_t k = n.body.size(); k-- > 0;) {
+      const Stmt& s = n.body[k];
+      if (s.kind != Stmt::Store) continue;
+      const Stmt& x = n.body[static_cast<std::size_t>(s.in[0])];
+      if (x.kind != Stmt::Load || !x.in.empty() || x.value != s.value || x.at != s.at) continue;
+      n.body.erase(n.body.begin() + static_cast<std::ptrdiff_t>(k));
+      for (Stmt& later : n.body)
+        for (int& i : later.in) i -= i > static_cast<int>(k) ? 1 : 0;
+    }
+  }
+
+  EmitProgram& p_;
+};
+
+}  // namespace
+
+void coalesce(EmitProgram& p) { Coalescing(p).run(); }
+
+}  // namespace etrace::emit

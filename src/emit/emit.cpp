@@ -1,0 +1,19 @@
+#include "emit/emit.h"
+
+#include "emit/lower.h"
+#include "emit/passes.h"
+
+namespace etrace::emit {
+
+EmitProgram build(const Program& source) {
+  EmitProgram p = lower(source);
+  for (const auto pass : {remove_dead, fuse, remove_dead, coalesce, remove_dead, schedule}) {
+    check(p);
+    pass(p);
+  }
+  check(p);
+  place_buffers(p);
+  return p;
+}
+
+}  // namespace etrace::emit

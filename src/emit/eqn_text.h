@@ -1,0 +1,27 @@
+// Equations as comments of emitted code, and small pieces of C text.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+
+#include "etrace/emission.h"
+#include "etrace/error.h"
+#include "etrace/ir.h"
+
+namespace etrace::emit {
+
+// Names a, b, c … in order of appearance, over all nested programs.
+class EqnNames {
+ public:
+  void declare(const Var& v) { of(v); }
+  std::string text(const Eqn&);
+
+ private:
+  std::string of(const Var&);
+  std::unordered_map<std::uint64_t, std::string> names_;
+};
+
+std::string module_path(const Origin&);                // "rnn.W"
+std::string neutral_text(FoldCode::Op, Dtype result);  // in the type of the result
+
+}  // namespace etrace::emit

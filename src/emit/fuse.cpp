@@ -1,0 +1,156 @@
+// Neighbouring nests become one where they walk the same positions: a value that one computes and the other
+// reads stays in a register, and if nobody else reads it, it has no memory at all.
+//
+// The items of a block are nodes of a graph; an edge says that one must run before the other. Two nodes may
+// become one if no third one has to run between them.
+#include <algorithm>
+#include <cstdint>
+#include <set>
+
+#include "emit/merge.h"
+#include "emit/passes.h"
+
+namespace etrace::emit {
+
+namespace {
+
+constexpr std::size_t kMostStmts = 160, kMostPointers = 28;
+
+class BlockFusion {
+ public:
+  BlockFusion(EmitProgram& p, Block& b) : p_(p), block_(b) {}
+
+  void run() {
+    for (Item& item : block_) nodes_.push_back({std::move(item), {}, {}, true});
+    for (Node& n : nodes_) n.uses = uses(p_, n.item);
+    connect();
+    bool changed = true;
+    while (changed) changed = join_producers();
+    changed = true;
+    while (changed) changed = join_siblings();
+    put_in_order();
+  }
+
+ private:
+  struct Node {
+    Item item;
+    Uses uses;
+    std::vector<bool> before;  // nodes that must run first, directly or not
+    bool alive;
+  };
+
+  static bool meet(const std::vector<ValueId>& a, const std::vector<ValueId>& b) {
+    for (auto i = a.begin(), j = b.begin(); i != a.end() && j != b.end();) {
+      if (*i == *j) return true;
+      *i < *j ? ++i : ++j;
+    }
+    return false;
+  }
+  static bool depends(const Uses& later, const Uses& earlier) {
+    return meet(earlier.writes, later.reads) || meet(earlier.reads, later.writes) ||
+           meet(earlier.writes, later.writes);
+  }
+
+  void connect() {
+    const std::size_t n = nodes_.size();
+    for (std::size_t j = 0; j < n; ++j) {
+      nodes_[j].before.assign(n, false);
+      for (std::size_t i = 0; i < j; ++i)
+        if (!nodes_[j].before[i] && depends(nodes_[j].uses, nodes_[i].uses)) add_before(j, i);
+    }
+  }
+  void add_before(std::size_t j, std::size_t i) {
+    for (std::size_t k = 0; k < nodes_.size(); ++k)
+      if (nodes_[i].before[k]) nodes_[j].before[k] = true;
+    nodes_[j].before[i] = true;
+  }
+
+  Nest* nest(std::size_t i) { return nodes_[i].alive ? std::get_if<Nest>(&nodes_[i].item.step) : nullptr; }
+
+  // A nest with every nest whose results it reads.
+  bool join_producers() {
+    bool changed = false;
+    for (std::size_t j = 0; j < nodes_.size(); ++j) {
+      for (std::size_t i = nodes_.size(); i-- > 0 && nest(j) != nullptr;)
+        if (i != j && nest(i) != nullptr && meet(nodes_[i].uses.writes, nodes_[j].uses.reads) &&
+            try_join(i, j))
+          changed = true;
+    }
+    return changed;
+  }
+
+  // Nests that read the same.
+  bool join_siblings() {
+    bool changed = false;
+    for (std::size_t j = 0; j < nodes_.size(); ++j)
+      for (std::size_t i = 0; i < j && nest(j) != nullptr; ++i)
+        if (nest(i) != nullptr && meet(nodes_[i].uses.reads, nodes_[j].uses.reads) && try_join(i, j))
+          changed = true;
+    return changed;
+  }
+
+  // Node j takes i in. i must be able to run right before j.
+  bool try_join(std::size_t i, std::size_t j) {
+    if (nodes_[i].before[j]) return false;  // the other way round
+    for (std::size_t k = 0; k < nodes_.size(); ++k)
+      if (nodes_[k].alive && k != i && k != j && nodes_[k].before[i] && nodes_[j].before[k]) return false;
+    const char* why = nullptr;
+    std::optional<Nest> merged = merge(*nest(i), *nest(j), why);
+    if (!merged || merged->body.size() > kMostStmts) return false;
+    std::set<std::pair<ValueId, Index>> pointers;
+    for (const Stmt& s : merged->body)
+      if (s.kind == Stmt::Load || s.kind == Stmt::Store) pointers.emplace(s.value, s.at.first);
+    if (pointers.size() > kMostPointers) return false;
+
+    nodes_[j].item.step = std::move(*merged);
+    nodes_[j].uses = uses(p_, nodes_[j].item);
+    nodes_[i].alive = false;
+    // Whoever waited for i now waits for j, and j for all that i waited for.
+    for (std::size_t k = 0; k < nodes_.size(); ++k)
+      if (nodes_[i].before[k]) nodes_[j].before[k] = true;
+    nodes_[j].before[i] = false;
+    for (std::size_t k = 0; k < nodes_.size(); ++k) {
+      const bool waits = k != j && (nodes_[k].before[i] || nodes_[k].before[j]);
+      nodes_[k].before[i] = false;
+      if (waits) add_before(k, j);
+    }
+    return true;
+  }
+
+  // The earliest that can run comes first.
+  void put_in_order() {
+    const std::size_t n = nodes_.size();
+    std::vector<std::size_t> waits(n, 0);
+    for (std::size_t j = 0; j < n; ++j)
+      for (std::size_t k = 0; k < n; ++k)
+        if (nodes_[k].alive && nodes_[j].before[k]) ++waits[j];
+    std::set<std::size_t> ready;
+    for (std::size_t j = 0; j < n; ++j)
+      if (nodes_[j].alive && waits[j] == 0) ready.insert(j);
+    block_.clear();
+    while (!ready.empty()) {
+      const std::size_t k = *ready.begin();
+      ready.erase(ready.begin());
+      block_.push_back(std::move(nodes_[k].item));
+      for (std::size_t j = 0; j < n; ++j)
+        if (nodes_[j].alive && nodes_[j].before[k] && --waits[j] == 0) ready.insert(j);
+    }
+  }
+
+  EmitProgram& p_;
+  Block& block_;
+  std::vector<Node> nodes_;
+};
+
+void fuse_block(EmitProgram& p, Block& b) {
+  for (Item& item : b)
+    if (auto* region = std::get_if<Region>(&item.step))
+      for (Block& inner : region->blocks) fuse_block(p, inner);
+  BlockFusion(p, b).run();
+}
+
+}  // namespace
+
+void fuse(EmitProgram& p) { fuse_block(p, p.entry); }
+
+}  // namespace etrace::emit

@@ -1,0 +1,31 @@
+// The passes between lower() and a printer, in order. Each leaves a program that check() accepts.
+#pragma once
+
+#include "emit/program.h"
+
+namespace etrace::emit {
+
+// Statements whose value nobody needs, stores to values that nobody reads, and steps that do nothing.
+void remove_dead(EmitProgram&);
+// Nests that walk the same positions become one.
+void fuse(EmitProgram&);
+// A step writes its result where a copy would put it, and the copy goes.
+void coalesce(EmitProgram&);
+// Axes joined and ordered, the vector axis and the parts for threads chosen, for every nest.
+void schedule(EmitProgram&);
+// Every unplaced value gets its place in the arena; values that are not needed at the same time share it.
+void place_buffers(EmitProgram&);
+// InternalError if an access leaves its value, or a statement is not what it must be.
+void check(const EmitProgram&);
+
+// f(Nest&) for every nest, at any depth.
+template <class F>
+void for_each_nest(Block& block, const F& f) {
+  for (Item& item : block) {
+    if (auto* nest = std::get_if<Nest>(&item.step)) f(*nest);
+    if (auto* region = std::get_if<Region>(&item.step))
+      for (Block& b : region->blocks) for_each_nest(b, f);
+  }
+}
+
+}  // namespace etrace::emit

@@ -1,0 +1,77 @@
+#include "native/runnable.h"
+
+#include <algorithm>
+
+#include "emit/c_printer.h"
+#include "etrace/error.h"
+#include "runtime/thread_pool.h"
+
+namespace etrace::native {
+
+namespace {
+
+void host_parallel(int64_t parts, void (*f)(void*, int64_t), void* data) {
+  default_pool().parallel(static_cast<int>(parts), [&](int part) { f(data, part); });
+}
+void host_call(const void* context, int64_t kernel, const void* const* in, void* const* out, void* scratch) {
+  static_cast<const NativeProgram*>(context)->kernels[static_cast<std::size_t>(kernel)].run(
+      {in, out, scratch});
+}
+void host_product(const void* context, int64_t product, const void* a, const void* b, void* c,
+                  void* scratch) {
+  static_cast<const NativeProgram*>(context)->products[static_cast<std::size_t>(product)](a, b, c, scratch);
+}
+
+constexpr etp_host kHost{ETP_ABI_VERSION, host_parallel, host_call, host_product};
+
+}  // namespace
+
+NativeProgram::NativeProgram(emit::EmitProgram p, std::unique_ptr<const LoadedModule> module)
+    : program_(std::move(p)), module_(std::move(module)) {
+  const etp_module& table = module_->table();
+  ETRACE_CHECK(static_cast<std::size_t>(table.arena_bytes) == program_.arena_bytes &&
+               static_cast<std::size_t>(table.constants) == program_.constants.size());
+  std::size_t scratch = 0;
+  const emit::HostSteps steps = emit::host_steps(program_);
+  for (const emit::Call* call : steps.calls) {
+    kernels.push_back(call->kernel);
+    scratch = std::max(scratch, call->kernel.scratch_bytes);
+  }
+  for (const emit::Product* q : steps.products) {
+    const std::size_t row = q->batch.size(), column = row + 1;
+    products.emplace_back(q->dtype, MatrixProduct::Sizes{q->rows, q->columns, q->depth},
+                          MatrixProduct::Strides{q->a.at.step[row], q->a.at.step[column], q->b.at.step[row],
+                                                 q->b.at.step[column], q->c.at.step[row]});
+    scratch = std::max(scratch, products.back().scratch_bytes());
+  }
+  for (const Tensor& t : program_.constants) constants_.push_back(t.bytes());
+  scratch_offset_ = (program_.arena_bytes + 63) / 64 * 64;
+  memory_bytes_ = scratch_offset_ + scratch;
+}
+
+NativeProgram::~NativeProgram() {
+  for (auto& slot : spare_) delete slot.load();
+}
+
+void NativeProgram::run(const void* const* arguments, void* const* results) const {
+  AlignedBuffer* memory = nullptr;
+  for (auto& slot : spare_)
+    if ((memory = slot.exchange(nullptr, std::memory_order_acquire)) != nullptr) break;
+  if (memory == nullptr) memory = new AlignedBuffer(memory_bytes_);
+  struct GiveBack {
+    const NativeProgram& owner;
+    AlignedBuffer* memory;
+    ~GiveBack() {
+      for (auto& slot : owner.spare_) {
+        AlignedBuffer* none = nullptr;
+        if (slot.compare_exchange_strong(none, memory, std::memory_order_release)) return;
+      }
+      delete memory;
+    }
+  } give_back{*this, memory};
+  const etp_run r{
+      &kHost, this, arguments, results, constants_.data(), memory->data(), memory->data() + scratch_offset_};
+  module_->table().run(&r);
+}
+
+}  // namespace etrace::native

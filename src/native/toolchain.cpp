@@ -1,0 +1,156 @@
+#include "native/toolchain.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+extern char** environ;
+
+namespace etrace::native {
+
+namespace {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() { reset(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  void reset() {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+  }
+
+ private:
+  int fd_;
+};
+
+std::string read_all(int fd) {
+  std::string out;
+  std::array<char, 4096> buffer;
+  for (;;) {
+    const ssize_t n = ::read(fd, buffer.data(), buffer.size());
+    if (n > 0)
+      out.append(buffer.data(), static_cast<std::size_t>(n));
+    else if (n == 0 || errno != EINTR)
+      return out;
+  }
+}
+
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
+
+Finished run_process(const std::vector<std::string>& command) {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {-1, std::string("pipe: ") + std::strerror(errno)};
+  Descriptor reader(ends[0]), writer(ends[1]);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, writer.get(), STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, writer.get(), STDERR_FILENO);
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  pid_t child = 0;
+  const int failed = ::posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  writer.reset();
+  if (failed != 0) return {-1, std::strerror(failed)};
+  Finished done{-1, read_all(reader.get())};
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return {-1, std::string("waitpid: ") + std::strerror(errno)};
+  if (WIFEXITED(status)) done.status = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) done.output += fmt::format("killed by signal {}", WTERMSIG(status));
+  return done;
+}
+
+std::optional<Compiler> find_compiler(std::string& reason) {
+  std::vector<std::vector<std::string>> candidates;
+  const char* cc = std::getenv("CC");
+  if (cc != nullptr && *cc != '\0') {
+    std::istringstream words(cc);
+    candidates.emplace_back();
+    for (std::string word; words >> word;) candidates.back().push_back(word);
+  } else {
+    candidates = {{"cc"}, {"gcc"}, {"clang"}};
+  }
+  reason.clear();
+  for (const std::vector<std::string>& command : candidates) {
+    if (command.empty()) continue;
+    std::vector<std::string> ask = command;
+    ask.emplace_back("--version");
+    const Finished answer = run_process(ask);
+    if (answer.status == 0) {
+      std::string identity;
+      for (const std::string& word : command) identity += word + " ";
+      return Compiler{command, identity + "\n" + answer.output.substr(0, answer.output.find("\n\n")) + "\n"};
+    }
+    reason += (reason.empty() ? "" : "; ") + command[0] + ": " +
+              (answer.output.empty() ? "does not run" : first_line(answer.output));
+  }
+  return std::nullopt;
+}
+
+const std::string& cpu_identity() {
+  static const std::string text = [] {
+    std::ifstream file("/proc/cpuinfo");
+    std::set<std::string> lines;
+    for (std::string line; std::getline(file, line);)
+      for (const char* start :
+           {"vendor_id", "cpu family", "model", "stepping", "flags", "Features", "CPU part"})
+        if (line.starts_with(start)) lines.insert(line);
+    std::string all;
+    for (const std::string& line : lines) all += line + "\n";
+    return all;
+  }();
+  return text;
+}
+
+const std::vector<std::string>& emitted_code_options() {
+  // Exceptions of kernels that it calls pass through. Values of different types share places in the arena.
+  static const std::vector<std::string> options = [] {
+    std::vector<std::string> o{"-std=gnu99",
+                               "-O2",
+                               "-march=native",
+                               "-ffp-contract=off",
+                               "-fno-math-errno",
+                               "-fopenmp-simd",
+                               "-fno-trapping-math",
+                               "-fno-strict-aliasing",
+                               "-fexceptions",
+                               "-fPIC",
+                               "-shared",
+                               "-fvisibility=hidden",
+                               "-w"};
+    if (cpu_identity().find(" avx512f") != std::string::npos) o.emplace_back("-mprefer-vector-width=512");
+    return o;
+  }();
+  return options;
+}
+
+std::string compile_shared(const Compiler& compiler, const std::string& source, const std::string& object) {
+  std::vector<std::string> command = compiler.command;
+  const auto& options = emitted_code_options();
+  command.insert(command.end(), options.begin(), options.end());
+  command.insert(command.end(), {"-o", object, "-x", "c", source, "-lm"});
+  const Finished done = run_process(command);
+  if (done.status == 0) return {};
+  return fmt::format("{} ended with status {}: {}", compiler.command[0], done.status,
+                     done.output.substr(0, 2000));
+}
+
+}  // namespace etrace::native

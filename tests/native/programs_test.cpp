@@ -1,0 +1,174 @@
+// Whole programs by emitted code and by the interpreter: control flow, arguments that are replaced in place,
+// views of all kinds, and what learners run.
+#include <gtest/gtest.h>
+
+#include "etrace/etrace.h"
+#include "support/native.h"
+
+namespace etrace::testing {
+namespace {
+
+Tensor numbers(const Shape& shape, std::uint64_t seed, Dtype dtype = Dtype::F32) {
+  return convert(random::uniform(random::key(seed), shape, Dtype::F64, -1.5, 1.5), dtype).tensor();
+}
+
+// The same bits on both engines, run twice.
+void expect_same(const Program& p, const Tensors& args) {
+  const Tensors found = run_native(p, args), expected = run_interpreter(p, args);
+  for (std::size_t i = 0; i < found.size(); ++i)
+    EXPECT_TRUE(found[i] == expected[i]) << p.results[i].name << " " << to_string(found[i].aval()) << " is "
+                                         << distance(found[i], expected[i]) << " away";
+}
+void expect_same(const Function& f, const Tensors& args, const std::vector<Alias>& aliases = {}) {
+  Avals in;
+  for (const Tensor& t : args) in.push_back(t.aval());
+  expect_same(as_program(make_jaxpr(f, in), aliases), args);
+}
+
+TEST(NativePrograms, ViewsOfViews) {
+  expect_same(
+      [](ArraySpan x) {
+        const Array a = transpose(x[0] + 1.0, {1, 0, 2});                     // [4,3,6]
+        const Array b = reshape(a, {12, 6});                                  // of a transposed value
+        const Array c = reshape(transpose(x[1], {1, 0}), {2, 3, 3, 4});       // splits a transposed axis
+        const Array d = slice(rev(x[1], {1}), {2, 0}, {11, 6}, {3, 2});       // [3,3]
+        const Array e = broadcast_in_dim(sum(x[0], {0, 2}), {5, 4, 2}, {1});  // of a fold
+        const Array f = concatenate(Arrays{b, b * 2.0, x[1]}, 0);             // [36,6]
+        const Array g = reshape(transpose(f, {1, 0}), {6, 4, 9});
+        const Array h = pad(d, 7.0, {{1, 2, 0}, {0, 1, 1}});
+        return Arrays{
+            a, b, c * 2.0, d, e, f, sum(g, {1}), h, stack(Arrays{d, d + 1.0}, 1), reshape(g, {216}) - 1.0};
+      },
+      {numbers({3, 4, 6}, 1), numbers({12, 6}, 2)});
+}
+
+TEST(NativePrograms, ResultsThatAreArgumentsConstantsAndEachOther) {
+  const Array table = numbers({4}, 9);
+  expect_same(
+      [&](ArraySpan x) {
+        const Array y = x[0] * 2.0;
+        return Arrays{x[0], y, y, table, full({3}, 2.5, Dtype::F32), transpose(x[1], {1, 0}), x[1] + 1.0};
+      },
+      {numbers({5}, 1), numbers({2, 3}, 2)});
+}
+
+TEST(NativePrograms, ArgumentsAreReplacedInPlace) {
+  // Swapped, moved about within itself, read by a later result, left alone.
+  expect_same(
+      [](ArraySpan x) {
+        return Arrays{x[1], x[0], transpose(x[2], {1, 0}), sum(x[0], {0}) + x[3], x[3] * x[0], x[4]};
+      },
+      {numbers({6}, 1), numbers({6}, 2), numbers({3, 3}, 3), numbers({6}, 4), numbers({2}, 5)},
+      {{0, 0}, {1, 1}, {2, 2}, {3, 3}, {5, 4}});
+}
+
+TEST(NativePrograms, ScansWithCarriesOfEveryKind) {
+  for (const bool reverse : {false, true})
+    expect_same(
+        [&](ArraySpan x) {
+          const auto body = [&](ArraySpan c, ArraySpan in) -> ScanResult {
+            const Array h = tanh(matmul_plain(c[0], x[3]) + in[0]);  // needs the old h whole
+            const Array turned = transpose(c[1], {1, 0}) * 0.9;      // cannot be in place
+            return {{h, turned + 0.1, c[3], c[2], c[4] + 1}, {c[0], sum(h, {1}), c[1], in[1]}};
+          };
+          const ScanResult r = scan(body, {x[0], x[1], x[2], x[2] * 2.0, full({}, 0, Dtype::I32)},
+                                    {x[4], transpose(x[5], {1, 0})}, {.reverse = reverse});
+          Arrays out = r.carry;
+          out.insert(out.end(), r.ys.begin(), r.ys.end());
+          return out;
+        },
+        {numbers({2, 5}, 1), numbers({3, 3}, 2), numbers({4}, 3), numbers({5, 5}, 4), numbers({7, 2, 5}, 5),
+         numbers({3, 7}, 6)},
+        {{0, 0}, {1, 1}});
+}
+
+TEST(NativePrograms, NestedLoopsBranchesAndShortScans) {
+  expect_same(
+      [](ArraySpan x) {
+        const auto inner = [&](ArraySpan c, ArraySpan in) -> ScanResult {
+          return {{c[0] * 0.5 + in[0]}, {c[0] * in[0]}};
+        };
+        const auto outer = [&](ArraySpan c, ArraySpan in) -> ScanResult {
+          const ScanResult r = scan(inner, {c[0]}, {in[0]});
+          const Arrays chosen = cond(
+              less(sum(r.carry[0]), 0.0),
+              [](ArraySpan a) {
+                return Arrays{a[0] * 2.0, a[0]};
+              },
+              [](ArraySpan a) {
+                return Arrays{a[0], a[0] - 1.0};
+              },
+              {r.carry[0]});
+          return {{chosen[0]}, {chosen[1], sum(r.ys[0], {0})}};
+        };
+        const ScanResult r = scan(outer, {x[0]}, {x[1]});
+        const Arrays w = while_loop([](ArraySpan a) { return less(sum(a[0]), 40.0); },
+                                    [](ArraySpan a) {
+                                      return Arrays{abs(a[0]) * 1.5 + 1.0, a[1] + 1};
+                                    },
+                                    {x[0], full({}, 0, Dtype::I32)});
+        const ScanResult once = scan(inner, {x[0]}, {expand_dims(x[0], {0})});
+        const ScanResult none = scan(inner, {x[0]}, {slice_axis(expand_dims(x[0], {0}), 0, 0, 0)});
+        return Arrays{r.carry[0],    r.ys[0],    r.ys[1],       w[0],      w[1],
+                      once.carry[0], once.ys[0], none.carry[0], none.ys[0]};
+      },
+      {numbers({3}, 1), numbers({4, 5, 3}, 2)});
+}
+
+TEST(NativePrograms, LongFoldsKeepTheirOrder) {
+  for (const Dtype t : {Dtype::F32, Dtype::F64})
+    expect_same(
+        [](ArraySpan x) {
+          return Arrays{sum(x[0] * x[0]),  sum(x[1], {0}),
+                        sum(x[1], {1}),    sum(tanh(x[1]), {0, 2}),
+                        sum(x[1], {2}),    sum(exp(x[1]), {1, 2}),
+                        max(x[1], {0, 1}), prod(x[1], {0}),
+                        sum(x[0]) * x[0],  sum(transpose(x[1], {2, 1, 0}), {1})};
+        },
+        {numbers({9001}, 1, t), numbers({23, 19, 37}, 2, t)});
+}
+
+// Learners ------------------------------------------------------------------------------------------------
+struct Case {
+  const char *model, *rule;
+  std::int64_t batch, steps;
+};
+class NativeLearner : public ::testing::TestWithParam<Case> {};
+
+TEST_P(NativeLearner, RunsAsTheInterpreterDoes) {
+  const auto& [model, rule, batch, steps] = GetParam();
+  const bool two_layers = std::string(model).starts_with("two_layer");
+  const std::vector<std::int64_t> sizes = two_layers ? Dims{7, 20, 11, 3} : Dims{7, 20, 3};
+  const ReadyModel ready = make_model(model, {.sizes = sizes, .batch = batch});
+  RuleOptions options;
+  if (std::string(rule) == "pp_prop") options.decay_or_rank = 0.9;
+  const Learner learner = compile(*ready.module, rule, ready.example, {.batch_size = batch}, options);
+  const StepFunction f = [](StepCall& m, ArraySpan s) -> LossAndAux { return {loss::mse(m(s[0]), s[1])}; };
+  const Avals slices{{Dtype::F32, {batch, 7}}, {Dtype::F32, {batch, 3}}};
+  const LearnerPlan plan = learner.plan(f, slices, steps);
+  const ClosedJaxpr& jaxpr = steps == 1 ? plan.step : plan.window;
+  Tensors args;
+  const Avals in = jaxpr.in_avals();
+  for (std::size_t i = 0; i < in.size(); ++i)
+    args.push_back(is_floating(in[i].dtype) ? numbers(in[i].shape, 100 + i, in[i].dtype)
+                                            : Tensor::full(in[i], std::int64_t{3}));
+  Program p = as_program(jaxpr);
+  p.name = std::string(model) + "." + rule;
+  const Tensors found = run_native(p, args), expected = run_interpreter(p, args);
+  for (std::size_t i = 0; i < found.size(); ++i)
+    EXPECT_TRUE(found[i] == expected[i]) << "result " << i << " " << to_string(found[i].aval()) << " is "
+                                         << distance(found[i], expected[i]) << " away";
+}
+
+INSTANTIATE_TEST_SUITE_P(Programs, NativeLearner,
+                         ::testing::Values(Case{"rnn", "d_rtrl", 2, 1}, Case{"gru", "d_rtrl", 3, 5},
+                                           Case{"lstm", "d_rtrl", 1, 4}, Case{"lif_expon", "pp_prop", 4, 6},
+                                           Case{"lif", "d_rtrl", 2, 6},
+                                           Case{"two_layer_gru", "pp_prop", 2, 1}),
+                         [](const auto& info) {
+                           return std::string(info.param.model) + "_" + info.param.rule + "_" +
+                                  std::to_string(info.param.steps);
+                         });
+
+}  // namespace
+}  // namespace etrace::testing
