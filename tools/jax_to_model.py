@@ -134,7 +134,7 @@ class _Program:
             name, params = _OPERATORS[eqn.params["name"]](eqn.invars)
         else:
             ignored = self.IGNORED.get(name, set()) | {"sharding", "out_sharding"}
-            params = {k: self.param(v) for k, v in eqn.params.items() if k not in ignored}
+            params = {k: self.param(v) for k, v in eqn.params.items() if k not in ignored and v is not None}
         if name == "custom_jvp_call" and not self.within_rule:  # a rule may call the function: it has none again
             params["jvp_jaxpr"] = {"jaxpr": _Program(self.derivative_rule(eqn), within_rule=True).json()}
         return {"prim": name, "in": inputs, "out": [self.define(v) for v in eqn.outvars], "params": params}

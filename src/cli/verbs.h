@@ -16,6 +16,7 @@ void add_explain(CLI::App&, Status&);
 void add_train(CLI::App&, Status&);
 void add_eval(CLI::App&, Status&);
 void add_verify(CLI::App&, Status&);
+void add_plan(CLI::App&, Status&);
 void add_demo(CLI::App&, Status&);
 
 }  // namespace etrace::cli

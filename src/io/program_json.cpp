@@ -179,8 +179,10 @@ Eqn named_equation(Scope& scope, const Node& node, const std::string& spelled) {
     for (const auto& [key, value] : given->fields()) {
       if (is_ignored(*prim, key)) continue;
       const std::string own = aliased && key == alias->body_from ? std::string(alias->body_to) : key;
+      const Attr attr = read_attr(value);
+      if (attr.is_null() && own == "out_dtype" && !knows_param(*prim, own)) continue;  // JAX: as the operands
       require_known(*prim, own, value);
-      params.emplace_back(own, read_attr(value));
+      params.emplace_back(own, attr);
     }
   if (given) require_rule(*prim, Params(params), *given);
   std::vector<Atom> in = read_list(node.at("in"), [&](const Node& n) { return atom(scope, n); });

@@ -1,4 +1,5 @@
 #include "native/runnable.h"
+#include "base/memory.h"
 
 #include <algorithm>
 
@@ -53,11 +54,18 @@ NativeProgram::~NativeProgram() {
   for (auto& slot : spare_) delete slot.load();
 }
 
+namespace {
+std::byte* require_block(std::size_t bytes) {
+  if (std::byte* block = allocate_block(bytes)) return block;
+  throw std::bad_alloc();
+}
+}  // namespace
+
 void NativeProgram::run(const void* const* arguments, void* const* results) const {
   AlignedBuffer* memory = nullptr;
   for (auto& slot : spare_)
     if ((memory = slot.exchange(nullptr, std::memory_order_acquire)) != nullptr) break;
-  if (memory == nullptr) memory = new AlignedBuffer(memory_bytes_);
+  if (memory == nullptr) memory = new AlignedBuffer(memory_bytes_, require_block(memory_bytes_));
   struct GiveBack {
     const NativeProgram& owner;
     AlignedBuffer* memory;

@@ -40,7 +40,7 @@ DotDims dot_dims(const Params& params) {
 }
 
 // The order of the contracted axes is free: that of the first operand merges more often.
-DotDims sorted_dims(DotDims d) {
+static DotDims sorted_dims(DotDims d) {
   std::vector<std::pair<std::int64_t, std::int64_t>> pairs;
   for (std::size_t i = 0; i < d.lhs_contract.size(); ++i)
     pairs.emplace_back(d.lhs_contract[i], d.rhs_contract[i]);

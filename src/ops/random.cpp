@@ -102,12 +102,15 @@ Arrays batch_keys(const Params& params, ArraySpan x, const std::vector<bool>&, s
   return bind_primitive(P, x, params);
 }
 
+template <bool kBits>
 std::vector<PrimitiveSpec::Sample> draw_samples(std::uint64_t seed) {
   std::vector<PrimitiveSpec::Sample> all;
   const Array key = random::key(seed);
   for (const Dims& shape : {Dims{}, Dims{5}, Dims{3, 0}, Dims{2, 3}})
-    for (const Array& keys : {key, random::split(key, 3)})
-      all.push_back({{keys}, {{"bit_width", 32}, {"shape", shape}}, false});
+    for (const Array& keys : {key, random::split(key, 3)}) {
+      const Params params{{"shape", shape}};
+      all.push_back({{keys}, kBits ? params.with("bit_width", 32) : params, false});
+    }
   return all;
 }
 
@@ -126,7 +129,7 @@ const Primitive random_bits_p{{
     .kernel = draw_kernel<1, write_bits>,
     .emit = draw_code<false>,
     .batch = batch_keys<random_bits_p>,
-    .samples = draw_samples,
+    .samples = draw_samples<true>,
 }};
 
 const Primitive random_split_p{{
@@ -139,7 +142,7 @@ const Primitive random_split_p{{
     .kernel = draw_kernel<kKeyWords, write_keys>,
     .emit = draw_code<true>,
     .batch = batch_keys<random_split_p>,
-    .samples = draw_samples,
+    .samples = draw_samples<false>,
 }};
 
 const Primitive random_fold_in_p{{

@@ -2,7 +2,7 @@
 #ifndef ETP_DRAW_H
 #define ETP_DRAW_H
 
-#include "etp_rng.h"
+#include "runtime/etp_rng.h"
 
 /* Word i of the array with the key (k0, k1). */
 ETP_FN uint32_t etp_random_word(uint32_t k0, uint32_t k1, int64_t i) {

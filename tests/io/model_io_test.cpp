@@ -244,7 +244,8 @@ TEST(ModelIo, EveryFaultNamesItsPlace) {
             {{"axis", 0}},
             "jaxpr.eqns[1].params.jaxpr.jaxpr.eqns[0].params.axis: there is no parameter 'axis' of 'add'"},
            {"replace", "/jaxpr/eqns/1/params/jaxpr/jaxpr/eqns/0/prim", "ad",
-            "jaxpr.eqns[1].params.jaxpr.jaxpr.eqns[0].prim: there is no primitive 'ad' (did you mean add?); express it by known "
+            "jaxpr.eqns[1].params.jaxpr.jaxpr.eqns[0].prim: there is no primitive 'ad' (did you mean add?); "
+            "express it by known "
             "ones, or add its "
             "row (in 'ad') (in 'jit')"},
            {"replace", "/jaxpr/eqns/1/params/jaxpr/jaxpr/eqns/0/in/0", 2,

@@ -28,8 +28,8 @@ void expect_exact_form(const Model& m, const std::vector<std::string>& names = {
     return online(learner, data, window);
   };
   expect_gradients(run(D_RTRL(), 0), expected, 1e-9, names);
-  expect_gradients(run(D_RTRL({.vjp_method = VjpMethod::MultiStep}), 2), expected, 1e-9, names);
-  const ForgetfulRule wrong(ForgetfulRule::Jacobian, VjpMethod::SingleStep);
+  expect_gradients(run(InWindows(D_RTRL()), 2), expected, 1e-9, names);
+  const ForgetfulRule wrong(ForgetfulRule::Jacobian);
   EXPECT_GT(largest_deviation(run(wrong, 0), expected, names), 1e-6);
 }
 

@@ -141,12 +141,12 @@ TEST_P(NativeLearner, RunsAsTheInterpreterDoes) {
   const std::vector<std::int64_t> sizes = two_layers ? Dims{7, 20, 11, 3} : Dims{7, 20, 3};
   const ReadyModel ready = make_model(model, {.sizes = sizes, .batch = batch});
   RuleOptions options;
-  if (std::string(rule) == "pp_prop") options.decay_or_rank = 0.9;
+  if (std::string(rule) == "pp_prop") options.set("decay_or_rank", 0.9);
   const Learner learner = compile(*ready.module, rule, ready.example, {.batch_size = batch}, options);
   const StepFunction f = [](StepCall& m, ArraySpan s) -> LossAndAux { return {loss::mse(m(s[0]), s[1])}; };
   const Avals slices{{Dtype::F32, {batch, 7}}, {Dtype::F32, {batch, 3}}};
   const LearnerPlan plan = learner.plan(f, slices, steps);
-  const ClosedJaxpr& jaxpr = steps == 1 ? plan.step : plan.window;
+  const ClosedJaxpr& jaxpr = plan.at(steps == 1 ? "step" : "window").jaxpr;
   Tensors args;
   const Avals in = jaxpr.in_avals();
   for (std::size_t i = 0; i < in.size(); ++i)

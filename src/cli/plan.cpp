@@ -1,0 +1,159 @@
+// etrace plan MODEL: the programs that a learner runs, with their ports, before and after each pass.
+#include <fmt/format.h>
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cli/load_model.h"
+#include "cli/rule_option.h"
+#include "cli/verbs.h"
+#include "etrace/backend.h"
+#include "etrace/error.h"
+#include "etrace/loss.h"
+#include "etrace/models.h"
+#include "etrace/module.h"
+#include "etrace/plan.h"
+#include "etrace/plan_text.h"
+#include "etrace/control.h"
+
+namespace etrace::cli {
+
+namespace {
+
+struct PlanArguments {
+  std::string model, loss = "mse", optimizer = "adam", program, method = "single-step",
+                     backend = "interpreter";
+  RuleArguments rule;
+  std::optional<std::int64_t> batch;
+  std::int64_t window = 32, length = 100;
+  bool equations = false, passes = false, json = false;
+};
+
+Model model_for_plan(const PlanArguments& o) {
+  if (find_builtin_model(o.model) == nullptr) return load_model(o.model);
+  ModelOptions options;
+  options.batch = o.batch;
+  const ReadyModel ready = make_model(o.model, options);
+  return trace_step(*ready.module, ready.example, o.model).model;
+}
+
+// One slice per argument, then the target of the first result.
+Avals slice_types(const Model& m) {
+  Avals out;
+  for (std::size_t i = 0; i < m.inputs.size(); ++i)
+    if (m.inputs[i].role == Role::Arg) {
+      const auto at = static_cast<std::size_t>(m.inputs[i].index);
+      out.resize(std::max(out.size(), at + 1));
+      out[at] = m.program.jaxpr.invars[i].aval;
+    }
+  for (std::size_t i = 0; i < m.outputs.size(); ++i)
+    if (m.outputs[i].role == Role::Out && m.outputs[i].index == 0) {
+      out.push_back(aval_of(m.program.jaxpr.outs[i]));
+      return out;
+    }
+  throw ValueError("plan", "the model has no result, so there is nothing to take a loss of");
+}
+
+nlohmann::json port_json(const Port& p) {
+  return {{"name", p.name}, {"role", name(p.role)}, {"type", to_string(p.aval)}, {"bytes", p.aval.bytes()}};
+}
+
+nlohmann::json program_json(const Program& p, bool equations) {
+  nlohmann::json out{
+      {"name", p.name}, {"arguments", nlohmann::json::array()}, {"results", nlohmann::json::array()}};
+  for (const Port& port : p.arguments) out["arguments"].push_back(port_json(port));
+  for (const Port& port : p.results) out["results"].push_back(port_json(port));
+  for (const Alias& a : p.aliases) out["results"][a.result]["in_place_of"] = a.argument;
+  const ProgramCounts c = counts_of(p.jaxpr);
+  out["equations"] = c.equations;
+  out["products"] = c.products;
+  out["loops"] = c.loops;
+  out["trace_passes"] = c.trace_passes;
+  out["constant_bytes"] = c.constant_bytes;
+  out["operations"] = c.operations;
+  if (equations) out["text"] = to_string(p.jaxpr.jaxpr);
+  return out;
+}
+
+// The program as it was recorded, and after each pass that changes it.
+void print_passes(Program p, bool equations) {
+  std::cout << "as recorded\n" << program_text(p, equations);
+  ProgramCounts before = counts_of(p.jaxpr);
+  for (const SimplifyPass& pass : simplify_passes()) {
+    pass.run(p.jaxpr);
+    const ProgramCounts now = counts_of(p.jaxpr);
+    std::cout << fmt::format("after {}: {} -> {} equations, {} -> {} products, {} -> {} loops\n", pass.name,
+                             before.equations, now.equations, before.products, now.products, before.loops,
+                             now.loops);
+    if (equations) std::cout << to_string(p.jaxpr.jaxpr) << "\n";
+    before = now;
+  }
+}
+
+void run_plan(const PlanArguments& o) {
+  const std::shared_ptr<const LearningRule> rule = o.rule.make();
+  const Model model = model_for_plan(o);
+  CompileOptions options;
+  options.batch_size = o.batch;
+  rule->configure(options);
+  const ETraceGraph graph = compile_etrace_graph(model, options);
+  const PlanBuilder builder(graph, *rule,
+                            o.method == "multi-step" ? VjpMethod::MultiStep : VjpMethod::SingleStep);
+  const auto loss = loss::find(o.loss).function;
+  const StepFunction f = [loss](StepCall& step, ArraySpan s) {
+    const std::vector<StepInput> args(s.begin(), s.end() - 1);
+    return LossAndAux{loss(step(args)[0], s.back())};
+  };
+  const auto optimizer = optim::make(o.optimizer);
+  LearnerPlan plan =
+      builder.plan(f, slice_types(model), std::min(o.window, o.length), o.length, optimizer.get());
+  if (!o.program.empty()) plan.programs = {plan.at(o.program)};
+  nlohmann::json all = nlohmann::json::array();
+  for (const Program& recorded : plan.programs) {
+    if (o.passes) {
+      print_passes(recorded, o.equations);
+      std::cout << "\n";
+      continue;
+    }
+    const Program p = lean(recorded);
+    const std::size_t arena = find_backend(o.backend).compile(p)->arena_bytes();
+    if (o.json) {
+      all.push_back(program_json(p, o.equations));
+      all.back()["arena_bytes"] = arena;
+    } else {
+      std::cout << program_text(p, o.equations)
+                << fmt::format(" on the {}: {} bytes for values in between\n\n", o.backend, arena);
+    }
+  }
+  if (o.json) std::cout << all.dump(1) << "\n";
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, Status&) {
+  CLI::App* verb = app.add_subcommand("plan", "print the programs that a learner runs, with their ports");
+  auto o = std::make_shared<PlanArguments>();
+  verb->add_option("MODEL", o->model, "a model file, or a built-in model: " + model_names())->required();
+  o->rule.add_to(*verb);
+  verb->add_option("--method", o->method, "single-step or multi-step")
+      ->check(CLI::IsMember({"single-step", "multi-step"}))
+      ->capture_default_str();
+  verb->add_option("--batch", o->batch, "samples of a built-in model (default: one, without a batch axis)")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+  verb->add_option("--window", o->window, "steps that run at once")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
+      ->capture_default_str();
+  verb->add_option("--length", o->length, "steps of the sequence")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
+      ->capture_default_str();
+  verb->add_option("--loss", o->loss, "of the first result against its target")->capture_default_str();
+  verb->add_option("--optimizer", o->optimizer, "for the program `train`")->capture_default_str();
+  verb->add_option("--program", o->program,
+                   "one of them: init, evolve, step, window, sequence, train, solve");
+  verb->add_flag("--equations", o->equations, "with every equation");
+  auto* passes = verb->add_flag("--passes", o->passes, "as recorded, and after each pass");
+  verb->add_flag("--json", o->json, "for programs")->excludes(passes);
+  verb->callback([o] { run_plan(*o); });
+}
+
+}  // namespace etrace::cli
