@@ -116,7 +116,7 @@ struct ParameterTraces::Impl {
   std::vector<GroupWindow> group_windows(const WindowData&, const Signals&) const;
   CarriedWindow carried_for(const Trace&, const GroupWindow&) const;
   Array injected(const Trace&, const GroupWindow&, const WindowData&) const;
-  TraceWindow window_of(const Trace&, const GroupWindow&, const WindowData&, const Array& sources) const;
+  TraceWindow window_of(const Trace&, const GroupWindow&, const WindowData&) const;
   Array source_of(const Trace&, const StepData&) const;
   Array x_of(const Trace& t, ArraySpan per_relation) const { return per_relation[t.relation]; }
   Array factor_gradient(const Trace&, const WindowData&, const Array& x, const Array& f,
@@ -281,9 +281,10 @@ Array ParameterTraces::Impl::injected(const Trace& t, const GroupWindow& gw, con
   return gw.freeze.injected(options.lift_injection ? options.lift_injection(f) : f);
 }
 
-// One trace and its operand's gradient; the signals decide whether there is one.
-TraceWindow ParameterTraces::Impl::window_of(const Trace& t, const GroupWindow& gw, const WindowData& w,
-                                             const Array& sources) const {
+// What a relation gives to its traces in one group; the signals decide whether there is a gradient. Traces of
+// one relation differ in their source only.
+TraceWindow ParameterTraces::Impl::window_of(const Trace& t, const GroupWindow& gw,
+                                             const WindowData& w) const {
   const Array df = injected(t, gw, w);
   CarriedWindow carried = carried_for(t, gw);
   const Array lined = t.slots.lined_up(df);  // positions that compat sums stand as steps of their own
@@ -293,7 +294,7 @@ TraceWindow ParameterTraces::Impl::window_of(const Trace& t, const GroupWindow& 
   carried.suffix = repeat_steps(carried.suffix, lines);
   carried.adjoint = repeat_steps(carried.adjoint, lines);
 
-  TraceWindow tw = t.slots.window(w.operands[t.relation], sources);
+  TraceWindow tw;
   tw.transition = carried.transition;
   tw.injection = injection(carried, lined);
   tw.entry = carried.entry;
@@ -340,6 +341,8 @@ BoundRule::Advanced ParameterTraces::advance(const WindowData& w, ArraySpan old,
     result.memory[x.slot] =
         at_last_active(xs[x.relation], old[x.slot], sample_mask(w.active, xs[x.relation].rank()));
   }
+  TraceWindow shared;
+  const Trace* before = nullptr;
   for (const Trace& t : m.traces) {
     const GroupWindow& gw = groups[t.group->index];
     if (t.as_factors) {
@@ -361,7 +364,15 @@ BoundRule::Advanced ParameterTraces::advance(const WindowData& w, ArraySpan old,
       sources = w.kept[next_kept++];
       if (t.group->descent) sources = merge_front(sources);
     }
-    TraceWindow tw = m.window_of(t, gw, w, sources);
+    const bool next_relation =
+        before == nullptr || before->relation != t.relation || before->group != t.group;
+    if (next_relation || t.slots.sums_positions() || before->slots.sums_positions())
+      shared = m.window_of(t, gw, w);
+    before = &t;
+    TraceWindow tw = shared;
+    const TraceWindow own = t.slots.window(w.operands[t.relation], sources);
+    tw.source = own.source;
+    tw.gain = own.gain;
     tw.trace = old[t.slot];
     const TraceWindowResult moved = trace_window(t.slots.pattern(), tw);
     result.memory[t.slot] = moved.trace;
