@@ -47,6 +47,9 @@ function(etrace_add_library)
   add_library(etrace::etrace ALIAS etrace)
   # By file, not by target: the installed package must not ask its users for our private dependencies.
   target_link_libraries(etrace PRIVATE $<TARGET_FILE:fmt::fmt> $<TARGET_FILE:ZLIB::ZLIB> Threads::Threads ${CMAKE_DL_LIBS})
+  # The library calls its own instances of templates, not those that a program happens to hold: tests are compiled
+  # without optimisation.
+  target_link_options(etrace PRIVATE -Wl,-Bsymbolic-functions)
   target_compile_features(etrace PUBLIC cxx_std_20)
   set_target_properties(etrace PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
