@@ -12,6 +12,7 @@
 #include "cli/load_model.h"
 #include "cli/option_values.h"
 #include "cli/output.h"
+#include "cli/plan.h"
 #include "cli/verbs.h"
 #include "compiler/dropped_ways.h"
 #include "compiler/pipeline.h"
@@ -137,7 +138,9 @@ void explain(const ExplainOptions& o) {
   if (!o.html.empty()) {
     write_output(o.html, explain_html(graph));
   } else if (o.json) {
-    std::cout << explain_json(graph, notes_on(graph));
+    nlohmann::json all = nlohmann::json::parse(explain_json(graph, notes_on(graph)));
+    all["programs"] = programs_of(graph);
+    std::cout << all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
   } else if (o.dot) {
     std::cout << explain_dot(graph);
   } else if (o.level < 3) {

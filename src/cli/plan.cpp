@@ -5,18 +5,84 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/load_model.h"
+#include "cli/plan.h"
 #include "cli/rule_option.h"
 #include "cli/verbs.h"
 #include "etrace/backend.h"
+#include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/loss.h"
 #include "etrace/models.h"
 #include "etrace/module.h"
 #include "etrace/plan.h"
 #include "etrace/plan_text.h"
-#include "etrace/control.h"
 
 namespace etrace::cli {
+
+Avals slices_of(const Model& m) {
+  Avals out;
+  for (std::size_t i = 0; i < m.inputs.size(); ++i)
+    if (m.inputs[i].role == Role::Arg) {
+      const auto at = static_cast<std::size_t>(m.inputs[i].index);
+      out.resize(std::max(out.size(), at + 1));
+      out[at] = m.program.jaxpr.invars[i].aval;
+    }
+  for (std::size_t i = 0; i < m.outputs.size(); ++i)
+    if (m.outputs[i].role == Role::Out && m.outputs[i].index == 0) {
+      out.push_back(aval_of(m.program.jaxpr.outs[i]));
+      return out;
+    }
+  throw ValueError("plan", "the model has no result, so there is nothing to take a loss of");
+}
+
+namespace {
+
+nlohmann::json port_json(const Port& p) {
+  return {{"name", p.name}, {"role", name(p.role)}, {"type", to_string(p.aval)}, {"bytes", p.aval.bytes()}};
+}
+
+StepFunction loss_of_first_result(const std::string& name) {
+  const auto loss = loss::find(name).function;
+  return [loss](StepCall& step, ArraySpan s) {
+    const std::vector<StepInput> args(s.begin(), s.end() - 1);
+    return LossAndAux{loss(step(args)[0], s.back())};
+  };
+}
+
+}  // namespace
+
+nlohmann::json program_json(const Program& p, bool equations) {
+  nlohmann::json out{
+      {"name", p.name}, {"arguments", nlohmann::json::array()}, {"results", nlohmann::json::array()}};
+  for (const Port& port : p.arguments) out["arguments"].push_back(port_json(port));
+  for (const Port& port : p.results) out["results"].push_back(port_json(port));
+  for (const Alias& a : p.aliases) out["results"][a.result]["in_place_of"] = a.argument;
+  const ProgramCounts c = counts_of(p.jaxpr);
+  out["equations"] = c.equations;
+  out["products"] = c.products;
+  out["loops"] = c.loops;
+  out["trace_passes"] = c.trace_passes;
+  out["constant_bytes"] = c.constant_bytes;
+  out["operations"] = c.operations;
+  if (equations) out["text"] = to_string(p.jaxpr.jaxpr);
+  return out;
+}
+
+nlohmann::json programs_of(const ETraceGraph& graph) {
+  nlohmann::json out = nlohmann::json::array();
+  if (graph.hidden_param_op_relations.empty()) return out;
+  try {
+    const PlanBuilder builder(graph, D_RTRL(), VjpMethod::SingleStep);
+    for (const Program& p :
+         builder.plan(loss_of_first_result("mse"), slices_of(graph.module_info.model), 32, 100).programs)
+      out.push_back(program_json(lean(p), false));
+  } catch (const NotSupportedError& e) {
+    return {{"refused", e.what()}};
+  } catch (const ValueError& e) {
+    return {{"refused", e.what()}};
+  }
+  return out;
+}
 
 namespace {
 
@@ -35,44 +101,6 @@ Model model_for_plan(const PlanArguments& o) {
   options.batch = o.batch;
   const ReadyModel ready = make_model(o.model, options);
   return trace_step(*ready.module, ready.example, o.model).model;
-}
-
-// One slice per argument, then the target of the first result.
-Avals slice_types(const Model& m) {
-  Avals out;
-  for (std::size_t i = 0; i < m.inputs.size(); ++i)
-    if (m.inputs[i].role == Role::Arg) {
-      const auto at = static_cast<std::size_t>(m.inputs[i].index);
-      out.resize(std::max(out.size(), at + 1));
-      out[at] = m.program.jaxpr.invars[i].aval;
-    }
-  for (std::size_t i = 0; i < m.outputs.size(); ++i)
-    if (m.outputs[i].role == Role::Out && m.outputs[i].index == 0) {
-      out.push_back(aval_of(m.program.jaxpr.outs[i]));
-      return out;
-    }
-  throw ValueError("plan", "the model has no result, so there is nothing to take a loss of");
-}
-
-nlohmann::json port_json(const Port& p) {
-  return {{"name", p.name}, {"role", name(p.role)}, {"type", to_string(p.aval)}, {"bytes", p.aval.bytes()}};
-}
-
-nlohmann::json program_json(const Program& p, bool equations) {
-  nlohmann::json out{
-      {"name", p.name}, {"arguments", nlohmann::json::array()}, {"results", nlohmann::json::array()}};
-  for (const Port& port : p.arguments) out["arguments"].push_back(port_json(port));
-  for (const Port& port : p.results) out["results"].push_back(port_json(port));
-  for (const Alias& a : p.aliases) out["results"][a.result]["in_place_of"] = a.argument;
-  const ProgramCounts c = counts_of(p.jaxpr);
-  out["equations"] = c.equations;
-  out["products"] = c.products;
-  out["loops"] = c.loops;
-  out["trace_passes"] = c.trace_passes;
-  out["constant_bytes"] = c.constant_bytes;
-  out["operations"] = c.operations;
-  if (equations) out["text"] = to_string(p.jaxpr.jaxpr);
-  return out;
 }
 
 // The program as it was recorded, and after each pass that changes it.
@@ -99,14 +127,10 @@ void run_plan(const PlanArguments& o) {
   const ETraceGraph graph = compile_etrace_graph(model, options);
   const PlanBuilder builder(graph, *rule,
                             o.method == "multi-step" ? VjpMethod::MultiStep : VjpMethod::SingleStep);
-  const auto loss = loss::find(o.loss).function;
-  const StepFunction f = [loss](StepCall& step, ArraySpan s) {
-    const std::vector<StepInput> args(s.begin(), s.end() - 1);
-    return LossAndAux{loss(step(args)[0], s.back())};
-  };
+  const StepFunction f = loss_of_first_result(o.loss);
   const auto optimizer = optim::make(o.optimizer);
   LearnerPlan plan =
-      builder.plan(f, slice_types(model), std::min(o.window, o.length), o.length, optimizer.get());
+      builder.plan(f, slices_of(model), std::min(o.window, o.length), o.length, optimizer.get());
   if (!o.program.empty()) plan.programs = {plan.at(o.program)};
   nlohmann::json all = nlohmann::json::array();
   for (const Program& recorded : plan.programs) {
@@ -133,7 +157,7 @@ void run_plan(const PlanArguments& o) {
 void add_plan(CLI::App& app, Status&) {
   CLI::App* verb = app.add_subcommand("plan", "print the programs that a learner runs, with their ports");
   auto o = std::make_shared<PlanArguments>();
-  verb->add_option("MODEL", o->model, "a model file, or a built-in model: " + model_names())->required();
+  verb->add_option("MODEL", o->model, model_doc())->required();
   o->rule.add_to(*verb);
   verb->add_option("--method", o->method, "single-step or multi-step")
       ->check(CLI::IsMember({"single-step", "multi-step"}))
