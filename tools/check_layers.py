@@ -70,6 +70,8 @@ PUBLIC = {
     "learning_rule.h": "learn",
     "parameter_traces.h": "learn",
     "rules.h": "learn",
+    "config.h": "learn",
+    "synthesizer.h": "learn",
     "plan.h": "learn",
     "plan_text.h": "learn",
     "learner.h": "learn",

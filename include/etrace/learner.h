@@ -45,7 +45,9 @@ struct SequenceOptions {
   // Multi-step learners: steps of a window; the step function then sees windows. None or 1: step by step.
   std::optional<std::int64_t> chunk_size = {};
   Reduction reduction = Reduction::Mean;  // over the weights of the mask
-  Array modulator = {};                   // the third factor, for rules that take one
+  // The third factor, for rules that take one: the same at all steps, or MultiStepData with one per step. A
+  // number, or an array that spreads over the states of every group. Undefined: the one that stands.
+  StepInput modulator = {};
 };
 struct SequenceGradient {
   ParamValues grads;
@@ -114,6 +116,14 @@ class Learner {
                                 const TrainOptions& = {});
   // Gradient for learning signals ∂L/∂h that come from elsewhere: one array [*varshape, S] per group.
   ParamValues solve(ArraySpan signals);
+
+  // The third factor where a call gives none, for rules that take one (ThreeFactor).
+  void set_modulator(const Array&);
+
+  // Parameters of the rule's own (fixed feedback, a synthesizer), which resets leave as they are.
+  std::vector<std::string> rule_param_names() const;
+  Array rule_param(std::string_view name) const;  // "group0/feedback"; ValueError lists them
+  void set_rule_param(std::string_view name, const Array& value);
 
   // Traces and counters to zero; hidden states stay. reset_model_state() is the other half.
   void reset_state();

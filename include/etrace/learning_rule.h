@@ -20,6 +20,14 @@
 
 namespace etrace {
 
+class ETraceConfig;  // etrace/config.h
+
+enum class VjpMethod : std::uint8_t {
+  SingleStep,  // the loss of each step meets the trace after it
+  MultiStep,   // reverse mode inside a window, and the signal at its entry meets the trace from before
+};
+std::string_view name(VjpMethod);  // "single-step"
+
 // Data of a window ------------------------------------------------------------------------------------------
 // What K steps give to the traces: StepData with a leading axis K.
 struct WindowData {
@@ -32,7 +40,7 @@ struct WindowData {
   std::vector<Arrays> transitions;
   Array active;      // [K], or [K, B] per sample: steps that count, bool; undefined: all
   Array age, calls;  // i32: active steps, and calls, before this window
-  Array modulator;   // of this call, for rules that take one; undefined: none
+  Array modulator;   // [K, …], for rules that take one; undefined: none
   // Per relation: the step's own part of the gradient comes from elsewhere (its tail mixes positions), so
   // that a signal meets D·e in place of D·e + f·x.
   std::vector<bool> without_own_step;
@@ -77,6 +85,18 @@ class BoundRule {
   virtual Advanced advance(const WindowData&, ArraySpan memory, const Signals&) const = 0;
   // Gradient for a signal that comes from elsewhere, with the traces as they are.
   virtual Arrays contract(const WindowData&, ArraySpan memory, ArraySpan signal) const = 0;
+
+  // What takes the place of ∂L/∂h, per group [K, *varshape, S], before it comes to advance(); empty: nothing.
+  // By default it stays.
+  enum class SignalTo : std::uint8_t {
+    EachStep,    // the state after each step
+    BeforeStep,  // the state before each step, for losses that read it
+    Entry,       // the state at the entry of a window (K = 1)
+  };
+  virtual Arrays learning_signal(const WindowData&, ArraySpan memory, SignalTo, Arrays signal) const;
+  // An estimate of what later windows will say to the states at the exit of this one, per group [*varshape,
+  // S], for parameters that no trace carries; empty: none.
+  virtual Arrays exit_estimate(const WindowData&, ArraySpan memory, ArraySpan hidden) const;
 };
 
 // A learning rule with its options. Immutable.
@@ -86,8 +106,12 @@ class LearningRule {
   virtual std::string name() const = 0;                    // "D_RTRL"
   virtual std::string describe() const { return name(); }  // with its options
   virtual std::shared_ptr<const LearningRule> clone() const = 0;
-  virtual void configure(CompileOptions&) const {}  // the recurrence scope
+  virtual void configure(CompileOptions&) const {}                // the recurrence scope
+  virtual const ETraceConfig* config() const { return nullptr; }  // its coordinates, if it has any
+  virtual void require(VjpMethod) const {}  // NotSupportedError if it cannot run that way
+  // Rules with a third factor, and the one that stands where a call gives none; undefined: every call must.
   virtual bool takes_modulator() const { return false; }
+  virtual Array standing_modulator() const { return {}; }
   // What theory says of its gradient on a graph that would allow an exact one. `carried`: does credit pass
   // from step to step at all.
   struct Theory {

@@ -17,14 +17,12 @@ namespace etrace {
 struct ParameterTraceOptions {
   std::string rule;                       // for errors
   std::optional<Dtype> trace_dtype = {};  // f16 and bf16 are for storage
-  // What a rule changes. States stand in front of positions: D [K, M, M, X], f and l [K, M, X]; X counts
-  // positions, samples included. Empty functions change nothing.
-  std::function<Array(const HiddenGroup&, const WindowData&, const Array& signal)> signal = {};
-  // A lift to M' = copies·M states: the trace follows ([M', M'], [M'], [M']) in place of (D, f, l).
-  std::int64_t copies = 1;
-  std::function<Array(const Array& jacobian)> lift_jacobian = {};
-  std::function<Array(const Array& injection)> lift_injection = {};
-  std::function<Array(const Array& signal)> lift_signal = {};
+  // In place of D, [K, M, M, X] with the states in front of X positions, samples included; empty: D itself.
+  std::function<Array(const Array& jacobian)> jacobian = {};
+  bool memoryless = false;  // zero in place of D
+  // A low-pass filter behind the trace, ē ← κ·ē + e, which signals meet in its place. It moves with the
+  // trace: a trace of twice the states (e, ē), whose D is [[D, 0], [D, κ]], fed by (f, f) and met by (0, l).
+  std::optional<double> kappa = {};
 };
 
 class ParameterTraces final : public BoundRule {

@@ -13,12 +13,6 @@
 
 namespace etrace {
 
-enum class VjpMethod : std::uint8_t {
-  SingleStep,  // the loss of each step meets the trace after it
-  MultiStep,   // reverse mode inside a window, and the signal at its entry meets the trace from before
-};
-std::string_view name(VjpMethod);  // "single-step"
-
 enum class Reduction : std::uint8_t { Mean, Sum };
 
 // What a step function gives.
@@ -106,6 +100,7 @@ struct SequenceForm {
   bool freeze = false;                       // steps of weight zero change neither states nor traces
   Reduction reduction = Reduction::Mean;
   std::optional<Aval> modulator = {};  // for rules that take one
+  bool modulator_per_step = false;     // it has a time axis
 };
 struct EvolveForm {
   std::optional<std::int64_t> length = {};  // none: one step

@@ -17,16 +17,21 @@ namespace etrace::cli {
 
 namespace {
 
-// The rule of a run, or why it is not there.
-std::shared_ptr<const LearningRule> rule_of(const ExpectedRun& run, std::string& why) {
-  const auto known = [&](const RuleRow* row) { return row->name == run.algorithm; };
-  const std::vector<const RuleRow*> rows = rule_rows();
-  if (std::none_of(rows.begin(), rows.end(), known)) {
-    why = "rule " + run.algorithm + " is not built yet";
-    return nullptr;
-  }
+// Random feedback of the reference: that of the run, or of one with the same options.
+const Attr::Dict* feedback_of(const Model& m, const ExpectedRun& run) {
+  if (const Attr::Dict* own = run.feedback.dict_items()) return own;
+  for (const ExpectedRun& other : *m.expected->runs)
+    if (other.algorithm == run.algorithm && other.options == run.options)
+      if (const Attr::Dict* known = other.feedback.dict_items()) return known;
+  return nullptr;
+}
+
+std::shared_ptr<const LearningRule> rule_of(const Model& m, const ExpectedRun& run) {
   const Attr::Dict* items = run.options.dict_items();
-  return make_rule(run.algorithm, items != nullptr ? RuleOptions(*items) : RuleOptions());
+  RuleOptions options = items != nullptr ? RuleOptions(*items) : RuleOptions();
+  // The file brings the matrices; nothing is drawn.
+  if (feedback_of(m, run) != nullptr) options.set("random_feedback_key", 0);
+  return make_rule(run.algorithm, options);
 }
 
 VjpMethod method_of(const ExpectedRun& run) {
@@ -53,6 +58,12 @@ class Numbering {
           taken.insert(k);
           break;
         }
+  }
+
+  // A group's number in the file in ours.
+  std::size_t group(std::int64_t index) const {
+    const auto it = groups_.find(index);
+    return it == groups_.end() ? static_cast<std::size_t>(index) : it->second;
   }
 
   // "relation1/group0/df" in our numbers.
@@ -103,6 +114,31 @@ struct Found {
   Numbering numbering;
 };
 
+// A matrix as nested lists of numbers.
+Array matrix_of(const Attr& rows) {
+  std::vector<double> values;
+  const Attr::List* list = rows.list_items();
+  if (list == nullptr) throw CompilationError("check", "a feedback matrix is not a list of rows");
+  for (const Attr& row : *list) {
+    const Attr::List* numbers = row.list_items();
+    if (numbers == nullptr)
+      throw CompilationError("check", "a row of a feedback matrix is not a list of numbers");
+    for (const Attr& x : *numbers)
+      values.push_back(x.get_if<double>() != nullptr ? *x.get_if<double>()
+                                                     : static_cast<double>(*x.get_if<std::int64_t>()));
+  }
+  const auto n = static_cast<std::int64_t>(list->size());
+  return Array(
+      Tensor::of(values, {n, static_cast<std::int64_t>(values.size()) / std::max<std::int64_t>(n, 1)}));
+}
+
+void use_feedback(Learner& learner, const Attr::Dict& feedback, const Numbering& numbering) {
+  for (const auto& [group, rows] : feedback) {
+    const std::string name = fmt::format("group{}/feedback", numbering.group(std::stoll(group)));
+    learner.set_rule_param(name, convert(matrix_of(rows), learner.rule_param(name).dtype()));
+  }
+}
+
 // The loss of the reference runs, for single steps or windows.
 StepFunction mean_squared_error(std::int64_t window) {
   return [window](StepCall& model, ArraySpan s) -> LossAndAux {
@@ -129,6 +165,7 @@ Found run_rule(const Model& m, const ExpectedRun& sequence, const ExpectedRun& r
   SequenceOptions how{.reduction = Reduction::Sum};
   if (method == VjpMethod::MultiStep) how.chunk_size = std::min(*run.window, sequence.targets.shape()[0]);
   Found found{{}, {}, Numbering(m, run.graph, learner.graph())};
+  if (const Attr::Dict* feedback = feedback_of(m, run)) use_feedback(learner, *feedback, found.numbering);
   found.gradients = learner.etrace_grad(all, mean_squared_error(how.chunk_size.value_or(1)), how).grads;
   found.traces = learner.etraces();
   return found;
@@ -207,7 +244,6 @@ StageResult check_learn(const Model& m, const CheckOptions& options) {
   const ExpectedRun* sequence = reference_run(m);
   if (sequence == nullptr || !sequence->targets.defined()) return {{}, "the file carries no sequence"};
   const Compat compat = options.compat == "braintrace" ? Compat::Braintrace : Compat::None;
-  std::string skipped;
   std::size_t compared = 0;
   if (m.expected->jacobians) {
     if (auto d = compare_jacobians(m, *sequence, compat)) return {*d, {}};
@@ -222,19 +258,12 @@ StageResult check_learn(const Model& m, const CheckOptions& options) {
       if (grads == nullptr && !run.equals.empty() && other.id == run.equals && other.grads)
         grads = &*other.grads;
     if (grads == nullptr || !run.window) continue;
-    std::string why;
-    const std::shared_ptr<const LearningRule> rule = rule_of(run, why);
-    if (rule == nullptr) {
-      if (skipped.find(why) == std::string::npos) skipped += (skipped.empty() ? "" : ", ") + why;
-      continue;
-    }
-    const Found found = run_rule(m, *sequence, run, *rule, compat);
+    const Found found = run_rule(m, *sequence, run, *rule_of(m, run), compat);
     auto difference = compare_gradients(*grads, found, run);
     if (!difference && run.traces) difference = compare_traces(*run.traces, found, found.numbering, run);
     if (difference) return {run.id + ": " + *difference, {}};
     ++compared;
   }
-  if (!skipped.empty()) return {{}, fmt::format("{} runs agree; {}", compared, skipped)};
   if (compared == 0) return {{}, "the file carries no run to compare"};
   return {};
 }

@@ -102,10 +102,30 @@ double reduced_loss(const Array& losses, const Array& weights, Reduction reducti
   return weight > 0.0 ? total / weight : total;
 }
 
-SequenceForm form_of(const char* what, const SequenceOptions& o, std::int64_t length, const Array& weights,
-                     const LearningRule& rule, const LearnerOptions& options) {
-  if (o.modulator.defined() && !rule.takes_modulator())
-    throw ValueError(what, fmt::format("a modulator was given, but {} takes none", rule.name()));
+// The third factor of a call: its own, or the one that stands.
+StepInput modulator_of(const char* what, const StepInput& given, std::int64_t length,
+                       const LearningRule& rule, const Array& standing) {
+  const Array& own = value_of(given);
+  if (!rule.takes_modulator()) {
+    if (own.defined())
+      throw ValueError(what, fmt::format("a modulator was given, but {} takes none", rule.name()));
+    return {};
+  }
+  if (!own.defined() && !standing.defined())
+    throw ValueError(what, fmt::format("{} needs a modulator: give one with the call, or set one with "
+                                       "set_modulator",
+                                       rule.name()));
+  if (!own.defined()) return standing;
+  if (std::holds_alternative<MultiStepData>(given) && (own.rank() == 0 || own.shape()[0] != length))
+    throw ValueError(what,
+                     fmt::format("the modulator has shape {}; with one value per step its first axis must "
+                                 "have {}",
+                                 to_string(own.shape()), length));
+  return given;
+}
+
+SequenceForm form_of(const SequenceOptions& o, const StepInput& modulator, std::int64_t length,
+                     const Array& weights, const LearnerOptions& options) {
   SequenceForm form;
   form.length = length;
   form.chunk = o.chunk_size;
@@ -113,18 +133,20 @@ SequenceForm form_of(const char* what, const SequenceOptions& o, std::int64_t le
   form.samples = samples_of(weights);
   form.freeze = o.freeze;
   form.reduction = o.reduction;
-  if (o.modulator.defined()) form.modulator = o.modulator.aval();
+  if (value_of(modulator).defined()) form.modulator = value_of(modulator).aval();
+  form.modulator_per_step = std::holds_alternative<MultiStepData>(modulator);
   return form;
 }
 
 std::string form_key(const SequenceForm& f, std::size_t objective) {
-  return fmt::format("{} {} {} {} {} {} {}", objective, f.length.value_or(0), f.execution_window,
+  return fmt::format("{} {} {} {} {} {} {} {}", objective, f.length.value_or(0), f.execution_window,
                      f.samples.value_or(0), f.freeze, static_cast<int>(f.reduction),
-                     f.modulator ? to_string(*f.modulator) : "");
+                     f.modulator ? to_string(*f.modulator) : "", f.modulator_per_step);
 }
 
-Arrays data_of(ArraySpan sequences, const Array& weights, const Array& modulator) {
-  return joined({sequences, Arrays{weights}, modulator.defined() ? Arrays{modulator} : Arrays{}});
+Arrays data_of(ArraySpan sequences, const Array& weights, const StepInput& modulator) {
+  const Array& m = value_of(modulator);
+  return joined({sequences, Arrays{weights}, m.defined() ? Arrays{m} : Arrays{}});
 }
 
 [[noreturn]] void not_finite(const char* what, double loss) {
@@ -142,13 +164,14 @@ SequenceGradient Learner::etrace_grad(ArraySpan sequences, const StepFunction& f
   Impl& impl = this->impl();
   const std::int64_t length = sequence_length(what, sequences);
   const Array weights = weights_of(what, o.mask, length, impl.graph);
-  const SequenceForm form = form_of(what, o, length, weights, *impl.rule, impl.options);
+  const StepInput modulator = modulator_of(what, o.modulator, length, *impl.rule, impl.modulator);
+  const SequenceForm form = form_of(o, modulator, length, weights, impl.options);
   const Avals slices = step_types(sequences);
   const Impl::KnownObjective known = impl.objective(f, slices, form);
   require_finite(what, sequences, weights, o.freeze);
   const Loaded& code = impl.program("grad " + form_key(form, known.number),
                                     [&] { return impl.builder.gradient(*known.objective, slices, form); });
-  const Impl::Outcome out = impl.run(code, data_of(sequences, weights, o.modulator));
+  const Impl::Outcome out = impl.run(code, data_of(sequences, weights, modulator));
   const Arrays all = to_arrays(out.results);
   ArraySpan left = all;
   SequenceGradient result;
@@ -222,7 +245,8 @@ SequenceTraining Learner::etrace_train(ArraySpan sequences, const StepFunction& 
   require_same_parameters(what, optimizer, impl.params);
   const std::int64_t length = sequence_length(what, sequences);
   const Array weights = weights_of(what, o.mask, length, impl.graph);
-  SequenceForm form = form_of(what, o, length, weights, *impl.rule, impl.options);
+  const StepInput modulator = modulator_of(what, o.modulator, length, *impl.rule, impl.modulator);
+  const SequenceForm form = form_of(o, modulator, length, weights, impl.options);
   const Avals slices = step_types(sequences);
   std::int64_t every = length;
   if (o.update == UpdateEvery::Step) every = 1;
@@ -259,7 +283,7 @@ SequenceTraining Learner::etrace_train(ArraySpan sequences, const StepFunction& 
   const Loaded& code = impl.program(
       fmt::format("train {} {} {}", every, impl.optimizer_number(optimizer), form_key(form, known.number)),
       [&] { return impl.builder.train(*known.objective, slices, form, optimizer, every); });
-  const Impl::Outcome out = impl.run(code, joined({hyper, data_of(sequences, weights, o.modulator)}), slots);
+  const Impl::Outcome out = impl.run(code, joined({hyper, data_of(sequences, weights, modulator)}), slots);
   const Arrays all = to_arrays(out.results);
   ArraySpan left = all;
   SequenceTraining result;

@@ -195,6 +195,31 @@ ParamValues Learner::solve(ArraySpan signals) {
   return {param_leaf_ids(impl().graph.module_info), to_arrays(impl().run(code, given).results)};
 }
 
+// The rule's own
+// ---------------------------------------------------------------------------------------------
+void Learner::set_modulator(const Array& modulator) {
+  if (!impl_->rule->takes_modulator())
+    throw ValueError("set_modulator", fmt::format("{} takes no modulator", impl_->rule->name()));
+  impl_->modulator = modulator;
+}
+
+std::vector<std::string> Learner::rule_param_names() const {
+  std::vector<std::string> out;
+  for (const TraceSlot& s : impl_->builder.memory())
+    if (s.role == PortRole::RuleParam) out.push_back(s.name);
+  return out;
+}
+
+Array Learner::rule_param(std::string_view name) const { return impl_->rule_param(name); }
+
+void Learner::set_rule_param(std::string_view name, const Array& value) {
+  Tensor& place = impl_->rule_param(name);
+  if (value.aval() != place.aval())
+    throw ValueError("rule_param", fmt::format("{} has type {}, but the value has {}", name,
+                                               to_string(place.aval()), to_string(value.aval())));
+  place = value.tensor();
+}
+
 // Resetting -------------------------------------------------------------------------------------------------
 void Learner::reset_state() { impl().forget_traces(); }
 

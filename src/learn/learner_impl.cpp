@@ -74,6 +74,7 @@ Learner::Impl::Impl(ETraceGraph g, const LearningRule& r, LearnerOptions o)
   }
   const Loaded& init = program("init", [&] { return builder.init(options.seed.value_or(0)); });
   memory = run(init, {}).results;
+  modulator = rule->standing_modulator();
 }
 
 Learner::Impl::~Impl() = default;
@@ -215,6 +216,18 @@ Learner::Impl::Outcome Learner::Impl::run(const Loaded& loaded, ArraySpan data,
 void Learner::Impl::commit(const Outcome& o) {
   for (std::size_t i = 0; i < o.params.size(); ++i) params[i].set(o.params[i]);
   for (std::size_t i = 0; i < o.states.size(); ++i) states[i].set(o.states[i]);
+}
+
+Tensor& Learner::Impl::rule_param(std::string_view name) {
+  const std::vector<TraceSlot> slots = builder.memory();
+  std::string known;
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i].role != PortRole::RuleParam) continue;
+    if (slots[i].name == name) return memory[i];
+    known += (known.empty() ? "" : ", ") + slots[i].name;
+  }
+  throw ValueError("rule_param", fmt::format("{} has no parameter {}; it has: {}", rule->name(), name,
+                                             known.empty() ? "none" : known));
 }
 
 void Learner::Impl::forget_traces() {

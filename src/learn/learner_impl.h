@@ -55,6 +55,7 @@ struct Learner::Impl {
   };
   Outcome run(const Loaded&, ArraySpan data, std::span<const Tensor> slots = {});
   void commit(const Outcome&);
+  Tensor& rule_param(std::string_view name);
   void forget_traces();  // after a result that is not finite
 
   ETraceGraph graph;
@@ -64,6 +65,7 @@ struct Learner::Impl {
   const Backend& backend;
   std::vector<Place> params, states;
   Tensors memory;
+  Array modulator;                                 // where a call gives none
   std::vector<std::shared_ptr<State>> resettable;  // the model's short-term states
 
   std::unique_ptr<HostStep> host;  // steps in real time; none: there were none

@@ -83,11 +83,46 @@ Freezing freezing(const WindowData& w, const HiddenGroup& group, Dtype dtype) {
   return {reshape(broadcast_to(on, {w.steps, inner, wide}), {w.steps * inner, wide})};
 }
 
+// The filter ē ← κ·ē + e behind a trace, as a lift of the states to (e, ē).
+struct KappaLift {
+  // The reference moves its filter when it forms a gradient: with each step in single-step mode, by the trace
+  // at the entry of each window in multi-step mode, and not at all without a gradient.
+  enum When : std::uint8_t { EachStep, AtEntry, Never } when = EachStep;
+  double kappa = 0.0;
+
+  static Array zeros_as(const Array& a) { return zeros_of(a.aval()); }
+  // [[a, b], [c, d]] of [K, M, M, X]
+  static Array blocks(const Array& a, const Array& b, const Array& c, const Array& d) {
+    return concatenate(Arrays{concatenate(Arrays{a, b}, 2), concatenate(Arrays{c, d}, 2)}, 1);
+  }
+  static Array diagonal(double value, const Array& like) {
+    const Array one = eye(like.shape()[1], like.dtype()) * value;
+    return broadcast_in_dim(one, like.shape(), {1, 2});
+  }
+  Array jacobian(const Array& d) const {
+    const Array none = zeros_as(d);
+    if (when == EachStep) return blocks(d, none, d, diagonal(kappa, d));
+    return blocks(d, none, none, diagonal(1.0, d));
+  }
+  Array injection(const Array& f) const {
+    return concatenate(Arrays{f, when == EachStep ? f : zeros_as(f)}, 1);
+  }
+  Array signal(const Array& l) const { return concatenate(Arrays{zeros_as(l), l}, 1); }
+  // AtEntry: the step (e, ē) ← (e, κ·ē + e) in front of the window, and the signal in front of that.
+  Array entry_step(const Array& transition) const {  // [2M, 2M, X]
+    const Array wide = expand_dims(transition, {0});
+    const std::int64_t m = transition.shape()[0] / 2;
+    const Array d = slice_axis(slice_axis(wide, 1, 0, m), 2, 0, m), none = zeros_as(d);
+    return squeeze(blocks(d, none, diagonal(1.0, d), diagonal(kappa, d)), {0});
+  }
+  Array entry_signal(const Array& l) const { return concatenate(Arrays{l, l * kappa}, 1); }
+};
+
 // What a window gives to the traces of one group, states in front: [K, M…, X].
 struct GroupWindow {
   Array each_step, entry;
   Freezing freeze;
-  Array jacobians;        // undefined: zero by structure
+  Array jacobians;
   CarriedWindow carried;  // of all positions, unless some trace sums them first
 };
 
@@ -112,11 +147,14 @@ Array repeat_steps(const Array& a, std::int64_t count) {
 struct ParameterTraces::Impl {
   Impl(const ETraceGraph& graph, ParameterTraceOptions o);
 
-  Array signal_of(const HiddenGroup& group, const WindowData& w, const Array& value) const;
-  std::vector<GroupWindow> group_windows(const WindowData&, const Signals&) const;
+  Array signal_of(const HiddenGroup& group, const Array& value) const;
+  std::optional<KappaLift> lift_for(const Signals&) const;
+  std::vector<GroupWindow> group_windows(const WindowData&, const Signals&,
+                                         const std::optional<KappaLift>&) const;
   CarriedWindow carried_for(const Trace&, const GroupWindow&) const;
-  Array injected(const Trace&, const GroupWindow&, const WindowData&) const;
-  TraceWindow window_of(const Trace&, const GroupWindow&, const WindowData&) const;
+  Array injected(const Trace&, const GroupWindow&, const WindowData&, const std::optional<KappaLift>&) const;
+  TraceWindow window_of(const Trace&, const GroupWindow&, const WindowData&,
+                        const std::optional<KappaLift>&) const;
   Array source_of(const Trace&, const StepData&) const;
   Array x_of(const Trace& t, ArraySpan per_relation) const { return per_relation[t.relation]; }
   Array factor_gradient(const Trace&, const WindowData&, const Array& x, const Array& f,
@@ -134,15 +172,22 @@ struct ParameterTraces::Impl {
 ParameterTraces::Impl::Impl(const ETraceGraph& graph, ParameterTraceOptions o)
     : g(graph), options(std::move(o)) {
   for (const HiddenGroup& group : g.hidden_groups)
-    zero_jacobian.push_back(!group.snap && !group.descent && !options.trace_dtype && options.copies == 1 &&
-                            !options.lift_jacobian && has_zero_jacobian(group));
+    zero_jacobian.push_back(!group.snap && !group.descent && !options.trace_dtype && !options.kappa &&
+                            !options.jacobian && (options.memoryless || has_zero_jacobian(group)));
   for (std::size_t r = 0; r < g.hidden_param_op_relations.size(); ++r) {
     const HiddenParamOpRelation& relation = g.hidden_param_op_relations[r];
     for (std::size_t k = 0; k < relation.hidden_groups.size(); ++k) {
       const HiddenGroup& group = g.hidden_groups[relation.hidden_groups[k]];
       std::optional<std::size_t> factor_slot;
       for (const TrainableSource& t : relation.trainables) {
-        Trace trace{r, k, &t, &group, TraceSlots(relation, t, group, g.options.compat, options.copies)};
+        Trace trace{r, k, &t, &group,
+                    TraceSlots(relation, t, group, g.options.compat, options.kappa ? 2 : 1)};
+        if ((group.snap || options.kappa) && trace.slots.sums_positions())
+          throw NotSupportedError(
+              options.rule,
+              fmt::format("{}: {} has positions that share a weight, and compat sums them before a trace can "
+                          "tell them apart. Use D_RTRL, or no compat",
+                          to_string(relation.path()), relation.primitive->name()));
         trace.as_factors = zero_jacobian[group.index] && trace.slots.is_product_of_data();
         if (!trace.as_factors) {
           trace.slot = slots.size();
@@ -195,7 +240,18 @@ std::vector<EligibilityTrace> ParameterTraces::traces(ArraySpan params, ArraySpa
       value = t.slots.made_of(operands, value);
     }
     shown.value = t.slots.unpack(value);
+    if (!m.options.kappa) {
+      out.push_back(std::move(shown));
+      continue;
+    }
+    const int states = static_cast<int>(shown.value.rank()) - 1;
+    const std::int64_t width = shown.value.shape().back() / 2;
+    EligibilityTrace filtered{
+        fmt::format("relation{}/group{}/kappa/{}", t.relation, t.group->index, t.trainable->key),
+        slice_axis(shown.value, states, width, 2 * width), shown.params};
+    shown.value = slice_axis(shown.value, states, 0, width);
     out.push_back(std::move(shown));
+    out.push_back(std::move(filtered));
   }
   return out;
 }
@@ -237,29 +293,43 @@ Arrays ParameterTraces::keep(const StepData& data) const {
 
 // A window --------------------------------------------------------------------------------------------------
 // [K, *varshape, S] -> [K, M, X]. Signals have no axis for the inner steps of a descended loop.
-Array ParameterTraces::Impl::signal_of(const HiddenGroup& group, const WindowData& w,
-                                       const Array& value) const {
+Array ParameterTraces::Impl::signal_of(const HiddenGroup& group, const Array& value) const {
   HiddenGroup outside = group;
   outside.descent.reset();
-  Array signal = neighbours(states_first(outside, value, 1), group);
-  if (options.signal) signal = options.signal(group, w, signal);
-  return options.lift_signal ? options.lift_signal(signal) : signal;
+  return neighbours(states_first(outside, value, 1), group);
 }
 
-std::vector<GroupWindow> ParameterTraces::Impl::group_windows(const WindowData& w,
-                                                              const Signals& signals) const {
+std::optional<KappaLift> ParameterTraces::Impl::lift_for(const Signals& signals) const {
+  if (!options.kappa) return std::nullopt;
+  KappaLift lift{KappaLift::EachStep, *options.kappa};
+  if (g.options.compat == Compat::Braintrace && signals.each_step.empty())
+    lift.when = signals.entry.empty() ? KappaLift::Never : KappaLift::AtEntry;
+  return lift;
+}
+
+std::vector<GroupWindow> ParameterTraces::Impl::group_windows(const WindowData& w, const Signals& signals,
+                                                              const std::optional<KappaLift>& lift) const {
   std::vector<GroupWindow> out;
   for (std::size_t k = 0; k < g.hidden_groups.size(); ++k) {
     const HiddenGroup& group = g.hidden_groups[k];
     GroupWindow gw;
     gw.freeze = freezing(w, group, w.jacobians[k].dtype());
-    if (!signals.each_step.empty())
-      gw.each_step = at_last_substep(group, signal_of(group, w, signals.each_step[k]));
-    if (!signals.entry.empty()) gw.entry = signal_of(group, w, expand_dims(signals.entry[k], {0}));
+    if (!signals.each_step.empty()) {
+      gw.each_step = at_last_substep(group, signal_of(group, signals.each_step[k]));
+      if (lift) gw.each_step = lift->signal(gw.each_step);
+    }
+    if (!signals.entry.empty()) {
+      gw.entry = signal_of(group, expand_dims(signals.entry[k], {0}));
+      if (lift)
+        gw.entry = lift->when == KappaLift::AtEntry ? lift->entry_signal(gw.entry) : lift->signal(gw.entry);
+    }
     Array d = states_first(group, w.jacobians[k], 2);
-    if (options.lift_jacobian) d = options.lift_jacobian(d);
-    gw.jacobians = gw.freeze.jacobian(d);
+    if (options.memoryless) d = zeros_of(d.aval());
+    if (options.jacobian) d = options.jacobian(d);
+    gw.jacobians = gw.freeze.jacobian(lift ? lift->jacobian(d) : d);
     gw.carried = carry_window(gw.jacobians, gw.each_step);
+    if (lift && lift->when == KappaLift::AtEntry)
+      gw.carried.transition = lift->entry_step(gw.carried.transition);
     out.push_back(std::move(gw));
   }
   return out;
@@ -276,16 +346,17 @@ CarriedWindow ParameterTraces::Impl::carried_for(const Trace& t, const GroupWind
   return {split(c.transition), summed(c.suffix), split(c.entry), summed(c.adjoint)};
 }
 
-Array ParameterTraces::Impl::injected(const Trace& t, const GroupWindow& gw, const WindowData& w) const {
+Array ParameterTraces::Impl::injected(const Trace& t, const GroupWindow& gw, const WindowData& w,
+                                      const std::optional<KappaLift>& lift) const {
   const Array f = widen(states_first(*t.group, w.df[t.relation][t.group_of_relation], 1), *t.group);
-  return gw.freeze.injected(options.lift_injection ? options.lift_injection(f) : f);
+  return gw.freeze.injected(lift ? lift->injection(f) : f);
 }
 
 // What a relation gives to its traces in one group; the signals decide whether there is a gradient. Traces of
 // one relation differ in their source only.
-TraceWindow ParameterTraces::Impl::window_of(const Trace& t, const GroupWindow& gw,
-                                             const WindowData& w) const {
-  const Array df = injected(t, gw, w);
+TraceWindow ParameterTraces::Impl::window_of(const Trace& t, const GroupWindow& gw, const WindowData& w,
+                                             const std::optional<KappaLift>& lift) const {
+  const Array df = injected(t, gw, w, lift);
   CarriedWindow carried = carried_for(t, gw);
   const Array lined = t.slots.lined_up(df);  // positions that compat sums stand as steps of their own
   const std::int64_t lines = lined.shape()[0] / df.shape()[0];
@@ -330,7 +401,8 @@ Array at_last_active(const Array& values, const Array& old, const Array& active)
 BoundRule::Advanced ParameterTraces::advance(const WindowData& w, ArraySpan old,
                                              const Signals& signals) const {
   const Impl& m = *impl_;
-  const std::vector<GroupWindow> groups = m.group_windows(w, signals);
+  const std::optional<KappaLift> lift = m.lift_for(signals);
+  const std::vector<GroupWindow> groups = m.group_windows(w, signals, lift);
   Advanced result;
   result.memory.resize(m.slots.size());
   GradientRouter router(m.g, w.params);
@@ -367,7 +439,7 @@ BoundRule::Advanced ParameterTraces::advance(const WindowData& w, ArraySpan old,
     const bool next_relation =
         before == nullptr || before->relation != t.relation || before->group != t.group;
     if (next_relation || t.slots.sums_positions() || before->slots.sums_positions())
-      shared = m.window_of(t, gw, w);
+      shared = m.window_of(t, gw, w, lift);
     before = &t;
     TraceWindow tw = shared;
     const TraceWindow own = t.slots.window(w.operands[t.relation], sources);
@@ -388,7 +460,8 @@ Arrays ParameterTraces::contract(const WindowData& w, ArraySpan old, ArraySpan s
   const Impl& m = *impl_;
   GradientRouter router(m.g, w.params);
   for (const Trace& t : m.traces) {
-    const Array s = m.signal_of(*t.group, w, expand_dims(signal[t.group->index], {0}));
+    Array s = m.signal_of(*t.group, expand_dims(signal[t.group->index], {0}));
+    if (m.options.kappa) s = KappaLift{KappaLift::EachStep, *m.options.kappa}.signal(s);
     if (t.as_factors) {
       const LastX* x = m.last_x(t.relation);
       router.add(*t.trainable,

@@ -15,15 +15,12 @@
 
 namespace etrace {
 
-std::string_view name(VjpMethod m) { return m == VjpMethod::SingleStep ? "single-step" : "multi-step"; }
-
 struct PlanBuilder::Impl {
   Impl(const ETraceGraph& g, const LearningRule& r, VjpMethod m)
-      : graph(g), bound(r.bind(g)), windows(g, *bound, m), takes_modulator(r.takes_modulator()) {}
+      : graph(g), bound((r.require(m), r.bind(g))), windows(g, *bound, m) {}
   const ETraceGraph& graph;
   std::unique_ptr<const BoundRule> bound;
   WindowPlan windows;
-  bool takes_modulator;
 };
 
 PlanBuilder::PlanBuilder(const ETraceGraph& g, const LearningRule& r, VjpMethod m)
@@ -190,22 +187,44 @@ Arrays reduced(Arrays gradients, const Array& weights, Reduction reduction, Comp
   return gradients;
 }
 
+// What a program of sequences learns from.
+struct Data {
+  Arrays slices;             // [T, …]
+  Array weights, modulator;  // [T] or [T, B]; undefined: none
+  bool modulator_per_step = false;
+
+  // Everything with a time axis in one list, and a part of it as Data again.
+  Arrays timed() const {
+    return joined({slices, modulator_per_step ? Arrays{modulator} : Arrays{}, Arrays{weights}});
+  }
+  Data part(ArraySpan timed) const {
+    Data d = *this;
+    d.slices = to_list(take_front(timed, slices.size()));
+    if (modulator_per_step) d.modulator = take_front(timed, 1)[0];
+    d.weights = timed[0];
+    return d;
+  }
+  Array modulator_of_each() const {  // [K, …]
+    if (!modulator.defined() || modulator_per_step) return modulator;
+    return broadcast_to(expand_dims(modulator, {0}), modulator.shape().with_front(weights.shape()[0]));
+  }
+};
+
 // All steps of [T, …] in windows, gradients summed.
 Learned over_windows(const WindowPlan& plan, const Objective& objective, const SequenceForm& form,
-                     ArraySpan params, const Carry& start, ArraySpan sequences, const Array& weights,
-                     const Array& modulator) {
-  const std::int64_t length = weights.shape()[0];
+                     ArraySpan params, const Carry& start, const Data& data) {
+  const std::int64_t length = data.weights.shape()[0];
   const std::int64_t size = objective.steps.window ? std::min(*objective.steps.window, length)
                                                    : std::min(form.execution_window, length);
   const std::size_t ns = start.states.size(), nm = start.memory.size();
   const bool several = length > size;
-  const Blocks::Body body = [&](ArraySpan carry, ArraySpan now, ArraySpan) -> ScanResult {
-    const Array& w = now.back();
+  const Blocks::Body body = [&](ArraySpan carry, ArraySpan timed, ArraySpan) -> ScanResult {
+    const Data now = data.part(timed);
     const Carry before{to_list(take_front(carry, ns)), to_list(take_front(carry, nm))};
-    const Array active = form.freeze ? not_equal_to(w, 0.0) : Array();
-    const bool shorter = objective.rest && w.shape()[0] != *objective.steps.window;
+    const Array active = form.freeze ? not_equal_to(now.weights, 0.0) : Array();
+    const bool shorter = objective.rest && now.weights.shape()[0] != *objective.steps.window;
     const StepProgram& program = shorter ? *objective.rest : objective.steps;
-    Learned l = plan.learn(params, before, program, now.first(now.size() - 1), w, active, modulator);
+    Learned l = plan.learn(params, before, program, now.slices, now.weights, active, now.modulator_of_each());
     for (std::size_t i = 0; i < l.gradients.size() && several; ++i)
       l.gradients[i] = carry[i] + l.gradients[i];
     return {joined({l.carry.states, l.carry.memory, l.gradients}), joined({Arrays{l.losses}, l.aux})};
@@ -214,7 +233,7 @@ Learned over_windows(const WindowPlan& plan, const Objective& objective, const S
   for (const Array& p : params)
     if (several) init.push_back(zeros_of(p.aval()));
   Blocks blocks{size};
-  blocks.run(body, init, joined({sequences, Arrays{weights}}));
+  blocks.run(body, init, data.timed());
   ArraySpan left = blocks.carry;
   Learned out;
   out.carry.states = to_list(take_front(left, ns));
@@ -243,12 +262,8 @@ void add_data_ports(std::vector<Port>& ports, const WindowPlan& plan, std::span<
   if (form.modulator) ports.push_back({"modulator", PortRole::Signal, *form.modulator});
 }
 
-struct Data {
-  Arrays slices;
-  Array weights, modulator;
-};
 Data take_data(ArraySpan in, std::size_t slices, const SequenceForm& form) {
-  Data d{to_list(take_front(in, slices)), in[0], form.modulator ? in[1] : Array()};
+  Data d{to_list(take_front(in, slices)), in[0], form.modulator ? in[1] : Array(), form.modulator_per_step};
   if (form.length) return d;
   for (Array& a : d.slices) a = expand_dims(a, {0});
   d.weights = expand_dims(d.weights, {0});
@@ -345,8 +360,7 @@ Program PlanBuilder::gradient(const Objective& objective, std::span<const Aval> 
     const ArraySpan p = take_front(in, carried.params), s = take_front(in, carried.states),
                     m = take_front(in, carried.memory);
     const Data data = take_data(in, slices.size(), form);
-    const Learned l = over_windows(plan, objective, form, p, {to_list(s), to_list(m)}, data.slices,
-                                   data.weights, data.modulator);
+    const Learned l = over_windows(plan, objective, form, p, {to_list(s), to_list(m)}, data);
     add_losses(out, l, form.length.has_value());
     out.replace(carried.params, joined({l.carry.states, l.carry.memory}));
     const Arrays g = reduced(l.gradients, data.weights, form.reduction, graph().options.compat);
@@ -383,17 +397,15 @@ Program PlanBuilder::train(const Objective& objective, std::span<const Aval> sli
     const Blocks::Body body = [&](ArraySpan carry, ArraySpan now, ArraySpan rate) -> ScanResult {
       const ArraySpan params = take_front(carry, p.size()), state = take_front(carry, o.size());
       const Carry before{to_list(take_front(carry, s.size())), to_list(carry)};
-      SequenceForm part = form;
-      part.length = now[0].shape()[0];
-      const Learned l = over_windows(plan, objective, part, params, before, now.first(now.size() - 1),
-                                     now.back(), data.modulator);
-      const Arrays g = reduced(l.gradients, now.back(), form.reduction, graph().options.compat);
+      const Data part = data.part(now);
+      const Learned l = over_windows(plan, objective, form, params, before, part);
+      const Arrays g = reduced(l.gradients, part.weights, form.reduction, graph().options.compat);
       const optim::Updated next = optimizer.apply(params, g, state, leaves, rate);
       return {joined({next.params, next.state, l.carry.states, l.carry.memory}),
               joined({Arrays{l.losses}, l.aux})};
     };
     Blocks blocks{std::min(every, length)};
-    blocks.run(body, joined({p, o, s, m}), joined({data.slices, Arrays{data.weights}}), rates);
+    blocks.run(body, joined({p, o, s, m}), data.timed(), rates);
     Learned all;
     all.losses = blocks.collected[0];
     all.aux.assign(blocks.collected.begin() + 1, blocks.collected.end());

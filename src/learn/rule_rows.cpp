@@ -145,6 +145,8 @@ std::optional<Dtype> RuleOptions::dtype(std::string_view name) const {
 }
 
 // Defaults of rules -----------------------------------------------------------------------------------------
+std::string_view name(VjpMethod m) { return m == VjpMethod::SingleStep ? "single-step" : "multi-step"; }
+
 LearningRule::Theory LearningRule::theory(bool) const {
   return {Theory::Unknown, "nothing is known about the rule " + name()};
 }
@@ -156,5 +158,11 @@ Arrays BoundRule::initial(std::uint64_t seed) const {
     out.push_back(s.role == PortRole::Key ? random::key(seed + count++) : zeros_of(s.aval));
   return out;
 }
+
+Arrays BoundRule::learning_signal(const WindowData&, ArraySpan, SignalTo, Arrays signal) const {
+  return signal;
+}
+
+Arrays BoundRule::exit_estimate(const WindowData&, ArraySpan, ArraySpan) const { return {}; }
 
 }  // namespace etrace

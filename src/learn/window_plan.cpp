@@ -146,6 +146,11 @@ const WindowPlan::LossStep& WindowPlan::loss_step(const StepProgram& program, st
   return losses_.back();
 }
 
+const ExitCredit& WindowPlan::exit_credit() const {
+  if (exit_credit_ == nullptr) exit_credit_ = std::make_unique<const ExitCredit>(graph_);
+  return *exit_credit_;
+}
+
 // Windows ---------------------------------------------------------------------------------------------------
 WindowData WindowPlan::window_data(ArraySpan params, const Carry& c, std::int64_t steps,
                                    const Array& active) const {
@@ -251,9 +256,12 @@ Learned WindowPlan::learn_steps(ArraySpan params, const Carry& c, const StepProg
   WindowData w = window_data(params, c, steps, active);
   w.modulator = modulator;
   fill(w, step.data, r, 1 + step.aux);
-  Signals signals{{}, g.group_signal};
-  add_signals_before(signals, g.entry_signal);
-  BoundRule::Advanced advanced = rule_.advance(w, rule_memory(c), signals);
+  const Arrays memory = rule_memory(c);
+  Signals signals{{}, rule_.learning_signal(w, memory, BoundRule::SignalTo::EachStep, g.group_signal)};
+  if (!g.entry_signal.empty())
+    add_signals_before(signals,
+                       rule_.learning_signal(w, memory, BoundRule::SignalTo::BeforeStep, g.entry_signal));
+  BoundRule::Advanced advanced = rule_.advance(w, memory, signals);
 
   Learned out;
   out.losses = r.all_steps(0, steps);
@@ -319,19 +327,33 @@ Learned WindowPlan::learn_window(ArraySpan params, const Carry& c, const StepPro
     if (is_floating(at[i].dtype())) slope[i] = take_front(left, 1)[0];
 
   // Entry signal per group.
-  Signals signals;
-  const std::vector<StatePath> paths = state_paths(graph_);
-  for (const HiddenGroup& g : graph_.hidden_groups) {
-    Arrays members;
-    for (const StatePath& path : g.hidden_paths)
-      for (std::size_t i = 0; i < ns; ++i)
-        if (paths[i] == path) members.push_back(instantiate(slope[i], at[i].aval()));
-    signals.entry.push_back(g.concat_hidden(members));
-  }
+  const auto of_groups = [&](ArraySpan per_state) {
+    const std::vector<StatePath> paths = state_paths(graph_);
+    Arrays slabs;
+    for (const HiddenGroup& g : graph_.hidden_groups) {
+      Arrays members;
+      for (const StatePath& path : g.hidden_paths)
+        for (std::size_t i = 0; i < ns; ++i)
+          if (paths[i] == path) members.push_back(instantiate(per_state[i], at[i].aval()));
+      slabs.push_back(g.concat_hidden(members));
+    }
+    return slabs;
+  };
   WindowData w = window_data(params, c, steps, active);
   w.modulator = modulator;
   fill(w, step.data, data, 0);
-  BoundRule::Advanced advanced = rule_.advance(w, rule_memory(c), signals);
+  const Arrays memory = rule_memory(c);
+  Arrays entry = of_groups(slope);
+  for (Array& a : entry) a = expand_dims(a, {0});
+  entry = rule_.learning_signal(w, memory, BoundRule::SignalTo::Entry, std::move(entry));
+  for (Array& a : entry) a = squeeze(a, {0});
+  BoundRule::Advanced advanced = rule_.advance(w, memory, {entry, {}});
+  const Arrays estimate = rule_.exit_estimate(w, memory, of_groups(states));
+  if (!estimate.empty()) {
+    const ExitCredit::Found later =
+        exit_credit().gradients(steps, params, c.states, stacked_args(inputs, steps), active, estimate);
+    for (std::size_t i = 0; i < np; ++i) slope[ns + i] = add_cotangents(slope[ns + i], later.params[i]);
+  }
 
   Learned out;
   out.losses = losses;

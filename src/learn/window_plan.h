@@ -5,6 +5,7 @@
 #include <list>
 
 #include "etrace/plan.h"
+#include "learn/exit_credit.h"
 #include "learn/step_derivative.h"
 
 namespace etrace {
@@ -67,6 +68,7 @@ class WindowPlan {
     DataLayout data;
   };
   const PlainStep& plain_step() const;
+  const ExitCredit& exit_credit() const;
   const LossStep& loss_step(const StepProgram&, std::span<const Aval> slices, const Aval& weight) const;
   Arrays data_of(const StepValues&, DataLayout&) const;
   WindowData window_data(ArraySpan params, const Carry&, std::int64_t steps, const Array& active) const;
@@ -84,6 +86,7 @@ class WindowPlan {
   std::vector<bool> without_own_step_;
   mutable std::unique_ptr<const PlainStep> plain_;  // made when first needed
   mutable std::list<LossStep> losses_;
+  mutable std::unique_ptr<const ExitCredit> exit_credit_;
 };
 
 }  // namespace etrace

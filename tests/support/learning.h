@@ -71,6 +71,10 @@ class InWindows : public LearningRule {
   std::string describe() const override { return rule_->describe(); }
   std::shared_ptr<const LearningRule> clone() const override { return std::make_shared<InWindows>(*this); }
   void configure(CompileOptions& o) const override { rule_->configure(o); }
+  const ETraceConfig* config() const override { return rule_->config(); }
+  void require(VjpMethod m) const override { rule_->require(m); }
+  bool takes_modulator() const override { return rule_->takes_modulator(); }
+  Array standing_modulator() const override { return rule_->standing_modulator(); }
   Theory theory(bool carried) const override { return rule_->theory(carried); }
   std::unique_ptr<const BoundRule> bind(const ETraceGraph& g) const override { return rule_->bind(g); }
 

@@ -1,17 +1,12 @@
 // OSTL with its recurrent matrix H: D-RTRL whose Jacobians keep the recurrent products (scope `coupled`).
-#include "etrace/parameter_traces.h"
 #include "etrace/rules.h"
-#include "learn/operator_rules.h"
 #include "learn/rule_rows.h"
 
 namespace etrace {
 
-void OSTLRecurrent::configure(CompileOptions& o) const { o.include_recurrent_mixing = true; }
-
-std::unique_ptr<const BoundRule> OSTLRecurrent::bind(const ETraceGraph& g) const {
-  refuse_inner_loops(g, name(), "there, Jacobians are without the recurrent products that this rule keeps");
-  return D_RTRL::bind(g);
-}
+OSTLRecurrent::OSTLRecurrent(const ParamDimOptions& o)
+    : ConfiguredRule("OSTLRecurrent", ETraceAxes{.recurrence_scope = RecurrenceScope::Coupled},
+                     {.trace_dtype = o.trace_dtype}) {}
 
 namespace {
 

@@ -1,0 +1,28 @@
+// DNI, decoupled neural interfaces: D-RTRL in windows, and an estimate of ∂(later losses)/∂h at the exit of
+// each for parameters that no trace carries (learn/exit_credit.h). With an estimate of zero it is D-RTRL.
+#include "etrace/rules.h"
+#include "learn/rule_rows.h"
+
+namespace etrace {
+
+DNI::DNI(const DNIOptions& o)
+    : ConfiguredRule("DNI", ETraceAxes{.learning_signal = LearningSignal::Bootstrapped},
+                     {.trace_dtype = o.trace_dtype, .synthesizer = o.synthesizer}) {}
+
+namespace {
+
+const RegisterRule kDni(
+    {.name = "DNI",
+     .aliases = {},
+     .doc =
+         "D_RTRL in windows, with an estimate of later losses for parameters without a trace; its memory and "
+         "the estimator's",
+     .expectation = "that of D_RTRL; parameters without a trace are exact as far as the estimate is",
+     .options = {trace_dtype_option()},
+     .make = [](const RuleOptions& o) {
+       return std::make_shared<DNI>(DNIOptions{nullptr, o.dtype("trace_dtype")});
+     }});
+
+}  // namespace
+
+}  // namespace etrace

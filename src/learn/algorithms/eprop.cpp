@@ -1,0 +1,56 @@
+// e-prop: D-RTRL, with a low-pass filter behind the trace (that of a leaky readout) and with fixed random
+// weights in place of the gradient's way back, if wanted.
+//   e ← D·e + ∂h/∂y·∂y/∂θ     ē ← κ·ē + e     grad θ = Σ ⟨λ', ē⟩     λ' = λ, or (λ/‖λ‖)·B
+// The filter moves with the trace. The reference moves it when it forms a gradient; compat does as well.
+#include <fmt/format.h>
+
+#include "etrace/error.h"
+#include "etrace/rules.h"
+#include "learn/rule_rows.h"
+
+namespace etrace {
+
+EProp::EProp(const EPropOptions& o)
+    : ConfiguredRule(
+          "EProp",
+          ETraceAxes{.learning_signal = o.feedback == Feedback::Random ? LearningSignal::RandomFeedback
+                                                                       : LearningSignal::Symmetric,
+                     .trace_filter = TraceFilter::Kappa,
+                     .kappa = o.kappa_filter_decay},
+          {.trace_dtype = o.trace_dtype, .random_feedback_key = o.random_feedback_key}) {}
+
+namespace {
+
+Feedback feedback_named(const std::string& word) {
+  if (word == "symmetric") return Feedback::Symmetric;
+  if (word == "random") return Feedback::Random;
+  throw ValueError("EProp", fmt::format("feedback is \"{}\"; it must be symmetric or random", word));
+}
+
+const RegisterRule kEProp(
+    {.name = "EProp",
+     .aliases = {"e_prop"},
+     .doc =
+         "D_RTRL with a filter behind the trace and random feedback, if wanted; the memory of D_RTRL, twice "
+         "that with a filter",
+     .expectation = "that of D_RTRL with symmetric feedback and no filter, else approximate",
+     .options = {{"feedback", RuleOption::Type::Text, "symmetric", "symmetric, random",
+                  "how the loss comes back: by its gradient, or through fixed random weights"},
+                 {"kappa_filter_decay", RuleOption::Type::Number, "0", "[0, 1)",
+                  "of the filter behind the trace"},
+                 {"random_feedback_key", RuleOption::Type::Integer, "", "any",
+                  "from which random weights are drawn; random feedback needs it"},
+                 trace_dtype_option()},
+     .make = [](const RuleOptions& o) {
+       EPropOptions own;
+       own.feedback = feedback_named(o.text("feedback").value_or("symmetric"));
+       own.kappa_filter_decay = o.number("kappa_filter_decay").value_or(0.0);
+       if (const auto key = o.integer("random_feedback_key"))
+         own.random_feedback_key = static_cast<std::uint64_t>(*key);
+       own.trace_dtype = o.dtype("trace_dtype");
+       return std::make_shared<EProp>(own);
+     }});
+
+}  // namespace
+
+}  // namespace etrace

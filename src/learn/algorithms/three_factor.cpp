@@ -1,0 +1,32 @@
+// Three factors: D-RTRL's trace, and a modulator from outside in place of ∂L/∂h. What has no trace learns
+// from the loss, as always.
+#include "etrace/array.h"
+#include "etrace/rules.h"
+#include "learn/rule_rows.h"
+
+namespace etrace {
+
+ThreeFactor::ThreeFactor(const ThreeFactorOptions& o)
+    : ConfiguredRule("ThreeFactor", ETraceAxes{.learning_signal = LearningSignal::Modulatory},
+                     {.trace_dtype = o.trace_dtype, .modulator = o.modulator}) {}
+
+namespace {
+
+const RegisterRule kThreeFactor(
+    {.name = "ThreeFactor",
+     .aliases = {"three_factor"},
+     .doc = "D_RTRL's trace met by a modulator from outside; single steps; the memory of D_RTRL",
+     .expectation = "no statement: the modulator decides",
+     .options = {{"modulator", RuleOption::Type::Number, "", "a number",
+                  "the third factor where a call gives none"},
+                 trace_dtype_option()},
+     .make = [](const RuleOptions& o) {
+       ThreeFactorOptions own;
+       if (const auto m = o.number("modulator")) own.modulator = Array(*m);
+       own.trace_dtype = o.dtype("trace_dtype");
+       return std::make_shared<ThreeFactor>(own);
+     }});
+
+}  // namespace
+
+}  // namespace etrace
