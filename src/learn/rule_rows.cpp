@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/nearest.h"
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/random.h"
@@ -59,12 +60,12 @@ std::vector<const RuleRow*> rule_rows() {
 }
 
 const RuleRow& find_rule(std::string_view name) {
-  std::string known;
+  std::vector<std::string> known;
   for (const RuleRow* row : rule_rows()) {
     if (answers_to(*row, name)) return *row;
-    known += (known.empty() ? "" : ", ") + row->name;
+    known.push_back(row->name);
   }
-  throw ValueError("learn", fmt::format("there is no learning rule \"{}\"; there are: {}", name, known));
+  throw ValueError("learn", no_such_name("learning rule", name, known));
 }
 
 const RuleRow* rule_row_of(const LearningRule& rule) {

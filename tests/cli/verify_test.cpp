@@ -71,7 +71,7 @@ TEST(VerifyVerb, Errors) {
     EXPECT_THAT(r.text, HasSubstr(phrase));
   };
   says({"nowhere"}, 2, "neither a file nor a built-in model");
-  says({"gru", "--rule", "magic"}, 2, "there is no learning rule \"magic\"");
+  says({"gru", "--rule", "magic"}, 2, "there is no learning rule 'magic'");
   says({"gru", "--loss", "none"}, 2, "there is no loss 'none'");
   says({reference("cell_GRUCell"), "--dtype", "f32"}, 2, "a model file has its own types");
   says({reference("cell_GRUCell"), "--steps", "99"}, 2, "the file carries a sequence of 8");

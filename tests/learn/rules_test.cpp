@@ -385,7 +385,7 @@ TEST(Names, RulesAreFoundInAnyCase) {
   EXPECT_EQ(make_rule("es_d_rtrl", {{"decay_or_rank", 0.5}})->describe(), "pp_prop (decay 0.5)");
   EXPECT_EQ(make_rule("pp-prop", {{"decay_or_rank", 3}})->describe(), "pp_prop (decay 0.5)") << "a rank";
   EXPECT_EQ(make_rule("pp_prop")->describe(), "pp_prop (decay 0.95)") << "has a default";
-  expect_error<ValueError>("there are: D_RTRL", [] { make_rule("d_rtl"); });
+  expect_error<ValueError>("(did you mean D_RTRL?)", [] { make_rule("d_rtl"); });
   expect_error<TypeError>("D_RTRL takes no option decay_or_rank; it takes: trace_dtype", [] {
     make_rule("d_rtrl", {{"decay_or_rank", 0.5}});
   });
