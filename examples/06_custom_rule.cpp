@@ -14,6 +14,30 @@ namespace et = etrace;
 
 namespace {
 
+// On a graph: the signal of every unit is multiplied by its sign, [K, *varshape, S] with the batch in front.
+class SignedTraces : public et::ParameterTraces {
+ public:
+  SignedTraces(const et::ETraceGraph& graph, std::string rule, std::uint64_t seed)
+      : et::ParameterTraces(graph, {.rule = std::move(rule)}), graph_(graph), seed_(seed) {}
+
+  et::Arrays learning_signal(const et::WindowData&, et::ArraySpan, SignalTo,
+                             et::Arrays signal) const override {
+    for (std::size_t k = 0; k < signal.size(); ++k) {
+      const et::HiddenGroup& group = graph_.hidden_groups[k];
+      const std::int64_t states = group.num_state(), units = group.varshape().size() / group.batch();
+      const et::Array draw = et::random::bernoulli(et::random::key(seed_), 0.9, {1, units, 1});
+      const et::Array signs = et::where(draw, et::ones({}, signal[k].dtype()), -1.0);
+      const et::Array split = et::reshape(signal[k], {signal[k].size() / (units * states), units, states});
+      signal[k] = et::reshape(split * signs, signal[k].shape().to_dims());
+    }
+    return signal;
+  }
+
+ private:
+  const et::ETraceGraph& graph_;
+  std::uint64_t seed_;
+};
+
 class RandomSigns : public et::LearningRule {
  public:
   explicit RandomSigns(std::uint64_t seed = 0) : seed_(seed) {}
@@ -25,18 +49,7 @@ class RandomSigns : public et::LearningRule {
   Theory theory(bool) const override { return {Theory::Approximate, "the signal has random signs"}; }
 
   std::unique_ptr<const et::BoundRule> bind(const et::ETraceGraph& graph) const override {
-    et::ParameterTraceOptions parts{.rule = name()};
-    // signal [K, M, X]: steps, states of a position, positions (samples included)
-    parts.signal = [seed = seed_](const et::HiddenGroup& group, const et::WindowData&,
-                                  const et::Array& signal) {
-      const et::Shape shape = group.varshape();
-      const std::int64_t batch = group.batch(), units = shape.size() / batch;
-      const et::Array draw = et::random::bernoulli(et::random::key(seed), 0.9, {1, 1, 1, units});
-      const et::Array signs = et::where(draw, et::ones({}, signal.dtype()), -1.0);
-      const et::Array all = et::broadcast_to(signs, {1, 1, batch, units});
-      return signal * et::reshape(all, {1, 1, batch * units});
-    };
-    return std::make_unique<et::ParameterTraces>(graph, parts);
+    return std::make_unique<SignedTraces>(graph, name(), seed_);
   }
 
  private:

@@ -25,7 +25,7 @@ struct ParameterTraceOptions {
   std::optional<double> kappa = {};
 };
 
-class ParameterTraces final : public BoundRule {
+class ParameterTraces : public BoundRule {
  public:
   ParameterTraces(const ETraceGraph&, ParameterTraceOptions);
   ~ParameterTraces() override;
