@@ -281,6 +281,7 @@ class RelationFinder {
   }
 
   // Samples have traces of their own, so one that a batched operator makes for all of them has no place.
+  // LIMIT: results that are spread over other axes are accepted here and refused by the learner, by name.
   void require_sample_each(const Eqn& eqn, const HiddenParamOpRelation& r, const HiddenGroup& group) const {
     const Shape positions = group.varshape(), &y = r.y_var.aval.shape;
     if (!etp_rules(*eqn.prim)->batched || y.rank() != positions.rank() || y[0] != 1 || positions[0] == 1)

@@ -338,7 +338,16 @@ TEST(ExplainCli, DumpsLoopsThatAreTracedInside) {
 }
 
 TEST(ExplainCli, TakesAScope) {
-  EXPECT_THAT(run_cli(kGru + " --scope snap2").output, HasSubstr("SnAp-2"));
+  // What a scope shows and no rule runs is said, in both forms.
+  EXPECT_THAT(run_cli(kGru + " --scope snap2").output,
+              AllOf(HasSubstr("SnAp-2"), HasSubstr("No learning rule runs in a sparse scope")));
+  const Json snap = Json::parse(run_cli(kGru + " --scope snap2 --json").output);
+  EXPECT_EQ(snap["notes"].size(), 1U);
+  const std::string lru = std::string(ETRACE_REFERENCE_DIR) + "/cell_LRUCell.json";
+  EXPECT_TRUE(Json::parse(run_cli(lru + " --json").output)["notes"].empty());
+  // The highest level is everything.
+  EXPECT_EQ(run_cli(kGru + " --level 3").output, run_cli(kGru).output);
+  EXPECT_GT(run_cli(kGru + " --level 3").output.size(), run_cli(kGru + " --level 2").output.size());
   EXPECT_EQ(run_cli(kGru + " --scope coupled --compat braintrace --level 1").status, 0);
   EXPECT_THAT(run_cli(kGru + " --scope snap0").output, HasSubstr("expected diagonal, coupled, or snap1"));
   EXPECT_NE(run_cli(kGru + " --json --dot").status, 0);

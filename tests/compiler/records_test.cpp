@@ -145,6 +145,21 @@ TEST(Records, TailAndTransitionThatMovePositions) {
   only(records, Kind::TRANSITION_MIXES_POSITIONS, Level::Info, {"reason"});
 }
 
+TEST(Records, RecurrenceDroppedAndDiagonalProductKept) {
+  const auto back_through = [](const std::function<Array(In&)>& matrix) {
+    return records_of(kCell, [&](In& in) {
+      in.set("h", tanh(dot(in["h"], matrix(in)) + matmul(in["x"], in["w"])));
+      return in["h"];
+    });
+  };
+  const auto r = only(back_through([](In& in) { return in["u"]; }), Kind::RECURRENCE_DROPPED, Level::Info,
+                      {"group", "from", "to", "trainable"});
+  EXPECT_EQ(r.primitive, "dot_general");
+  EXPECT_EQ(to_string(*r.weight_path), "u");
+  only(back_through([](In&) { return 0.8 * eye(4, Dtype::F64); }), Kind::DIAGONAL_PRODUCT_KEPT, Level::Info,
+       {"size"});
+}
+
 TEST(Records, GroupMerged) {
   const auto r = only(records_of({arg("x", {4}), hidden("g", {4}), hidden("v", {4})},
                                  [](In& in) {
