@@ -152,13 +152,14 @@ function(etrace_add_install_test)
   set_tests_properties(install/find_package PROPERTIES LABELS install TIMEOUT 120)
 endfunction()
 
-# The C++ and console blocks of README.md and of the pages in docs/, compiled and run.
+# The C++ and console blocks of README.md, CONTRIBUTING.md and the pages in docs/, compiled and run.
 function(etrace_add_readme_test)
   set(flags "")
   if(ETRACE_SANITIZE)
     set(flags "--flag=-fsanitize=${ETRACE_SANITIZE}")
   endif()
-  file(GLOB pages CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/docs/*.md")
+  file(GLOB pages CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/README.md"
+       "${PROJECT_SOURCE_DIR}/CONTRIBUTING.md" "${PROJECT_SOURCE_DIR}/docs/*.md")
   foreach(page IN LISTS pages)
     file(STRINGS "${page}" shown LIMIT_COUNT 1 REGEX "^```(cpp test=|console)")
     if(NOT shown)

@@ -1,16 +1,21 @@
 # Joined sources: a few files of a target are compiled as one, because reading headers and instantiating the
 # same templates is most of the work (a full build takes half the time). It only saves time: every file
 # includes what it uses and is compiled by itself in the presets fuzz (lower layers) and tidy. Files joined
-# this way share their unnamed namespace, so a name in it is used once per target. Apart stay the
-# eligibility-trace operators, which all call their rules abstract, lower, samples, and the files of kernels for
-# many types, which take long by themselves.
+# this way share their unnamed namespace, so a name in it is used once per target.
+#
+# Operators and learning rules call their parts alike (types, lower, anchors, samples …), so that a copy of one
+# is the start of the next: a file in their folders is compiled by itself unless it stands below. Apart stay also
+# the files of kernels for many types, which take long by themselves.
 include_guard()
 option(ETRACE_UNITY "Compile several sources of a target at once" ${PROJECT_IS_TOP_LEVEL})
 
-set(ETRACE_UNITY_APART
-  "/src/etp/(einsum|element_wise|embedding|grouped_matmul|lora_matmul|matmul|sparse_matmul)\\.cpp$"
-  "/src/io/npz\\.cpp$"
-  "/src/ops/(binary|unary|compare|convert|select|cumulative|reduce|conv_kernel|trace_window|trace_window_kernel)\\.cpp$")
+set(ETRACE_UNITY_APART "/src/(ops|etp|learn/algorithms)/" "/src/io/npz\\.cpp$")
+string(CONCAT ETRACE_UNITY_JOINED
+  "/src/(etp/(common|conv|register|sparse_pattern|validate)"
+  "|learn/algorithms/(configured|d_rtrl|dni|eprop|ostl_feedforward|ostl_recurrent|pp_prop|snap|three_factor|uoro)"
+  "|ops/(argminmax|bitwise|broadcast_in_dim|concatenate|conv_general_dilated|dot_general|dynamic_slice|einsum_plain"
+  "|elementwise|elementwise_common|gather|heaviside|index_common|iota|matrix_product|numpy|pad|random"
+  "|reduce_functions|reshape|scatter|slice|sort|structure_common|trace_geometry|transpose_op|unary_special))\\.cpp$")
 
 function(etrace_join_sources target count)
   if(NOT ETRACE_UNITY)
@@ -22,7 +27,7 @@ function(etrace_join_sources target count)
   get_target_property(sources ${target} SOURCES)
   foreach(source IN LISTS sources)
     foreach(pattern IN LISTS ETRACE_UNITY_APART)
-      if(source MATCHES "${pattern}")
+      if(source MATCHES "${pattern}" AND NOT source MATCHES "${ETRACE_UNITY_JOINED}")
         set_source_files_properties("${source}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
       endif()
     endforeach()

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Runs what README.md shows.
+"""Runs what README.md and CONTRIBUTING.md show.
 
     ```cpp test=NAME        a program (or the body of main), compiled against the library and run
     ```text output=NAME     what the program NAME prints
     ```console              lines "$ build/bin/etrace ..." are run from the folder of the README; the lines up
                             to the next "$" are the expected output
+    ```console scratch=NAME all lines "$ ..." are run by the shell in a fresh folder; $ETRACE is the folder of the
+                            page, $CXX the compiler, $ETRACE_FLAGS what a program needs to compile and link
 
 In expected output a line "..." stands for any lines and "..." inside a line for any text. No expected output:
 only the exit code counts. Other commands in console blocks (./dev ...) are listed, not run.
@@ -14,6 +16,7 @@ import argparse
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -87,10 +90,10 @@ class Checker:
         self.failures += 1
         print(f"{self.args.readme.name}:{line}: {text}", file=sys.stderr)
 
-    def run(self, line, what, command, cwd):
+    def run(self, line, what, command, cwd, environment=None):
         """Output lines, or None after a failure that was reported."""
         try:
-            done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            done = subprocess.run(command, cwd=cwd, env={**os.environ, **(environment or {})}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                   timeout=self.args.timeout, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             self.fail(line, f"{what}: {error}")
@@ -110,17 +113,36 @@ class Checker:
         folder.mkdir(parents=True, exist_ok=True)
         source, binary = folder / f"{name}.cpp", folder / name
         source.write_text(f'#line {line} "{self.args.readme.name}"\n' + as_program(body), encoding="utf-8")
-        compile_command = [self.args.cxx, "-std=c++20", "-O0", "-Wall", "-Wextra", *self.args.flag]
-        for include in self.args.include:
-            compile_command += ["-I", include]
-        compile_command += [str(source), "-o", str(binary)]
-        if self.args.library:
-            library = Path(self.args.library)
-            compile_command += [str(library), f"-Wl,-rpath,{library.parent}"]
+        compile_flags, link_flags = self.flags()
+        compile_command = [self.args.cxx, *compile_flags, str(source), "-o", str(binary), *link_flags]
         self.ran += 1
         if self.run(line, f"compiling {name}", compile_command, folder) is None:
             return None
         return self.run(line, f"program {name}", [str(binary)], folder)
+
+    def flags(self):
+        """What a program needs of the library: to compile, and to link."""
+        compile_flags = ["-std=c++20", "-O0", "-Wall", "-Wextra", *self.args.flag]
+        for include in self.args.include:
+            compile_flags += ["-I", include]
+        if not self.args.library:
+            return compile_flags, []
+        library = Path(self.args.library)
+        return compile_flags, [str(library), f"-Wl,-rpath,{library.parent}"]
+
+    def scratch(self, line, name, body):
+        folder = self.args.work / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        compile_flags, link_flags = self.flags()
+        environment = {"ETRACE": str(self.args.readme.parent), "CXX": self.args.cxx,
+                       "ETRACE_FLAGS": shlex.join(compile_flags + link_flags)}
+        for offset, command, expected in commands(body):
+            self.ran += 1
+            actual = self.run(line + offset, command, ["bash", "-euc", command], folder, environment)
+            if actual is None:
+                return
+            self.compare(line + offset, command, expected, actual)
 
     def console(self, line, command, expected):
         words = shlex.split(command)
@@ -146,6 +168,8 @@ class Checker:
                     self.fail(line, f"output={name}: no block test={name} before it")
                 elif outputs[name] is not None:
                     self.compare(line, f"program {name}", trim(body.splitlines()), outputs[name])
+            elif language == "console" and "scratch" in options:
+                self.scratch(line, options["scratch"], body)
             elif language == "console":
                 for offset, command, expected in commands(body):
                     self.console(line + offset, command, expected)

@@ -74,7 +74,7 @@ TEST(OperatorForms, AGainThatDependsOnDataIsLearned) {
       });
   expect_exact_form(m);
   // The factorised rule does not need v either.
-  Learner learner = make_learner(m, pp_prop({.decay_or_rank = 0.9}));
+  Learner learner = make_learner(m, pp_prop(IODimOptions{.decay_or_rank = 0.9}));
   EXPECT_GT(norm(online(learner, draw_sequence(m, 6)).values[0]), 1e-3);
 }
 
@@ -109,8 +109,9 @@ TEST(OperatorForms, ABatchedOperatorWithTwoDataInputs) {
         return leaky(in, bind1(gated_p(), {in["x"], in["w"], in["g"]}));
       });
   expect_exact_form(m);
-  EXPECT_THAT(message_of<NotSupportedError>([&] { make_learner(m, pp_prop({.decay_or_rank = 0.9})); }),
-              AllOf(HasSubstr("w: operand 2 of test_gated changes with the data"), HasSubstr("D_RTRL")));
+  EXPECT_THAT(
+      message_of<NotSupportedError>([&] { make_learner(m, pp_prop(IODimOptions{.decay_or_rank = 0.9})); }),
+      AllOf(HasSubstr("w: operand 2 of test_gated changes with the data"), HasSubstr("D_RTRL")));
 }
 
 // LoRA with one factor from the data
@@ -132,7 +133,8 @@ TEST(OperatorForms, LoraWithAFactorThatIsData) {
       SCOPED_TRACE(batched);
       const Model m = lora_model(a_is_data, batched);
       expect_exact_form(m);
-      EXPECT_THAT(message_of<NotSupportedError>([&] { make_learner(m, pp_prop({.decay_or_rank = 0.9})); }),
+      EXPECT_THAT(message_of<NotSupportedError>(
+                      [&] { make_learner(m, pp_prop(IODimOptions{.decay_or_rank = 0.9})); }),
                   AllOf(HasSubstr("etp_lora_m"), HasSubstr(a_is_data ? "'lora_a'" : "'lora_b'")));
     }
 }
@@ -227,7 +229,7 @@ TEST(OperatorForms, TheFactorisedRuleTakesFunctionsThatChangeTheShape) {
     inputs.insert(inputs.begin() + 1, hidden("h", c.h));
     const Model m = step_model(inputs, [&](In& in) { return leaky(in, c.drive(in)); });
     const Sequence data = draw_sequence(m, 1);
-    Learner learner = make_learner(m, pp_prop({.decay_or_rank = 0.5}));
+    Learner learner = make_learner(m, pp_prop(IODimOptions{.decay_or_rank = 0.5}));
     expect_gradients(online(learner, data), bptt(m, data).grads, 1e-9);
   }
 }

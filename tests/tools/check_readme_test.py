@@ -54,6 +54,12 @@ class CheckReadme(unittest.TestCase):
     def test_output_without_program(self):
         self.assert_result(1, "```text output=nobody\nx\n```\n", "nobody")
 
+    def test_scratch(self):
+        page = "```console scratch=x\n$ echo $ETRACE > a\n$ test -n \"$ETRACE_FLAGS\" && wc -l < a\n1\n```\n"
+        self.assert_result(0, page, "ran 2")
+        self.assert_result(1, page.replace("\n1\n", "\n2\n"), "README.md:3")
+        self.assert_result(1, "```console scratch=x\n$ false\n$ echo on\n```\n", "ran 1", "README.md:2")
+
     def test_console(self):
         self.assert_result(0, "```console\n$ build/bin/etrace x\none x\n...\nthree\n$ ./dev demo\n```\n", "ran 1")
         self.assert_result(0, "```console\n$ build/bin/etrace x \\\n    y\none x y\n...\n```\n", "ran 1")
