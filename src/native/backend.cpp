@@ -1,17 +1,17 @@
-// The native backend: emits C, has it compiled, and runs the result. Where that is not possible it says so
-// once and runs the interpreter.
+// The native backends: C is emitted for a program, compiled, kept and loaded. Where that is not possible they
+// say so once and run the interpreter.
 #include "etrace/backend.h"
 
 #include <unistd.h>
 
-#include <atomic>
-#include <cstdio>
+#include <cctype>
 #include <cstdlib>
 #include <fstream>
 
 #include "emit/c_printer.h"
 #include "emit/emit.h"
 #include "etrace/error.h"
+#include "native/background.h"
 #include "native/cache.h"
 #include "native/compile.h"
 #include "native/runnable.h"
@@ -39,10 +39,15 @@ void keep_source(const std::string& name, const std::string& source) {
 
 }  // namespace
 
-std::shared_ptr<const Runnable> compile_native(const Program& program) {
-  emit::EmitProgram p = emit::build(program);
-  const std::string source = emit::print_c(p);
-  keep_source(program.name, source);
+EmittedProgram emit_program(const Program& program) {
+  EmittedProgram out{emit::build(program), {}};
+  out.source = emit::print_c(out.program);
+  return out;
+}
+
+std::shared_ptr<const Runnable> compile_emitted(EmittedProgram emitted) {
+  const std::string& source = emitted.source;
+  keep_source(emitted.program.name, source);
   std::string reason;
   const std::optional<Compiler> compiler = find_compiler(reason);
   if (!compiler) throw IoError("native", "no C compiler was found (" + reason + "); set CC to one");
@@ -56,7 +61,12 @@ std::shared_ptr<const Runnable> compile_native(const Program& program) {
     ::unlink(file.c_str());
     if (!error.empty()) throw IoError("native", error);
   });
-  return std::make_shared<NativeProgram>(std::move(p), std::make_unique<LoadedModule>(path));
+  auto module = std::make_unique<LoadedModule>(path);
+  return std::make_shared<NativeProgram>(std::move(emitted.program), std::move(module));
+}
+
+std::shared_ptr<const Runnable> compile_native(const Program& program) {
+  return compile_emitted(emit_program(program));
 }
 
 namespace {
@@ -64,22 +74,36 @@ namespace {
 class NativeBackend final : public Backend {
  public:
   std::string_view name() const override { return "native"; }
-  std::string_view doc() const override { return "emits C for the program and has the system compile it"; }
+  std::string_view doc() const override {
+    return "emits C for the program and waits until the system's compiler has made code of it";
+  }
   std::shared_ptr<const Runnable> compile(const Program& p) const override {
     check(p);
     try {
       return compile_native(p);
     } catch (const IoError& e) {
-      static std::atomic<bool> said{false};
-      if (!said.exchange(true))
-        std::fprintf(stderr, "etrace: programs run in the interpreter: %s\n", e.message().c_str());
+      say_why_interpreted(e.message());
       return find_backend("interpreter").compile(p);
     }
   }
 };
 
+class AutoBackend final : public Backend {
+ public:
+  std::string_view name() const override { return "auto"; }
+  std::string_view doc() const override {
+    return "interprets at once, and goes on with native code as soon as that is compiled";
+  }
+  std::shared_ptr<const Runnable> compile(const Program& p) const override {
+    check(p);
+    return compile_in_background(p);
+  }
+};
+
 const NativeBackend kNative;
-const RegisterBackend kRow(kNative);
+const RegisterBackend kNativeRow(kNative);
+const AutoBackend kAuto;
+const RegisterBackend kAutoRow(kAuto);
 
 }  // namespace
 

@@ -1,13 +1,23 @@
-// Native code for a program, now.
+// Native code for a program.
 #pragma once
 
 #include <memory>
+#include <string>
 
+#include "emit/program.h"
 #include "etrace/backend.h"
 
 namespace etrace::native {
 
 // IoError if there is no compiler, if it fails, or if its result can be neither kept nor loaded.
 std::shared_ptr<const Runnable> compile_native(const Program&);
+
+// The two halves of it.
+struct EmittedProgram {
+  emit::EmitProgram program;
+  std::string source;
+};
+EmittedProgram emit_program(const Program&);
+std::shared_ptr<const Runnable> compile_emitted(EmittedProgram);
 
 }  // namespace etrace::native

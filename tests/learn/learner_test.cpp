@@ -184,7 +184,7 @@ TEST(Compile, ByNameAndWithWhatIsNotThere) {
   LeakyNet net;
   EXPECT_EQ(compile(net, "pp_prop", Arrays{zeros({3}, Dtype::F64)}, {}, {{"decay_or_rank", 3}}).rule().name(),
             "pp_prop");
-  expect_error<ValueError>("there is no backend 'cuda'; expected one of interpreter",
+  expect_error<ValueError>("there is no backend 'cuda'; expected one of auto, interpreter",
                            [&] { compile(net, D_RTRL(), zeros({3}, Dtype::F64), {.backend = "cuda"}); });
 }
 

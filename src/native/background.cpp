@@ -1,0 +1,121 @@
+#include "native/background.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "etrace/error.h"
+#include "native/compile.h"
+
+namespace etrace::native {
+
+namespace {
+
+class SwitchingProgram final : public Runnable {
+ public:
+  explicit SwitchingProgram(std::shared_ptr<const Runnable> interpreted)
+      : interpreted_(std::move(interpreted)) {}
+
+  void run(const void* const* arguments, void* const* results) const override {
+    current().run(arguments, results);
+  }
+  std::size_t arena_bytes() const override { return current().arena_bytes(); }
+
+  void switch_to(std::shared_ptr<const Runnable> native) {
+    native_ = std::move(native);
+    ready_.store(native_.get(), std::memory_order_release);
+  }
+
+ private:
+  const Runnable& current() const {
+    const Runnable* native = ready_.load(std::memory_order_acquire);
+    return native != nullptr ? *native : *interpreted_;
+  }
+  std::shared_ptr<const Runnable> interpreted_, native_;
+  std::atomic<const Runnable*> ready_{nullptr};
+};
+
+// One thread for the process: compilers get in each other's way, and in that of the work. At exit the job at
+// hand is finished and the others are dropped.
+class CompileQueue {
+ public:
+  ~CompileQueue() {
+    {
+      const std::lock_guard lock(mutex_);
+      jobs_.clear();
+      stop_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+  void add(std::function<void()> job) {
+    const std::lock_guard lock(mutex_);
+    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+    jobs_.push_back(std::move(job));
+    changed_.notify_all();
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return jobs_.empty() && !busy_; });
+  }
+
+ private:
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return stop_ || !jobs_.empty(); });
+      if (stop_) return;
+      const std::function<void()> job = std::move(jobs_.front());
+      jobs_.pop_front();
+      busy_ = true;
+      lock.unlock();
+      job();
+      lock.lock();
+      busy_ = false;
+      changed_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> jobs_;
+  bool busy_ = false, stop_ = false;
+  std::thread thread_;
+};
+
+CompileQueue& queue() {
+  static CompileQueue instance;
+  return instance;
+}
+
+}  // namespace
+
+void say_why_interpreted(const std::string& reason) {
+  static std::atomic<bool> said{false};
+  if (!said.exchange(true))
+    std::fprintf(stderr, "etrace: programs run in the interpreter: %s\n", reason.c_str());
+}
+
+std::shared_ptr<const Runnable> compile_in_background(const Program& p) {
+  auto program = std::make_shared<SwitchingProgram>(find_backend("interpreter").compile(p));
+  // Emitting is quick and happens here; only the compiler runs beside us.
+  auto emitted = std::make_shared<EmittedProgram>(emit_program(p));
+  queue().add([emitted, waiting = std::weak_ptr<SwitchingProgram>(program)] {
+    if (waiting.expired()) return;  // nobody wants it any more
+    try {
+      std::shared_ptr<const Runnable> native = compile_emitted(std::move(*emitted));
+      if (const auto target = waiting.lock()) target->switch_to(std::move(native));
+    } catch (const IoError& e) {
+      say_why_interpreted(e.message());
+    }
+  });
+  return program;
+}
+
+void wait_for_compilations() { queue().wait(); }
+
+}  // namespace etrace::native

@@ -1,0 +1,21 @@
+// Native code that is compiled while the interpreter already runs.
+#pragma once
+
+#include <memory>
+
+#include "etrace/backend.h"
+
+namespace etrace::native {
+
+// Runs at once; from the moment on that its native code is loaded, with that. Each run is by one of the two
+// from beginning to end, and both give the same bits. If native code cannot be made, a line on stderr says so
+// once and the interpreter stays.
+std::shared_ptr<const Runnable> compile_in_background(const Program&);
+
+// Returns when everything that was asked for so far is compiled or has failed.
+void wait_for_compilations();
+
+// Says once per process why programs run in the interpreter.
+void say_why_interpreted(const std::string& reason);
+
+}  // namespace etrace::native

@@ -1,0 +1,140 @@
+// Compiled code on disk, and what happens where it cannot be made.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "etrace/error.h"
+#include "etrace/ops/elementwise.h"
+#include "native/background.h"
+#include "native/cache.h"
+#include "native/compile.h"
+#include "native/toolchain.h"
+#include "support/native.h"
+
+namespace etrace::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder of its own for every test, and the variables as they were afterwards.
+class NativeCache : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    use_test_cache();
+    folder_ = ::testing::TempDir() + "/etrace-cache-" + std::to_string(::getpid());
+    fs::remove_all(folder_);
+  }
+  void TearDown() override {
+    ::unsetenv("CC");
+    fs::remove_all(folder_);
+  }
+  static void write(const std::string& path, const std::string& text) { std::ofstream(path) << text; }
+  std::string folder_;
+};
+
+Program doubled() {
+  const Aval v{Dtype::F32, {9}};
+  return as_program(make_jaxpr([](ArraySpan x) { return Arrays{x[0] * 2.0 + 1.0}; }, std::span(&v, 1)));
+}
+const Tensor kNumbers = Tensor::of(std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9}, {9});
+
+TEST_F(NativeCache, KeepsObjectsByTheirWholeKey) {
+  const native::Cache cache(folder_);
+  int made = 0;
+  const auto make = [&](const std::string& path) { write(path, "object " + std::to_string(++made)); };
+  bool hit = true;
+  const std::string first = cache.object("key a", make, &hit);
+  EXPECT_FALSE(hit);
+  EXPECT_EQ(cache.object("key a", make, &hit), first);
+  EXPECT_TRUE(hit);
+  EXPECT_NE(cache.object("key b", make, &hit), first);
+  EXPECT_FALSE(hit);
+  EXPECT_EQ(made, 2);
+  struct stat about {};
+  ASSERT_EQ(::stat(folder_.c_str(), &about), 0);
+  EXPECT_EQ(about.st_mode & 0777U, 0700U);
+}
+
+TEST_F(NativeCache, MakesDamagedAndForeignFilesAnew) {
+  const native::Cache cache(folder_);
+  const auto make = [](const std::string& path) { write(path, "the object"); };
+  const std::string path = cache.object("key", make);
+  std::ifstream in(path, std::ios::binary);
+  const std::string whole{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  std::string flipped = whole;
+  flipped[3] = static_cast<char>(flipped[3] ^ 1);
+  for (const std::string& damaged : {std::string(), whole.substr(0, whole.size() / 2), flipped}) {
+    write(path, damaged);
+    bool hit = true;
+    cache.object("key", make, &hit);
+    EXPECT_FALSE(hit);
+  }
+}
+
+TEST_F(NativeCache, LeavesNothingBehindWhenMakingFails) {
+  const native::Cache cache(folder_);
+  EXPECT_THROW(cache.object("key",
+                            [](const std::string& path) {
+                              write(path, "half");
+                              throw IoError("native", "the disk is full");
+                            }),
+               IoError);
+  EXPECT_TRUE(fs::is_empty(folder_));
+}
+
+TEST_F(NativeCache, ForgetsWhatWasNotUsedForLongest) {
+  const native::Cache cache(folder_);
+  const auto make = [](const std::string& path) { write(path, std::string(1000, 'x')); };
+  const std::string old = cache.object("old", make), recent = cache.object("recent", make);
+  fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  cache.shrink(1500);
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_TRUE(fs::exists(recent));
+}
+
+TEST_F(NativeCache, RefusesAFolderThatOthersMayWriteTo) {
+  fs::create_directory(folder_);
+  ::chmod(folder_.c_str(), 0777);
+  EXPECT_THROW(native::Cache{folder_}, IoError);
+  write(folder_ + "/file", "");
+  EXPECT_THROW(native::Cache{folder_ + "/file"}, IoError);
+}
+
+TEST_F(NativeCache, WithoutACompilerTheInterpreterRuns) {
+  for (const char* cc : {"/nonexistent/cc", "false"}) {
+    ::setenv("CC", cc, 1);
+    EXPECT_THROW(native::compile_native(doubled()), IoError);
+    const auto code = find_backend("native").compile(doubled());
+    const Tensors args{kNumbers};
+    EXPECT_TRUE(run_program(*code, doubled(), args)[0] == run_interpreter(doubled(), args)[0]);
+  }
+}
+
+TEST_F(NativeCache, WithoutAFolderTheInterpreterRuns) {
+  write(folder_, "a file, not a folder");
+  ::setenv("ETRACE_CACHE_DIR", folder_.c_str(), 1);
+  EXPECT_THROW(native::compile_native(doubled()), IoError);
+  const auto code = find_backend("native").compile(doubled());
+  const Tensors args{kNumbers};
+  EXPECT_TRUE(run_program(*code, doubled(), args)[0] == run_interpreter(doubled(), args)[0]);
+}
+
+TEST_F(NativeCache, TheBackgroundSwitchChangesNoBit) {
+  const auto code = find_backend("auto").compile(doubled());
+  const Tensors args{kNumbers};
+  const Tensors before = run_program(*code, doubled(), args);
+  native::wait_for_compilations();
+  EXPECT_TRUE(run_program(*code, doubled(), args)[0] == before[0]);
+}
+
+TEST_F(NativeCache, ProcessesRunWithoutAShell) {
+  EXPECT_EQ(native::run_process({"echo", "$HOME; `x`"}).output, "$HOME; `x`\n");
+  EXPECT_EQ(native::run_process({"false"}).status, 1);
+  EXPECT_EQ(native::run_process({"/nonexistent/program"}).status, -1);
+}
+
+}  // namespace
+}  // namespace etrace::testing
