@@ -2,7 +2,7 @@
 // x²·W. Its author writes the forward function and says which output each weight belongs to; derivatives,
 // batching, traces and checks follow. CONTRIBUTING.md starts from this file.
 //
-// last line: quadratic_synapse: w is learned online, exact against BPTT; a wrong anchor map is refused
+// last line: quadratic_synapse: w is learned online, exact against BPTT, a wrong anchor map is refused
 #include <etrace/etrace.h>
 
 #include <iostream>
@@ -96,5 +96,5 @@ int main() {
 
   const bool refused = draft_is_refused();
   if (!report.met() || !report.leaves[0].alive || !refused) return 1;
-  std::cout << kName << ": w is learned online, exact against BPTT; a wrong anchor map is refused\n";
+  std::cout << kName << ": w is learned online, exact against BPTT, a wrong anchor map is refused\n";
 }
