@@ -14,13 +14,10 @@ namespace {
 
 constexpr std::size_t kWidth = 100, kOptionColumn = 27;
 
-// The option that was meant by a word that is none: "--updats=5" -> "--updates".
-std::string unknown_option(const CLI::App& verb, const std::string& word) {
-  const std::string given = word.substr(0, word.find('='));
-  std::vector<std::string> known;
-  for (const CLI::Option* o : verb.get_options())
-    for (const std::string& name : o->get_lnames()) known.push_back("--" + name);
-  return fmt::format("there is no option {}{}", given, did_you_mean(given, known));
+// Characters, not bytes: continuation bytes of UTF-8 take no column.
+std::size_t columns(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
 const CLI::App* parsed_verb(const CLI::App& app) {
@@ -32,7 +29,7 @@ std::string surplus_text(const CLI::App& verb) {
   std::vector<std::string> words = verb.remaining();
   const auto option = std::find_if(words.begin(), words.end(),
                                    [](const std::string& w) { return w.starts_with("-") && w != "-"; });
-  if (option != words.end()) return unknown_option(verb, *option);
+  if (option != words.end()) return unknown_option_text(verb, *option);
   std::sort(words.begin(), words.end());
   return fmt::format("'{}' {} not expected here", fmt::join(words, "', '"), words.size() == 1 ? "is" : "are");
 }
@@ -41,7 +38,7 @@ std::string surplus_text(const CLI::App& verb) {
 
 std::string wrapped(std::string_view first, std::size_t indent, std::string_view text) {
   std::string out(first);
-  std::size_t column = out.size();
+  std::size_t column = columns(out);
   if (column + 1 > indent && !text.empty()) {
     out += "\n";
     column = 0;
@@ -51,13 +48,13 @@ std::string wrapped(std::string_view first, std::size_t indent, std::string_view
   std::istringstream words{std::string(text)};
   bool begins = true;
   for (std::string word; words >> word; begins = false) {
-    if (!begins && column + 1 + word.size() > kWidth) {
+    if (!begins && column + 1 + columns(word) > kWidth) {
       out += "\n" + std::string(indent, ' ');
       column = indent;
       begins = true;
     }
     out += (begins ? "" : " ") + word;
-    column += (begins ? 0 : 1) + word.size();
+    column += (begins ? 0 : 1) + columns(word);
   }
   return out + "\n";
 }
@@ -86,6 +83,15 @@ std::string help_table(std::string_view title, const std::vector<std::pair<std::
   return text;
 }
 
+// The option that was meant by a word that is none: "--updats=5" -> "--updates".
+std::string unknown_option_text(const CLI::App& verb, const std::string& word) {
+  const std::string given = word.substr(0, word.find('='));
+  std::vector<std::string> known;
+  for (const CLI::Option* o : verb.get_options())
+    for (const std::string& name : o->get_lnames()) known.push_back("--" + name);
+  return fmt::format("there is no option {}{}", given, did_you_mean(given, known));
+}
+
 std::string command_of(const CLI::App& app) {
   const CLI::App* verb = parsed_verb(app);
   return verb == nullptr ? app.get_name() : app.get_name() + " " + verb->get_name();
@@ -105,6 +111,9 @@ std::string parse_error_text(const CLI::App& app, const CLI::ParseError& error) 
   std::string what = error.what();
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr)
     what = surplus_text(verb.remaining().empty() ? app : verb);
+  // "--lr: 1 required X missing"
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr && what.starts_with("--"))
+    what = what.substr(0, what.find_first_of(": ")) + " needs a value";
   return fmt::format("{}: {}\n{} --help shows what it takes\n", command, what, command);
 }
 

@@ -30,6 +30,8 @@ std::string help_table(std::string_view title, const Rows& rows) {
 // A line per thing, or a paragraph, of at most 100 columns; further lines begin at column `indent`.
 std::string wrapped(std::string_view first, std::size_t indent, std::string_view text);
 
+// "there is no option --jsn (did you mean --json?)"
+std::string unknown_option_text(const CLI::App&, const std::string& word);
 // "etrace train", or "etrace" before a verb is understood.
 std::string command_of(const CLI::App&);
 // "etrace train: MESSAGE"; a stage that is the verb's own name is not repeated.

@@ -33,6 +33,8 @@ std::vector<std::string> understood(const CLI::App& app, std::vector<std::string
     words.resize(std::min<std::size_t>(words.size(), 1));
     words.emplace_back("--help");
   }
+  if (words.front().starts_with("-") && app.get_option_no_throw(words.front()) == nullptr)
+    refuse(unknown_option_text(app, words.front()));
   if (!words.front().starts_with("-") && std::find(verbs.begin(), verbs.end(), words.front()) == verbs.end())
     refuse(no_such_name("verb", words.front(), verbs));
   return words;

@@ -76,6 +76,9 @@ TEST(Verbs, WrongWordsAreNamedWithTheNearest) {
       {{"check", "--stage", "fwd,graph", "x.json"}, "expected one of forward, bptt, graph, learn, got 'fwd'"},
       {{"explain", "gru", "lstm"}, "'lstm' is not expected here"},
       {{"explain"}, "etrace explain: MODEL is required"},
+      {{"train", "copying", "--lr"}, "etrace train: --lr needs a value"},
+      {{"--verbose"}, "etrace: there is no option --verbose"},
+      {{"--versoin"}, "etrace: there is no option --versoin (did you mean --version?)"},
       {{"eval", "copying"}, "--load is required"},
   };
   for (const auto& [command, answer] : mistakes) {
@@ -187,6 +190,8 @@ TEST(Verbs, HelpFitsAPageAndExplainsEveryName) {
     std::istringstream lines(r.text);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 104U) << line;  // … has 3 bytes
   }
+  EXPECT_THAT(run_etrace({"verify", "--help"}).text,
+              HasSubstr("\n  --sizes N,N,…            of a built-in model"));
   EXPECT_THAT(run_etrace({"verify", "--help"}).text,
               AllOf(HasSubstr("mse                   mean squared error"), HasSubstr("cosine  ")));
   EXPECT_THAT(run_etrace({"train", "--help"}).text, AllOf(HasSubstr("gru            a gated recurrent layer"),
