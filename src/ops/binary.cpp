@@ -1,5 +1,6 @@
 // Arithmetic on two operands. Integers wrap around and never trap (ops/scalar_math.h).
 #include <cmath>
+#include <cstring>
 
 #include "etrace/ops/shape.h"
 #include "ops/elementwise_common.h"
@@ -81,20 +82,57 @@ const Primitive mul_p{binary<mul_p, kNumber, [](auto a, auto b) { return wrappin
     .samples = samples<kNumber, Range{-3, 3}, Range{-3, 3}>,
 })};
 
-const Primitive div_p{binary<div_p, kNumber, [](auto a, auto b) { return quotient(a, b); }>({
-    .name = "div",
-    .doc = "y = a/b, integers towards zero; for them a/0 = -1 (all bits set)",
-    .emit = number_code<"$0 / $1", "etp_div_$t($0, $1)", 4>,
-    .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
-      return tangent(y[0], {partial(dx[0], [&](const Array& d) { return d / x[1]; }),
-                            partial(dx[1], [&](const Array& d) { return d * -(y[0] / x[1]); })});
-    },
-    .transpose = [](const Params&, ArraySpan ct, ArraySpan x, std::span<const Aval> in) -> Arrays {
-      ETRACE_CHECK(x[1].defined());  // linear in the dividend only
-      return {unbroadcast(ct[0] / x[1], in[0].shape), Array()};
-    },
-    .samples = samples<kNumber, Range{-3, 3}, Range{0.4, 3}>,
-})};
+namespace {
+
+// Dividing by one number for all: by a power of two it is a product, with the same bits, and by one nothing.
+template <class T>
+void divide_by_one(std::int64_t n, void* y, const void* const* x) {
+  constexpr auto kProduct = [](T a, T b) { return a * b; };
+  constexpr auto kQuotient = [](T a, T b) { return a / b; };
+  const T divisor = *static_cast<const T*>(x[1]), reciprocal = T{1} / divisor;
+  int exponent = 0;
+  const bool power_of_two = std::abs(std::frexp(divisor, &exponent)) == T{0.5} && std::isnormal(reciprocal);
+  if (!power_of_two) return MapRow<kQuotient, 1U, T, T>::run(n, y, x);
+  if (divisor == T{1}) {
+    if (y != x[0]) std::memcpy(y, x[0], static_cast<std::size_t>(n) * sizeof(T));
+    return;
+  }
+  const void* const operands[] = {x[0], &reciprocal};
+  MapRow<kProduct, 1U, T, T>::run(n, y, operands);
+}
+
+Kernel div_kernel(const KernelRequest& r) {
+  return for_dtype<kNumber>(r.x(0).dtype, [&]<class T>() {
+    const auto rows = map_rows<[](T a, T b) { return quotient(a, b); }, T, T>();
+    std::array<Row, 4> all{rows[0], rows[1], rows[2], rows[3]};
+    if constexpr (std::is_floating_point_v<T>) all[1] = divide_by_one<T>;
+    return loop_kernel(r, all);
+  });
+}
+
+PrimitiveSpec with_kernel(PrimitiveSpec row, Kernel (*kernel)(const KernelRequest&)) {
+  row.kernel = kernel;
+  return row;
+}
+
+}  // namespace
+
+const Primitive div_p{with_kernel(
+    binary<div_p, kNumber, [](auto a, auto b) { return quotient(a, b); }>({
+        .name = "div",
+        .doc = "y = a/b, integers towards zero; for them a/0 = -1 (all bits set)",
+        .emit = number_code<"$0 / $1", "etp_div_$t($0, $1)", 4>,
+        .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
+          return tangent(y[0], {partial(dx[0], [&](const Array& d) { return d / x[1]; }),
+                                partial(dx[1], [&](const Array& d) { return d * -(y[0] / x[1]); })});
+        },
+        .transpose = [](const Params&, ArraySpan ct, ArraySpan x, std::span<const Aval> in) -> Arrays {
+          ETRACE_CHECK(x[1].defined());  // linear in the dividend only
+          return {unbroadcast(ct[0] / x[1], in[0].shape), Array()};
+        },
+        .samples = samples<kNumber, Range{-3, 3}, Range{0.4, 3}>,
+    }),
+    div_kernel)};
 
 const Primitive rem_p{binary<rem_p, kNumber,
                              [](auto a, auto b) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "etrace/ops/shape.h"
+#include "ops/parts.h"
 
 namespace etrace::elementwise {
 
@@ -97,7 +98,7 @@ Loops::Loops(const Aval& y, std::span<const Aval> x, std::span<const Row> rows) 
   }
   row_ = rows[loops.empty() ? 0 : loops[0].second];
   inner_ = loops.empty() ? 1 : loops[0].first;
-  y_step_ = static_cast<std::ptrdiff_t>(inner_) * static_cast<std::ptrdiff_t>(size_of(y.dtype));
+  y_element_ = static_cast<std::ptrdiff_t>(size_of(y.dtype));
   std::array<std::ptrdiff_t, kMaxOperands> stride{};
   for (std::size_t i = 0; i < x.size(); ++i) stride[i] = static_cast<std::ptrdiff_t>(size_of(x[i].dtype));
   for (std::size_t k = 0; k < loops.size(); ++k) {
@@ -108,35 +109,63 @@ Loops::Loops(const Aval& y, std::span<const Aval> x, std::span<const Row> rows) 
       axis.step[i] = stride[i];
       stride[i] *= static_cast<std::ptrdiff_t>(size);
     }
-    if (k > 0) outer_.push_back(axis);
+    if (k > 0)
+      outer_.push_back(axis);
+    else
+      inner_step_ = axis.step;
   }
+  for (const Axis& axis : outer_) rows_ *= axis.size;
+  parts_ = parts_of_work(empty_ ? 0 : inner_ * rows_);
 }
 
 void Loops::operator()(void* y, const void* const* x) const {
   if (empty_) return;
+  if (parts_ == 1) return outer_.empty() ? row_(inner_, y, x) : rows(0, rows_, y, x);
+  default_pool().parallel(parts_, [&](int part) {
+    const auto share = [&](std::int64_t n) { return n * part / parts_; };
+    const auto end = [&](std::int64_t n) { return n * (part + 1) / parts_; };
+    if (outer_.empty())
+      stretch(share(inner_), end(inner_), y, x);
+    else
+      rows(share(rows_), end(rows_), y, x);
+  });
+}
+
+// A part of the only row.
+void Loops::stretch(std::int64_t first, std::int64_t last, void* y, const void* const* x) const {
+  std::array<const void*, kMaxOperands> at{};
+  for (std::size_t i = 0; i < operands_; ++i)
+    at[i] = static_cast<const std::byte*>(x[i]) + first * inner_step_[i];
+  row_(last - first, static_cast<std::byte*>(y) + first * y_element_, at.data());
+}
+
+void Loops::rows(std::int64_t first, std::int64_t last, void* y, const void* const* x) const {
   std::array<const std::byte*, kMaxOperands> at{};
   for (std::size_t i = 0; i < operands_; ++i) at[i] = static_cast<const std::byte*>(x[i]);
-  auto* out = static_cast<std::byte*>(y);
   std::array<std::int64_t, Shape::kMaxRank> count{};
-  for (;;) {
+  for (std::int64_t k = 0, left = first; left > 0; ++k) {  // where the first row starts
+    const Axis& axis = outer_[static_cast<std::size_t>(k)];
+    count[static_cast<std::size_t>(k)] = left % axis.size;
+    for (std::size_t i = 0; i < operands_; ++i) at[i] += left % axis.size * axis.step[i];
+    left /= axis.size;
+  }
+  auto* out = static_cast<std::byte*>(y) + first * inner_ * y_element_;
+  for (std::int64_t row = first; row < last; ++row, out += inner_ * y_element_) {
     const std::array<const void*, kMaxOperands> row_operands{at[0], at[1], at[2], at[3]};
     row_(inner_, out, row_operands.data());
-    out += y_step_;
-    std::size_t k = 0;
-    for (; k < outer_.size(); ++k) {
+    for (std::size_t k = 0; k < outer_.size(); ++k) {
       for (std::size_t i = 0; i < operands_; ++i) at[i] += outer_[k].step[i];
       if (++count[k] < outer_[k].size) break;
       count[k] = 0;
       for (std::size_t i = 0; i < operands_; ++i) at[i] -= outer_[k].step[i] * outer_[k].size;
     }
-    if (k == outer_.size()) return;
   }
 }
 
 Kernel Loops::kernel() && {
   if (empty_) return {.run = [](const KernelArgs&) {}};
   // Two words: std::function keeps them without a heap block, and a call costs little more than the row.
-  if (outer_.empty())
+  if (outer_.empty() && parts_ == 1)
     return {.run = [row = row_, n = inner_](const KernelArgs& a) { row(n, a.out[0], a.in); }};
   return {.run = [loops = std::move(*this)](const KernelArgs& a) { loops(a.out[0], a.in); }};
 }

@@ -63,11 +63,16 @@ class Loops {
     std::int64_t size;
     std::array<std::ptrdiff_t, kMaxOperands> step;  // bytes
   };
+  void stretch(std::int64_t first, std::int64_t last, void* y, const void* const* x) const;
+  void rows(std::int64_t first, std::int64_t last, void* y, const void* const* x) const;
+
   Row row_ = nullptr;
-  std::int64_t inner_ = 1;
+  std::int64_t inner_ = 1, rows_ = 1;
+  std::array<std::ptrdiff_t, kMaxOperands> inner_step_{};
   std::vector<Axis> outer_;  // innermost first
-  std::ptrdiff_t y_step_ = 0;
+  std::ptrdiff_t y_element_ = 0;
   std::size_t operands_ = 0;
+  int parts_ = 1;
   bool empty_ = false;
 };
 Kernel loop_kernel(const KernelRequest&, std::span<const Row> rows);

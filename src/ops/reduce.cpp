@@ -9,6 +9,7 @@
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/reduce.h"
 #include "etrace/ops/shape.h"
+#include "ops/parts.h"
 #include "ops/structure_common.h"
 
 namespace etrace {
@@ -140,51 +141,68 @@ struct LoopsOf {
   static constexpr Loops loops{sizeof(T), start, join, join_line, finish};
 };
 
+// Threads take stretches of the results: every result is summed by one of them, in one order.
+template <class F>
+Kernel in_parts(std::int64_t work, std::int64_t length, F run) {
+  const auto parts = static_cast<int>(std::min<std::int64_t>(parts_of_work(work), length));
+  if (parts <= 1) return {[=](const KernelArgs& k) { run(k, 0, length); }};
+  return {[=](const KernelArgs& k) {
+    default_pool().parallel(parts, [&](int p) { run(k, length * p / parts, length * (p + 1) / parts); });
+  }};
+}
+
 Kernel reduce_kernel(const Loops& loops, const Shape& from, const Shape& to, const Dims& axes) {
+  if (from.size() == to.size() && from.size() > 0)  // over axes of size 1
+    return copy_kernel(static_cast<std::size_t>(to.size()) * loops.size);
   const Dims kept_axes = other_axes(from.rank(), axes), strides = strides_of(from);
   Dims reduced_axes = axes;
   std::sort(reduced_axes.begin(), reduced_axes.end());
   Box<2> kept(pick(from.dims(), kept_axes), {pick(strides, kept_axes), strides_of(to)});
   Box<1> reduced(pick(from.dims(), reduced_axes), {pick(strides, reduced_axes)});
-  std::size_t last = from.rank();  // the innermost axis that matters
-  while (last > 0 && from[last - 1] == 1) --last;
+  std::size_t innermost = from.rank();  // one past the innermost axis that matters
+  while (innermost > 0 && from[innermost - 1] == 1) --innermost;
   const auto size = static_cast<std::int64_t>(loops.size);
   // One element each: itself, and not its sum with the neutral element, which would make −0 a 0.
   if (reduced.count() == 1) return copy_kernel(to_index(from.size() * size));
 
-  if (last > 0 && contains(kept_axes, to_dim(last - 1))) {  // columns side by side, rows joined one by one
+  if (innermost > 0 &&
+      contains(kept_axes, to_dim(innermost - 1))) {  // columns side by side, rows joined one by one
     const auto columns = kept.pop_back();
     const auto rows = reduced.pop_back();
-    return {[=](const KernelArgs& k) {
-      const auto* x = static_cast<const std::byte*>(k.in[0]);
-      auto* y = static_cast<std::byte*>(k.out[0]);
-      alignas(64) std::array<std::byte, to_index(kColumns) * sizeof(double)> acc;
-      kept.for_each([&](const std::array<std::int64_t, 2>& at) {
-        for (std::int64_t c0 = 0; c0 < columns.extent; c0 += kColumns) {
-          const std::int64_t width = std::min(kColumns, columns.extent - c0);
-          loops.start(acc.data(), width);
-          reduced.for_each([&](const std::array<std::int64_t, 1>& outer) {
-            for (std::int64_t r = 0; r < rows.extent; ++r)
-              loops.join(acc.data(), x + (at[0] + outer[0] + r * rows.stride[0] + c0) * size, width);
+    return in_parts(
+        from.size(), kept.rank() > 0 ? kept.axis(0).extent : columns.extent,
+        [=, alone = kept.rank() == 0](const KernelArgs& k, std::int64_t first, std::int64_t last) {
+          const auto* x = static_cast<const std::byte*>(k.in[0]);
+          auto* y = static_cast<std::byte*>(k.out[0]);
+          alignas(64) std::array<std::byte, to_index(kColumns) * sizeof(double)> acc;
+          const std::int64_t begin = alone ? first : 0, end = alone ? last : columns.extent;
+          kept.for_range(alone ? 0 : first, alone ? 1 : last, [&](const std::array<std::int64_t, 2>& at) {
+            for (std::int64_t c0 = begin; c0 < end; c0 += kColumns) {
+              const std::int64_t width = std::min(kColumns, end - c0);
+              loops.start(acc.data(), width);
+              reduced.for_each([&](const std::array<std::int64_t, 1>& outer) {
+                for (std::int64_t r = 0; r < rows.extent; ++r)
+                  loops.join(acc.data(), x + (at[0] + outer[0] + r * rows.stride[0] + c0) * size, width);
+              });
+              loops.finish(acc.data(), y + (at[1] + c0) * size, width);
+            }
           });
-          loops.finish(acc.data(), y + (at[1] + c0) * size, width);
-        }
-      });
-    }};
+        });
   }
   const auto line = reduced.pop_back();  // contiguous lines, one result each
-  return {[=](const KernelArgs& k) {
-    const auto* x = static_cast<const std::byte*>(k.in[0]);
-    auto* y = static_cast<std::byte*>(k.out[0]);
-    alignas(double) std::array<std::byte, sizeof(double)> total;
-    kept.for_each([&](const std::array<std::int64_t, 2>& at) {
-      loops.start(total.data(), 1);
-      reduced.for_each([&](const std::array<std::int64_t, 1>& outer) {
-        loops.join_line(total.data(), x + (at[0] + outer[0]) * size, line.extent);
-      });
-      loops.finish(total.data(), y + at[1] * size, 1);
-    });
-  }};
+  return in_parts(from.size(), kept.rank() > 0 ? kept.axis(0).extent : 1,
+                  [=](const KernelArgs& k, std::int64_t first, std::int64_t last) {
+                    const auto* x = static_cast<const std::byte*>(k.in[0]);
+                    auto* y = static_cast<std::byte*>(k.out[0]);
+                    alignas(double) std::array<std::byte, sizeof(double)> total;
+                    kept.for_range(first, last, [&](const std::array<std::int64_t, 2>& at) {
+                      loops.start(total.data(), 1);
+                      reduced.for_each([&](const std::array<std::int64_t, 1>& outer) {
+                        loops.join_line(total.data(), x + (at[0] + outer[0]) * size, line.extent);
+                      });
+                      loops.finish(total.data(), y + at[1] * size, 1);
+                    });
+                  });
 }
 
 enum class Domain : std::uint8_t { Numbers, Ordered, Bits };

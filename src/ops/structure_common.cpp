@@ -6,6 +6,8 @@
 #include <numeric>
 
 #include "etrace/ops/shape.h"
+#include "ops/parts.h"
+#include "runtime/etp_gemm.h"
 
 namespace etrace::structure {
 
@@ -146,68 +148,197 @@ Array move_data(const Primitive& prim, const Array& x, const Params& params) {
 }
 
 // Kernels ---------------------------------------------------------------------------------------------------
-namespace {
-constexpr std::int64_t kTile = 32;  // two tiles of doubles fit the first-level cache
+// The innermost loops of a copy. Both axes of a transposition are walked together, in tiles of vectors that
+// are turned in registers; a few values that alternate (complex numbers, pairs of states) are taken apart or
+// put together in one pass.
+struct StridedCopy::Form {
+  static constexpr std::int64_t kTile = 32;  // two tiles of doubles fit the first-level cache
+
+  template <class Word>
+  static Word* to(void* p) {
+    return static_cast<Word*>(p);
+  }
+
+  // Contiguous pieces.
+  template <class Word>
+  static void pieces(const StridedCopy& self, const void* from, void* out) {
+    const std::size_t bytes = to_index(self.inner_.extent) * sizeof(Word);
+    self.outer_.for_each([&](const auto& at) {
+      std::memcpy(to<Word>(out) + at[0], static_cast<const Word*>(from) + at[1], bytes);
+    });
+  }
+
+  template <class Word>
+  static void elements(const StridedCopy& self, const void* from, void* out) {
+    const std::int64_t n = self.inner_.extent, dst_step = self.inner_.stride[0],
+                       src_step = self.inner_.stride[1];
+    self.outer_.for_each([&](const auto& at) {
+      Word* __restrict d = to<Word>(out) + at[0];
+      const Word* __restrict s = static_cast<const Word*>(from) + at[1];
+      if (src_step == 0 && dst_step == 1)
+        std::fill_n(d, n, *s);
+      else
+        for (std::int64_t i = 0; i < n; ++i) d[i * dst_step] = s[i * src_step];
+    });
+  }
+
+  // inner_ is contiguous in the result, row_ in the source.
+  template <class Word>
+  static void turned(const StridedCopy& self, const void* from, void* out) {
+    const std::int64_t rows = self.row_.extent, columns = self.inner_.extent;
+    const std::int64_t ld = self.row_.stride[0], ls = self.inner_.stride[1];
+    self.outer_.for_each([&](const auto& at) {
+      Word* const d = to<Word>(out) + at[0];
+      const Word* const s = static_cast<const Word*>(from) + at[1];
+      for (std::int64_t r0 = 0; r0 < rows; r0 += kTile)
+        for (std::int64_t c0 = 0; c0 < columns; c0 += kTile)
+          tile(d + r0 * ld + c0, ld, s + c0 * ls + r0, ls, std::min(kTile, rows - r0),
+               std::min(kTile, columns - c0));
+    });
+  }
+
+  // d[r·ld + c] = s[c·ls + r]
+  template <class Word>
+  static void tile(Word* __restrict d, std::int64_t ld, const Word* __restrict s, std::int64_t ls,
+                   std::int64_t rows, std::int64_t columns) {
+    std::int64_t whole_rows = 0, whole_columns = 0;
+    if constexpr (sizeof(Word) >= 4) {
+      constexpr std::int64_t kLanes = ETP_VBYTES / sizeof(Word);
+      whole_rows = rows / kLanes * kLanes, whole_columns = columns / kLanes * kLanes;
+      for (std::int64_t r = 0; r < whole_rows; r += kLanes)
+        for (std::int64_t c = 0; c < whole_columns; c += kLanes)
+          square(d + r * ld + c, ld, s + c * ls + r, ls);
+    }
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t c = r < whole_rows ? whole_columns : 0; c < columns; ++c)
+        d[r * ld + c] = s[c * ls + r];
+  }
+  static void square(std::uint32_t* d, std::int64_t ld, const std::uint32_t* s, std::int64_t ls) {
+    constexpr int kLanes = ETP_VBYTES / 4;
+    etp_v_f32 v[kLanes];
+    ETP_UNROLL for (int i = 0; i < kLanes; ++i) v[i] =
+        etp_load_f32(reinterpret_cast<const float*>(s + i * ls));
+    ETP_TRANSPOSE_f32(etp_v_f32, v);
+    ETP_UNROLL for (int i = 0; i < kLanes; ++i) etp_store_f32(reinterpret_cast<float*>(d + i * ld), v[i]);
+  }
+  static void square(std::uint64_t* d, std::int64_t ld, const std::uint64_t* s, std::int64_t ls) {
+    constexpr int kLanes = ETP_VBYTES / 8;
+    etp_v_f64 v[kLanes];
+    ETP_UNROLL for (int i = 0; i < kLanes; ++i) v[i] =
+        etp_load_f64(reinterpret_cast<const double*>(s + i * ls));
+    ETP_TRANSPOSE_f64(etp_v_f64, v);
+    ETP_UNROLL for (int i = 0; i < kLanes; ++i) etp_store_f64(reinterpret_cast<double*>(d + i * ld), v[i]);
+  }
+
+  // row_ has N values side by side in the source; each goes to a line of its own.
+  template <class Word, int N>
+  static void apart(const StridedCopy& self, const void* from, void* out) {
+    const std::int64_t n = self.inner_.extent, line = self.row_.stride[0];
+    self.outer_.for_each([&](const auto& at) {
+      Word* const d = to<Word>(out) + at[0];
+      const Word* __restrict s = static_cast<const Word*>(from) + at[1];
+      Word* __restrict d0 = d;
+      Word* __restrict d1 = d + line;
+      Word* __restrict d2 = d + (N > 2 ? 2 * line : 0);
+      Word* __restrict d3 = d + (N > 3 ? 3 * line : 0);
+      for (std::int64_t i = 0; i < n; ++i) {
+        d0[i] = s[i * N];
+        d1[i] = s[i * N + 1];
+        if constexpr (N > 2) d2[i] = s[i * N + 2];
+        if constexpr (N > 3) d3[i] = s[i * N + 3];
+      }
+    });
+  }
+
+  // inner_ has N values side by side in the result; each comes from a line of its own, along row_.
+  template <class Word, int N>
+  static void together(const StridedCopy& self, const void* from, void* out) {
+    const std::int64_t n = self.row_.extent, line = self.inner_.stride[1];
+    self.outer_.for_each([&](const auto& at) {
+      const Word* s = static_cast<const Word*>(from) + at[1];
+      std::array<const Word*, N> lines;
+      for (int i = 0; i < N; ++i) lines[to_index(i)] = s + i * line;
+      interleave_words<N>(to<Word>(out) + at[0], lines, n);
+    });
+  }
+};
+
+template <class Word>
+StridedCopy::Run StridedCopy::choose(StridedCopy& self) {
+  Box<2>& outer = self.outer_;
+  const std::int64_t n = self.inner_.extent, dst_step = self.inner_.stride[0],
+                     src_step = self.inner_.stride[1];
+  if (n == 1) return Form::elements<Word>;
+  if (dst_step == 1 && src_step == 1) return Form::pieces<Word>;
+  if (dst_step != 1 || src_step == 0) return Form::elements<Word>;
+  for (std::size_t i = 0; i < outer.rank(); ++i) {
+    const auto [extent, stride] = outer.axis(i);
+    if (stride[1] != 1) continue;
+    const bool apart = extent == src_step && extent <= 4 && n >= 4;
+    const bool together = n <= 4 && stride[0] == n && extent >= 4;
+    if (!apart && !together && (extent < 4 || n < 4)) continue;
+    self.row_ = outer.pop(i);
+    if (apart)
+      return extent == 2 ? Form::apart<Word, 2> : extent == 3 ? Form::apart<Word, 3> : Form::apart<Word, 4>;
+    if (together)
+      return n == 2 ? Form::together<Word, 2> : n == 3 ? Form::together<Word, 3> : Form::together<Word, 4>;
+    return Form::turned<Word>;
+  }
+  return Form::elements<Word>;
+}
+
+StridedCopy::Run StridedCopy::run_of(StridedCopy& self) {
+  switch (self.bytes_) {
+    case 1:
+      return choose<std::uint8_t>(self);
+    case 2:
+      return choose<std::uint16_t>(self);
+    case 4:
+      return choose<std::uint32_t>(self);
+    default:
+      return choose<std::uint64_t>(self);
+  }
 }
 
 StridedCopy::StridedCopy(std::span<const std::int64_t> extents, const Dims& dst_strides,
                          const Dims& src_strides, std::size_t element_bytes)
     : outer_(extents, {dst_strides, src_strides}), bytes_(element_bytes) {
-  inner_ = outer_.pop_back();
-  // A transposition reads one axis and writes another contiguously: take both into the innermost loops, in
-  // tiles.
-  if (inner_.stride[1] != 1 && inner_.stride[1] != 0 && inner_.extent >= 4)
-    for (std::size_t i = 0; i < outer_.rank(); ++i)
-      if (outer_.axis(i).stride[1] == 1 && outer_.axis(i).extent >= 4) {
-        row_ = outer_.pop(i);
-        break;
-      }
-  switch (element_bytes) {
-    case 1:
-      run_ = run<std::uint8_t>;
-      break;
-    case 2:
-      run_ = run<std::uint16_t>;
-      break;
-    case 4:
-      run_ = run<std::uint32_t>;
-      break;
-    default:
-      run_ = run<std::uint64_t>;
-      break;
-  }
-}
-
-template <class Word>
-void StridedCopy::run(const StridedCopy& self, const void* from, void* to) {
-  const auto* src = static_cast<const Word*>(from);
-  auto* dst = static_cast<Word*>(to);
-  const Box<2>::Axis row = self.row_, inner = self.inner_;
-  const std::int64_t dst_step = inner.stride[0], src_step = inner.stride[1];
-  if (row.extent == 1 && ((dst_step == 1 && src_step == 1) || inner.extent == 1)) {
-    const std::size_t bytes = to_index(inner.extent) * sizeof(Word);
-    if (inner.extent == 1)
-      self.outer_.for_each([&](const auto& at) { dst[at[0]] = src[at[1]]; });
-    else
-      self.outer_.for_each([&](const auto& at) { std::memcpy(dst + at[0], src + at[1], bytes); });
+  const int parts = parts_of_work(outer_.count());
+  std::size_t cut = 0;
+  while (parts > 1 && cut < extents.size() && extents[cut] < parts) ++cut;
+  if (parts > 1 && cut < extents.size()) {
+    cut_ = {extents[cut], {dst_strides[cut], src_strides[cut]}};
+    for (int p = 0; p < parts; ++p) {
+      Dims part(extents.begin(), extents.end());
+      part[cut] = cut_.extent * (p + 1) / parts - cut_.extent * p / parts;
+      parts_.push_back(serial(part, dst_strides, src_strides, element_bytes));
+    }
     return;
   }
-  self.outer_.for_each([&](const auto& at) {
-    for (std::int64_t r0 = 0; r0 < row.extent; r0 += kTile) {
-      const std::int64_t r1 = std::min(row.extent, r0 + kTile);
-      const std::int64_t width = row.extent == 1 ? inner.extent : kTile;
-      for (std::int64_t c0 = 0; c0 < inner.extent; c0 += width) {
-        const std::int64_t n = std::min(width, inner.extent - c0);
-        for (std::int64_t r = r0; r < r1; ++r) {
-          Word* __restrict d = dst + at[0] + r * row.stride[0] + c0 * dst_step;
-          const Word* __restrict s = src + at[1] + r * row.stride[1] + c0 * src_step;
-          if (src_step == 0 && dst_step == 1)
-            std::fill_n(d, n, *s);
-          else
-            for (std::int64_t c = 0; c < n; ++c) d[c * dst_step] = s[c * src_step];
-        }
-      }
-    }
+  inner_ = outer_.pop_back();
+  run_ = run_of(*this);
+}
+
+StridedCopy StridedCopy::serial(std::span<const std::int64_t> extents, const Dims& dst_strides,
+                                const Dims& src_strides, std::size_t element_bytes) {
+  StridedCopy copy;
+  copy.outer_ = {extents, {dst_strides, src_strides}};
+  copy.bytes_ = element_bytes;
+  copy.inner_ = copy.outer_.pop_back();
+  copy.run_ = run_of(copy);
+  return copy;
+}
+
+void StridedCopy::operator()(const void* src, std::int64_t src_offset, void* dst,
+                             std::int64_t dst_offset) const {
+  const auto* from = static_cast<const std::byte*>(src) + src_offset * to_dim(bytes_);
+  auto* to = static_cast<std::byte*>(dst) + dst_offset * to_dim(bytes_);
+  if (parts_.empty()) return run_(*this, from, to);
+  const auto parts = to_dim(parts_.size());
+  default_pool().parallel(static_cast<int>(parts), [&](int p) {
+    const std::int64_t first = cut_.extent * p / parts * to_dim(bytes_);
+    const StridedCopy& part = parts_[to_index(p)];
+    part.run_(part, from + first * cut_.stride[1], to + first * cut_.stride[0]);
   });
 }
 

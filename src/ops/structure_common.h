@@ -99,9 +99,15 @@ class Box {
 
   template <class F>  // f(offsets)
   void for_each(F&& f) const {
-    if (empty_) return;
+    for_range(0, rank_ == 0 ? 1 : axes_[0].extent, f);
+  }
+  template <class F>  // the same for positions [first, last) of the first axis
+  void for_range(std::int64_t first, std::int64_t last, F&& f) const {
+    if (empty_ || first >= last) return;
     std::array<std::int64_t, N> offset{};
     std::array<std::int64_t, Shape::kMaxRank> position{};
+    position[0] = first;
+    for (std::size_t v = 0; v < N; ++v) offset[v] = axes_[0].stride[v] * first;
     for (;;) {
       f(offset);
       std::size_t i = rank_;
@@ -109,7 +115,8 @@ class Box {
         if (i == 0) return;
         const Axis& axis = axes_[--i];
         for (std::size_t v = 0; v < N; ++v) offset[v] += axis.stride[v];
-        if (++position[i] < axis.extent) break;
+        if (++position[i] < (i == 0 ? last : axis.extent)) break;
+        if (i == 0) return;
         for (std::size_t v = 0; v < N; ++v) offset[v] -= axis.stride[v] * axis.extent;
         position[i] = 0;
       }
@@ -122,6 +129,19 @@ class Box {
   bool empty_ = false;
 };
 
+// N lines of words become one: to[N·i + k] = lines[k][i]. In one pass, which the compiler turns into
+// shuffles.
+template <int N, class Word>
+void interleave_words(Word* __restrict to, const std::array<const Word*, N>& lines, std::int64_t n) {
+  const Word *a = lines[0], *b = lines[1], *c = lines[N > 2 ? 2 : 0], *d = lines[N > 3 ? 3 : 0];
+  for (std::int64_t i = 0; i < n; ++i) {
+    to[N * i] = a[i];
+    to[N * i + 1] = b[i];
+    if constexpr (N > 2) to[N * i + 2] = c[i];
+    if constexpr (N > 3) to[N * i + 3] = d[i];
+  }
+}
+
 // dst[Σ i·dst_stride] = src[Σ i·src_stride] for all i in a box; elements of 1, 2, 4 or 8 bytes. Strides may
 // be 0 or negative in the source; the pointers are those of the position 0.
 class StridedCopy {
@@ -129,21 +149,27 @@ class StridedCopy {
   StridedCopy() = default;
   StridedCopy(std::span<const std::int64_t> extents, const Dims& dst_strides, const Dims& src_strides,
               std::size_t element_bytes);
-  void operator()(const void* src, void* dst) const { run_(*this, src, dst); }
+  void operator()(const void* src, void* dst) const { (*this)(src, 0, dst, 0); }
   // The same with offsets in elements.
-  void operator()(const void* src, std::int64_t src_offset, void* dst, std::int64_t dst_offset) const {
-    run_(*this, static_cast<const std::byte*>(src) + src_offset * to_dim(bytes_),
-         static_cast<std::byte*>(dst) + dst_offset * to_dim(bytes_));
-  }
+  void operator()(const void* src, std::int64_t src_offset, void* dst, std::int64_t dst_offset) const;
 
  private:
+  using Run = void (*)(const StridedCopy&, const void*, void*);
+  static StridedCopy serial(std::span<const std::int64_t> extents, const Dims& dst_strides,
+                            const Dims& src_strides, std::size_t element_bytes);
+  struct Form;  // how the innermost loops run
   template <class Word>
-  static void run(const StridedCopy&, const void* src, void* dst);
+  static Run choose(StridedCopy&);
+  static Run run_of(StridedCopy&);
 
   Box<2> outer_;
-  Box<2>::Axis row_, inner_;  // row_ has more than one entry only where tiles pay: a transposition
+  // The innermost axis of the result, and where two axes are walked together the other one: a transposition.
+  Box<2>::Axis row_, inner_;
   std::size_t bytes_ = 1;
-  void (*run_)(const StridedCopy&, const void*, void*) = nullptr;
+  Run run_ = nullptr;
+  // What each thread copies, if there are several: this axis is cut.
+  Box<2>::Axis cut_;
+  std::vector<StridedCopy> parts_;
 };
 // The whole of one contiguous operand copied into the result under permuted axes.
 StridedCopy permuting_copy(const Shape& from, std::span<const std::int64_t> permutation,

@@ -433,7 +433,65 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
     if (flags & ETP_GEMM_TA) size += m * k * (ptrdiff_t)sizeof(T);                                           \
     return M > 0 && N > 0 && K > 0 ? (size_t)size : 0;                                                       \
   }                                                                                                          \
-                                                                                                             \
+  /* C of few k: row by row, without tiles. b_1 ... b_K lie in the first cache, and C is written once. */    \
+  ETP_GEMM_FN void etp_gemm_flat_k_##S(const int K, ptrdiff_t M, ptrdiff_t N, const T* A, ptrdiff_t ars,     \
+                                       ptrdiff_t acs, const T* B, ptrdiff_t brs, T* C, ptrdiff_t ldc,        \
+                                       int accumulate) {                                                     \
+    const ptrdiff_t L = ETP_WIDTH(T), whole = N / L * L;                                                     \
+    for (ptrdiff_t m = 0; m < M; m++, A += ars, C += ldc) {                                                  \
+      etp_v_##S a[4], c;                                                                                     \
+      ETP_UNROLL for (int k = 0; k < K; k++) a[k] = A[k * acs] - (etp_v_##S){0};                             \
+      for (ptrdiff_t n = 0; n < whole; n += L) {                                                             \
+        c = accumulate ? etp_load_##S(C + n) : (etp_v_##S){0};                                               \
+        ETP_UNROLL for (int k = 0; k < K; k++) c = ETP_VFMA_##S(a[k], etp_load_##S(B + k * brs + n), c);     \
+        etp_store_##S(C + n, c);                                                                             \
+      }                                                                                                      \
+      if (whole == N) continue;                                                                              \
+      c = accumulate ? etp_load_some_##S(C + whole, N - whole) : (etp_v_##S){0};                             \
+      ETP_UNROLL for (int k = 0; k < K; k++) {                                                               \
+        c = ETP_VFMA_##S(a[k], etp_load_some_##S(B + k * brs + whole, N - whole), c);                        \
+      }                                                                                                      \
+      etp_store_some_##S(C + whole, c, N - whole);                                                           \
+    }                                                                                                        \
+  }                                                                                                          \
+  static __attribute__((noinline, unused)) void etp_gemm_flat_##S(                                           \
+      ptrdiff_t M, ptrdiff_t N, ptrdiff_t K, const T* A, ptrdiff_t ars, ptrdiff_t acs, const T* B,           \
+      ptrdiff_t brs, T* C, ptrdiff_t ldc, int accumulate) {                                                  \
+    if (K == 1) etp_gemm_flat_k_##S(1, M, N, A, ars, acs, B, brs, C, ldc, accumulate);                       \
+    if (K == 2) etp_gemm_flat_k_##S(2, M, N, A, ars, acs, B, brs, C, ldc, accumulate);                       \
+    if (K == 3) etp_gemm_flat_k_##S(3, M, N, A, ars, acs, B, brs, C, ldc, accumulate);                       \
+    if (K == 4) etp_gemm_flat_k_##S(4, M, N, A, ars, acs, B, brs, C, ldc, accumulate);                       \
+  }                                                                                                          \
+  /* One row of C, N a multiple of the lanes, from a B with unit steps along k: squares of B are turned in   \
+   * registers and used at once, two side by side, which are a cache line. */                                \
+  ETP_GEMM_FN etp_v_##S etp_gemm_square_##S(const T* A, ptrdiff_t acs, const T* B, ptrdiff_t bcs,            \
+                                            etp_v_##S c) {                                                   \
+    etp_v_##S v[ETP_WIDTH(T)];                                                                               \
+    ETP_UNROLL for (int q = 0; q < ETP_WIDTH(T); q++) v[q] = etp_load_##S(B + q * bcs);                      \
+    ETP_TRANSPOSE_##S(etp_v_##S, v);                                                                         \
+    ETP_UNROLL for (int q = 0; q < ETP_WIDTH(T); q++) c =                                                    \
+        ETP_VFMA_##S(A[q * acs] - (etp_v_##S){0}, v[q], c);                                                  \
+    return c;                                                                                                \
+  }                                                                                                          \
+  static __attribute__((noinline, unused)) void etp_gemm_turned_row_##S(                                     \
+      ptrdiff_t N, ptrdiff_t K, const T* A, ptrdiff_t acs, const T* B, ptrdiff_t bcs, T* C,                  \
+      int accumulate) {                                                                                      \
+    const ptrdiff_t L = ETP_WIDTH(T);                                                                        \
+    for (ptrdiff_t n = 0; n < N; n += L, B += L * bcs) {                                                     \
+      etp_v_##S c = accumulate ? etp_load_##S(C + n) : (etp_v_##S){0};                                       \
+      ptrdiff_t k = 0;                                                                                       \
+      for (; k + 2 * L <= K; k += 2 * L) {                                                                   \
+        c = etp_gemm_square_##S(A + k * acs, acs, B + k, bcs, c);                                            \
+        c = etp_gemm_square_##S(A + (k + L) * acs, acs, B + k + L, bcs, c);                                  \
+      }                                                                                                      \
+      for (; k < K; k++) {                                                                                   \
+        etp_v_##S column;                                                                                    \
+        ETP_UNROLL for (int q = 0; q < L; q++) column[q] = B[q * bcs + k];                                   \
+        c = ETP_VFMA_##S(A[k * acs] - (etp_v_##S){0}, column, c);                                            \
+      }                                                                                                      \
+      etp_store_##S(C + n, c);                                                                               \
+    }                                                                                                        \
+  }                                                                                                          \
   /* C[M,N] = A B, or += if accumulate. A[m,k] is at A[m * ars + k * acs], B[k,n] at B[k * brs + n * bcs],   \
    * C[m,n] at C[m * ldc + n]; C overlaps neither A nor B. scratch: etp_gemm_scratch bytes, best at a        \
    * multiple of 64, used by one call at a time. */                                                          \
@@ -452,6 +510,15 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
     T* bp = (T*)scratch;                                                                                     \
     const ptrdiff_t packed = etp_gemm_b_bytes_##S(N, K) / (ptrdiff_t)sizeof(T), half = packed / 2;           \
     T* ap = bp + packed;                                                                                     \
+    if (K > 0 && K <= 4 && bcs == 1 && N >= 4 * L && M > 1) {                                                \
+      etp_gemm_flat_##S(M, N, K, A, ars, acs, B, brs, C, ldc, accumulate);                                   \
+      return;                                                                                                \
+    }                                                                                                        \
+    if (M == 1 && brs == 1 && bcs != 1 && N >= L && K > 0) {                                                 \
+      const ptrdiff_t turned = N / L * L;                                                                    \
+      etp_gemm_turned_row_##S(turned, K, A, acs, B, bcs, C, accumulate);                                     \
+      B += turned * bcs, C += turned, N -= turned;                                                           \
+    }                                                                                                        \
     if (K <= 0 && !accumulate)                                                                               \
       for (ptrdiff_t m = 0; m < M; m++)                                                                      \
         for (ptrdiff_t n = 0; n < N; n++) C[m * ldc + n] = 0;                                                \

@@ -1,5 +1,9 @@
 // Operations that move data: values worked out by hand, and what they say about operands that do not fit.
 // That their rules agree with each other is the business of tests/property.
+#include <algorithm>
+#include <numeric>
+
+#include "support/numeric.h"
 #include "support/values.h"
 
 namespace etrace::testing {
@@ -130,6 +134,51 @@ TEST(Structure, HalfPrecisionMoves) {
   const Array half = convert(kMatrix, Dtype::BF16);
   EXPECT_THAT(values(transpose(half)), ElementsAre(1, 4, 2, 5, 3, 6));
   EXPECT_THAT(values(pad(slice(half, {0, 0}, {1, 2}), 0.0, {{0, 0, 0}, {1, 0, 0}})), ElementsAre(0, 1, 2));
+}
+
+// Element by element, for shapes that take every form of the copying loops: pairs, tiles, long lines.
+TEST(Transpose, EveryOrderOfManyShapes) {
+  const std::vector<Dims> shapes{{5, 2, 3}, {70, 2, 2}, {2, 2, 70}, {33, 4},   {4, 33},    {3, 90},
+                                 {90, 3},   {40, 35},   {2, 9, 17}, {1, 6, 1}, {17, 2, 9}, {300, 2, 150}};
+  for (const Dtype dtype : {Dtype::Bool, Dtype::F32, Dtype::F64})
+    for (const Dims& shape : shapes) {
+      const Array x = Random(7).tensor({dtype, shape});
+      const std::vector<double> from = x.tensor().to_doubles();
+      Dims order(shape.size());
+      std::iota(order.begin(), order.end(), 0);
+      do {
+        const std::vector<double> to = transpose(x, order).tensor().to_doubles();
+        Dims strides = strides_of(shape), sizes;
+        for (const std::int64_t a : order) sizes.push_back(shape[static_cast<std::size_t>(a)]);
+        const Dims out = strides_of(sizes);
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < to.size(); ++i) {
+          std::int64_t at = 0;
+          for (std::size_t a = 0; a < order.size(); ++a)
+            at += static_cast<std::int64_t>(i) / out[a] % sizes[a] *
+                  strides[static_cast<std::size_t>(order[a])];
+          wrong += to[i] == from[static_cast<std::size_t>(at)] ? 0 : 1;
+        }
+        EXPECT_EQ(wrong, 0U) << to_string(x.aval());
+      } while (std::next_permutation(order.begin(), order.end()));
+    }
+}
+
+TEST(Stack, OneOrTwoElementsInTurn) {
+  for (const Dtype dtype : {Dtype::F32, Dtype::F64})
+    for (const std::size_t operands : {1U, 2U, 3U, 4U, 5U})
+      for (const std::int64_t width : {1, 2, 3}) {
+        Arrays x;
+        for (std::size_t k = 0; k < operands; ++k) x.push_back(Random(k).tensor({dtype, {37, width}}));
+        const std::vector<double> y = concatenate(x, 1).tensor().to_doubles();
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < y.size(); ++i) {
+          const std::size_t w = static_cast<std::size_t>(width), row = i / (operands * w),
+                            at = i % (operands * w);
+          wrong += y[i] == x[at / w].tensor().to_doubles()[row * w + at % w] ? 0 : 1;
+        }
+        EXPECT_EQ(wrong, 0U) << operands << " operands of width " << width;
+      }
 }
 
 }  // namespace

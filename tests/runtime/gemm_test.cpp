@@ -135,6 +135,13 @@ TYPED_TEST(GemmTest, ManyColumnsOfAShortB) {
   this->check(7, 1300, 1, 1);
 }
 
+TYPED_TEST(GemmTest, FewStepsAndSingleRows) {
+  for (int layout = 0; layout < 16; layout++) {
+    for (std::ptrdiff_t K : {1, 2, 3, 4}) this->check(5, 75, K, layout);
+    for (std::ptrdiff_t K : {7, 16, 45}) this->check(1, 43, K, layout);
+  }
+}
+
 TYPED_TEST(GemmTest, ABThatComesFromAfar) {
   const std::ptrdiff_t N = 733, K = ETP_FAR_BYTES / 4 / N + 1;  // several blocks of K, the last panel narrow
   for (int layout : {0, 1}) this->check(31, N, K, layout);
