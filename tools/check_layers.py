@@ -54,6 +54,8 @@ PUBLIC = {
     "nn.h": "nn",
     "nn/": "nn",
     "models.h": "nn",
+    "metrics.h": "nn",
+    "summary.h": "nn",
     "diagnostics.h": "compiler",
     "diagnostics.def": "compiler",
     "graph.h": "compiler",

@@ -52,11 +52,31 @@
 
 // Readouts
 #include "etrace/nn/leaky_rate_readout.h"
+#include "etrace/nn/leaky_spike_readout.h"
 
 // Spiking neurons
+#include "etrace/nn/adex.h"
+#include "etrace/nn/alif.h"
+#include "etrace/nn/constant.h"
+#include "etrace/nn/current_gif.h"
+#include "etrace/nn/gif.h"
+#include "etrace/nn/hodgkin_huxley.h"
+#include "etrace/nn/integrate.h"
+#include "etrace/nn/izhikevich.h"
 #include "etrace/nn/lif.h"
 #include "etrace/nn/lif_layer.h"
+#include "etrace/nn/neuron.h"
 #include "etrace/nn/surrogate.h"
 
+// Connections, delays, projections
+#include "etrace/nn/connect.h"
+#include "etrace/nn/delay.h"
+#include "etrace/nn/projection.h"
+
 // Synapses
+#include "etrace/nn/alpha.h"
+#include "etrace/nn/dual_expon.h"
 #include "etrace/nn/expon.h"
+#include "etrace/nn/receptor.h"
+#include "etrace/nn/short_term.h"
+#include "etrace/nn/synaptic_current.h"

@@ -1,15 +1,16 @@
 #include "etrace/nn/expon.h"
 
 #include "etrace/ops/elementwise.h"
-#include "nn/decay.h"
 
 namespace etrace::nn {
 
-Expon::Expon(std::int64_t size, const ExponOptions& o)
-    : g(hidden("g", {size}, o.dtype)), decay_(decay("Expon", o.dt, o.tau)) {}
+Expon::Expon(const Size& n, const ExponOptions& o)
+    : Dynamics("Expon", n, o.dt, o.dtype), g(hidden("g", size(), o.dtype)), tau_(positive("tau", o.tau)) {}
 
 Array Expon::update(const Array& x) {
-  g.set(decay_ * g.value() + x);
+  require_input(x);
+  const Array kept = decay(tau_).decimal() * g.value();
+  g.set(kept + x);
   return g.value();
 }
 

@@ -1,50 +1,67 @@
 #include "etrace/nn/lif.h"
 
-#include "etrace/ops/elementwise.h"
-#include "nn/decay.h"
+#include "etrace/ops/numpy.h"
+#include "nn/leak.h"
+#include "nn/threshold.h"
 
 namespace etrace::nn {
 
-namespace {
-LIFOptions checked(LIFOptions o) {
-  if (!(o.V_th > o.V_reset))
-    throw ValueError("nn",
-                     "LIF with the threshold V_th = " + std::to_string(o.V_th) + " and V_reset = " +
-                         std::to_string(o.V_reset) + "; the threshold must lie above the value after a spike",
-                     OriginScope::current());
-  if (!o.surrogate)
-    throw ValueError("nn", "LIF without a surrogate; give one of nn::surrogate, such as relu_grad()",
-                     OriginScope::current());
-  return o;
-}
-// Factors of one are left out of the program.
-Array times(double factor, const Array& x) { return factor == 1.0 ? x : factor * x; }
-}  // namespace
+LIF::LIF(const Size& size, const LIFOptions& o) : LIF("LIF", size, o) {}
 
-LIF::LIF(std::int64_t size, LIFOptions options)
-    : options_(checked(std::move(options))),
-      decay_(decay("LIF", options_.dt, options_.tau)),
-      V(hidden("V", full({size}, options_.V_rest, options_.dtype))) {}
+LIF::LIF(const char* name, const Size& n, const LIFOptions& o)
+    : Neuron(name, n, o.dt, o.dtype),
+      reset_(o.reset),
+      detached_(o.detached),
+      surrogate_(o.surrogate),
+      tau_(positive("tau", o.tau)),
+      R_(constant("R", o.R)),
+      V_th_(constant("V_th", o.V_th)),
+      V_reset_(constant("V_reset", o.V_reset)),
+      V_rest_(constant("V_rest", o.V_rest)),
+      tau_ref_(constant("tau_ref", o.tau_ref)),
+      V(hidden("V", filled(o.V_rest))),
+      since(o.tau_ref.number() == 0.0 ? nullptr : &short_term("since", filled(o.tau_ref))) {
+  require_threshold(who(), filled(o.V_th), filled(o.V_reset), o.surrogate);
+}
 
 Array LIF::spikes() const {
-  const double scale = 1.0 / (options_.V_th - options_.V_reset);
-  return spike(times(scale, V.value() - options_.V_th), options_.surrogate);
+  const Quantity threshold = V_th_();
+  const Array above = V.value() - threshold.decimal();
+  return spike(scaled(1.0 / (threshold - V_reset_()), above), surrogate_);
 }
 
-Array LIF::advance(const Array& fired, const Array& drive) {
-  const Array before = V.value();
-  const bool soft = options_.reset == Reset::Soft;
-  const Array drop = soft ? times(options_.V_th - options_.V_reset, fired)
-                          : (stop_gradient(before) - options_.V_reset) * fired;
-  const Array next = decay_ * (before - drop) + drive;
-  const double rest = (1.0 - decay_) * options_.V_rest;
-  V.set(rest == 0.0 ? next : next + rest);
+Array LIF::after_reset(const Array& fired) const {
+  const Array s = detached_ ? stop_gradient(fired) : fired;
+  return reset_potential(reset_, V.value(), V_th_(), V_reset_(), s);
+}
+
+Array LIF::step(const Array& fired, const NeuronInput& in) {
+  require_input(in);
+  const Array start = after_reset(fired);
+  Array next = leaky_step(start, in, {tau_(), R_(), V_rest_()}, dt());
+  if (since != nullptr) {
+    const Array elapsed = since->value() + dt();
+    next = where(less(elapsed, tau_ref_().decimal()), start, next);
+    since->set(where(greater_equal(next, V_th_().decimal()), full_like(elapsed, 0.0),
+                     minimum(elapsed, tau_ref_().decimal())));
+  }
+  V.set(next);
   return spikes();
 }
 
-Array LIF::update(const Array& current) {
-  const Array fired = spikes();
-  return advance(fired, current_gain() * current);
+namespace {
+LIFOptions at_zero(LIFOptions o) {
+  o.V_rest = 0.0;
+  o.V_reset = 0.0;
+  return o;
 }
+LIFOptions with_period(LIFOptions o) {
+  if (o.tau_ref.number() == 0.0) o.tau_ref = 5.0;
+  return o;
+}
+}  // namespace
+
+IF::IF(const Size& n, const LIFOptions& o) : LIF("IF", n, at_zero(o)) {}
+LIFRef::LIFRef(const Size& n, const LIFOptions& o) : LIF("LIFRef", n, with_period(o)) {}
 
 }  // namespace etrace::nn

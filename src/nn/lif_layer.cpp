@@ -2,7 +2,6 @@
 
 #include "etrace/nn/cell.h"
 #include "etrace/ops/numpy.h"
-#include "nn/decay.h"
 
 namespace etrace::nn {
 
@@ -17,18 +16,18 @@ LinearOptions synapse_options(std::int64_t in_size, const LIFLayerOptions& o) {
 }  // namespace
 
 LIFLayer::LIFLayer(std::int64_t in_size, std::int64_t out_size, const LIFLayerOptions& o)
-    : LIF(out_size, o.neuron),
+    : LIF("LIFLayer", out_size, o.neuron),
       g(o.synapse == Synapse::Expon ? &hidden("g", {out_size}, o.neuron.dtype) : nullptr),
       syn(child<Linear>("syn", in_size + out_size, out_size, synapse_options(in_size, o))),
-      synapse_decay_(g == nullptr ? 0.0 : decay("LIFLayer", o.neuron.dt, o.tau_syn)) {}
+      tau_syn_(g == nullptr ? StepConstant(Array(1.0), nullptr) : positive("tau_syn", o.tau_syn)) {}
 
 Array LIFLayer::update(const Array& x) {
   const Array fired = spikes();
   const Array joined = join_input(x, fired);
-  if (g == nullptr) return advance(fired, syn(joined));
-  const Array kept = synapse_decay_ * g->value();
+  if (g == nullptr) return step(fired, {.delta = syn(joined)});
+  const Array kept = decay(tau_syn_).decimal() * g->value();
   g->set(kept + syn(joined));
-  return advance(fired, current_gain() * g->value());
+  return step(fired, {.current = g->value()});
 }
 
 }  // namespace etrace::nn

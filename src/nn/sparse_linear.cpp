@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "etrace/ops/numpy.h"
 #include "etrace/random.h"
 #include "nn/check.h"
 #include "nn/fold.h"
@@ -24,15 +25,20 @@ NamedArrays sparse_leaves(const SparsePattern& pattern, const SparseLinearOption
 }  // namespace
 
 SparseLinear::SparseLinear(SparsePattern pattern, const SparseLinearOptions& o)
-    : WeightLayer(o.unit), weight(param("weight", sparse_leaves(pattern, o))), pattern_(std::move(pattern)) {}
+    : WeightLayer(o.unit), weight(param("weight", sparse_leaves(pattern, o))), pattern_(std::move(pattern)) {
+  if (o.sign.defined()) sign_ = broadcast_to(convert(o.sign, o.dtype), {pattern_.nnz()});
+}
 
 Array SparseLinear::update(const Array& x) {
   require_tail("a SparseLinear from " + std::to_string(pattern_.rows()) + " to " +
                    std::to_string(pattern_.cols()) + " features",
                x, {pattern_.rows()});
   const Array bias = weight.has_leaf("bias") ? weight.value("bias") : Array();
-  return with_folded_axes(
-      x, 1, [&](const Array& rows) { return sparse_matmul(rows, weight.value("weight"), pattern_, bias); });
+  MatmulOptions options;
+  if (sign_.defined()) options.weight_fn = [this](const Array& w) { return abs(w) * sign_; };
+  return with_folded_axes(x, 1, [&](const Array& rows) {
+    return sparse_matmul(rows, weight.value("weight"), pattern_, bias, options);
+  });
 }
 
 }  // namespace etrace::nn

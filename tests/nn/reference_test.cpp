@@ -13,6 +13,7 @@
 #include "etrace/ops/numpy.h"
 #include "support/learning.h"
 #include "support/numeric.h"
+#include "support/step_model.h"
 
 namespace etrace {
 namespace {
@@ -52,10 +53,10 @@ std::shared_ptr<Module> built_in(const char* name, Dims sizes) {
 
 // Layers whose step is written in the file: h ← f(h, layer(x)).
 template <class Layer>
-struct Driven : Module {
+struct FileStep : Module {
   using Step = std::function<Array(Layer&, const Array& x, const Array& h)>;
   template <class... Args>
-  Driven(const Shape& size, const char* name, Step step, Args&&... args)
+  FileStep(const Shape& size, const char* name, Step step, Args&&... args)
       : layer(child<Layer>(name, std::forward<Args>(args)...)),
         h(hidden("h", size, kReal)),
         step_(std::move(step)) {}
@@ -70,9 +71,9 @@ struct Driven : Module {
   Step step_;
 };
 template <class Layer, class... Args>
-std::shared_ptr<Module> driven(const Shape& size, const char* name, typename Driven<Layer>::Step step,
+std::shared_ptr<Module> driven(const Shape& size, const char* name, typename FileStep<Layer>::Step step,
                                Args&&... args) {
-  return std::make_shared<Driven<Layer>>(size, name, std::move(step), std::forward<Args>(args)...);
+  return std::make_shared<FileStep<Layer>>(size, name, std::move(step), std::forward<Args>(args)...);
 }
 
 struct SignedNet : Module {
@@ -89,6 +90,56 @@ struct SignedNet : Module {
   }
 };
 
+// Spiking networks of the reference, each put together from neurons, synapses and a readout. The files have
+// all states at the top, here they belong to their modules: rows say which is which.
+template <class Neuron>
+struct ReferenceSnn : Module {
+  template <class Options>
+  explicit ReferenceSnn(Options options)
+      : neuron(child<Neuron>("neuron", 5, options)),
+        syn(child<nn::Linear>("syn", 9, 5, nn::LinearOptions{.dtype = kReal})),
+        expon(child<nn::Expon>("expon", 5, nn::ExponOptions{.tau = 10.0, .dtype = kReal})),
+        out(child<nn::LeakyRateReadout>("out", 5, 2,
+                                        nn::LeakyRateReadoutOptions{.tau = 10.0, .dtype = kReal})) {}
+  Array update(const Array& x) override {
+    const Array fired = neuron.spikes();
+    return out(read(neuron.step(fired, {.current = expon(syn(nn::join_input(x, recurrent(fired))))})));
+  }
+  virtual Array recurrent(const Array& fired) { return fired; }
+  virtual Array read(const Array& spikes) { return spikes; }
+  Neuron& neuron;
+  nn::Linear& syn;
+  nn::Expon& expon;
+  nn::LeakyRateReadout& out;
+};
+struct GifNet : ReferenceSnn<nn::CurrentGif> {  // reads the membrane
+  GifNet() : ReferenceSnn(nn::CurrentGifOptions{.tau = 20.0, .tau_I2 = 50.0, .A2 = 0.3, .dtype = kReal}) {}
+  Array read(const Array&) override { return neuron.V.value() - 1.0; }
+};
+struct DepressedNet : ReferenceSnn<nn::LIF> {
+  DepressedNet() : ReferenceSnn(nn::LIFOptions{.dtype = kReal}) {}
+  nn::STD& depression =
+      child<nn::STD>("depression", 5, nn::STDOptions{.tau = 100.0, .U = 0.2, .dtype = kReal});
+  Array recurrent(const Array& fired) override { return depression(fired); }
+};
+// Excitatory and inhibitory conductances, whose currents are taken at the potential after the reset.
+struct BalancedNet : Module {
+  nn::LIF& neuron = child<nn::LIF>("neuron", 5, nn::LIFOptions{.dtype = kReal});
+  nn::SignedWLinear& exc = child<nn::SignedWLinear>("exc", 8, 5, nn::SignedWLinearOptions{.dtype = kReal});
+  nn::SignedWLinear& inh = child<nn::SignedWLinear>("inh", 1, 5, nn::SignedWLinearOptions{.dtype = kReal});
+  nn::Expon& syn_e = child<nn::Expon>("syn_e", 5, nn::ExponOptions{.tau = 5.0, .dtype = kReal});
+  nn::Expon& syn_i = child<nn::Expon>("syn_i", 5, nn::ExponOptions{.tau = 10.0, .dtype = kReal});
+  nn::LeakyRateReadout& out =
+      child<nn::LeakyRateReadout>("out", 5, 2, nn::LeakyRateReadoutOptions{.tau = 10.0, .dtype = kReal});
+  Array update(const Array& x) override {
+    const Array fired = neuron.spikes();
+    const Array ge = syn_e(exc(nn::join_input(x, slice_axis(fired, -1, 0, 4))));
+    const Array gi = syn_i(inh(slice_axis(fired, -1, 4, 5)));
+    const nn::NeuronInput in = nn::SynapticCurrent::coba(3.5)(ge) + nn::SynapticCurrent::coba(-0.5)(gi);
+    return out(neuron.step(fired, {.current = in.current_of(neuron.after_reset(fired))}));
+  }
+};
+
 // What the file itself holds as constants: a sign matrix, a sparse pattern.
 const Eqn& equation(const Model& file, std::string_view param) {
   for (const Eqn& e : file.program.jaxpr.eqns)
@@ -99,8 +150,9 @@ const Eqn& equation(const Model& file, std::string_view param) {
 struct ReferenceRow {
   std::string name;
   std::function<std::shared_ptr<Module>(const Model& file)> make;
-  bool batched = true;    // there is a file _b3
-  bool unbatched = true;  // there is one without
+  bool batched = true;                                          // there is a file _b3
+  bool unbatched = true;                                        // there is one without
+  std::vector<std::pair<std::string, std::string>> names = {};  // of the file's states -> ours
 };
 
 std::vector<ReferenceRow> reference_rows() {
@@ -135,6 +187,31 @@ std::vector<ReferenceRow> reference_rows() {
       {"snn_lif_delta", plain([] {
          return built_in("lif", {4, 5, 2});
        })},
+      {"snn_lif_expcu",
+       plain([] { return std::make_shared<ReferenceSnn<LIF>>(LIFOptions{.dtype = kReal}); }),
+       true,
+       true,
+       {{"V", "neuron/V"}, {"g", "expon/g"}}},
+      {"snn_alif_expcu",
+       plain([] { return std::make_shared<ReferenceSnn<ALIF>>(ALIFOptions{.dtype = kReal}); }),
+       true,
+       true,
+       {{"V", "neuron/V"}, {"a", "neuron/a"}, {"g", "expon/g"}}},
+      {"snn_gif_exp",
+       plain([] { return std::make_shared<GifNet>(); }),
+       true,
+       true,
+       {{"V", "neuron/V"}, {"I2", "neuron/I2"}, {"g", "expon/g"}}},
+      {"snn_lif_std",
+       plain([] { return std::make_shared<DepressedNet>(); }),
+       false,
+       true,
+       {{"V", "neuron/V"}, {"xs", "depression/x"}, {"g", "expon/g"}}},
+      {"snn_coba_ei",
+       plain([] { return std::make_shared<BalancedNet>(); }),
+       true,
+       true,
+       {{"V", "neuron/V"}, {"gE", "syn_e/g"}, {"gI", "syn_i/g"}}},
       {"op_nn_conv1d", plain([] {
          return driven<Conv1d>(
              {5, 3}, "conv",
@@ -195,6 +272,21 @@ std::vector<ReferenceRow> reference_rows() {
        }),
        true, false},
   };
+}
+
+// The file with our names for its states.
+Model renamed(Model file, const ReferenceRow& row) {
+  const auto ours = [&](const StatePath& path) {
+    for (const auto& [theirs, name] : row.names)
+      if (to_string(path) == theirs) return testing::path_of(name);
+    return path;
+  };
+  for (InputRecord& r : file.inputs) r.path = ours(r.path);
+  if (file.expected && file.expected->runs)
+    for (ExpectedRun& run : *file.expected->runs)
+      if (run.hidden)
+        for (auto& [path, value] : *run.hidden) path = to_string(ours(testing::path_of(path)));
+  return file;
 }
 
 // Every state takes the file's value.
@@ -276,7 +368,8 @@ void expect_gradients_of_file(const Model& model, const ExpectedRun& run) {
 
 void expect_reproduces(const ReferenceRow& r, const std::string& suffix) {
   SCOPED_TRACE(r.name + suffix);
-  const Model file = read_model_file(std::string(ETRACE_REFERENCE_DIR) + "/" + r.name + suffix + ".json");
+  const Model file =
+      renamed(read_model_file(std::string(ETRACE_REFERENCE_DIR) + "/" + r.name + suffix + ".json"), r);
   const std::shared_ptr<Module> module = r.make(file);
   const Aval x = file.program.jaxpr.invars[0].aval;
   init_all_states(*module, suffix.empty() ? std::nullopt : std::optional(x.shape[0]));
@@ -297,14 +390,14 @@ TEST(Reference, EveryRow) {
   }
 }
 
-// Cells and networks: none is left out.
+// Cells, networks and spiking networks: none is left out.
 TEST(Reference, EveryFileHasARow) {
   std::vector<std::string> rows;
   for (const ReferenceRow& r : reference_rows()) rows.push_back(r.name);
   for (const auto& entry : std::filesystem::directory_iterator(ETRACE_REFERENCE_DIR)) {
     std::string name = entry.path().stem().string();
     if (name.ends_with("_b3")) name.resize(name.size() - 3);
-    const bool ours = name.starts_with("cell_") || name.starts_with("net_");
+    const bool ours = name.starts_with("cell_") || name.starts_with("net_") || name.starts_with("snn_");
     if (ours) {
       EXPECT_NE(std::find(rows.begin(), rows.end(), name), rows.end()) << name;
     }

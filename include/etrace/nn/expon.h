@@ -1,25 +1,25 @@
 // g ← e^(−dt/τ)·g + x
 #pragma once
 
-#include "etrace/module.h"
+#include "etrace/nn/constant.h"
 
 namespace etrace::nn {
 
 struct ExponOptions {
-  double tau = 8.0, dt = 1.0;  // in one unit of time
+  Time tau = 8.0, dt = 1.0;
   Dtype dtype = Dtype::F32;
 };
 
-// An exponential synapse. Hidden state g [size]; returns the new g.
-class Expon : public Module {
+// A synapse whose conductance jumps and decays. Hidden state g [size]; returns the new g, in the unit of x.
+class Expon : public Dynamics {
  public:
-  explicit Expon(std::int64_t size, const ExponOptions& = {});
+  explicit Expon(const Size&, const ExponOptions& = {});
   Array update(const Array& x) override;
 
   HiddenState& g;
 
  private:
-  double decay_;
+  StepConstant tau_;
 };
 
 }  // namespace etrace::nn

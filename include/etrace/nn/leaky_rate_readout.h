@@ -1,13 +1,13 @@
 // r ← e^(−dt/τ)·r + x·W
 #pragma once
 
-#include "etrace/module.h"
+#include "etrace/nn/constant.h"
 #include "etrace/nn/init.h"
 
 namespace etrace::nn {
 
 struct LeakyRateReadoutOptions {
-  double tau = 5.0, dt = 1.0;  // in one unit of time
+  Time tau = 5.0, dt = 1.0;
   Initializer weight_init = init::kaiming_normal();
   Dtype dtype = Dtype::F32;
   std::uint64_t seed = 0;
@@ -15,7 +15,7 @@ struct LeakyRateReadoutOptions {
 
 // Filtered rates of spikes, weighted. Parameter W [in, out], a bare array; hidden state r [out]; returns the
 // new r. W reaches a hidden state, so it has a trace of its own.
-class LeakyRateReadout : public Module {
+class LeakyRateReadout : public Dynamics {
  public:
   LeakyRateReadout(std::int64_t in_size, std::int64_t out_size, const LeakyRateReadoutOptions& = {});
   Array update(const Array& x) override;
@@ -24,7 +24,7 @@ class LeakyRateReadout : public Module {
   ParamState& W;
 
  private:
-  double decay_;
+  StepConstant tau_;
 };
 
 }  // namespace etrace::nn

@@ -1,43 +1,59 @@
 // s = H((V − V_th)/(V_th − V_reset))           the spikes of the step before
-// V ← λ·reset(V, s) + (1 − λ)·(V_rest + R·I)    λ = e^(−dt/τ), the exact solution for a constant I
+// τ dV/dt = −V + V_rest + R·I                  from reset(V, s), then V ← V + what jumps
 // reset   soft: V − (V_th − V_reset)·s    hard: V − (sg(V) − V_reset)·s,  sg: stop_gradient
+// For a current that does not depend on V the step is exact: V ← λ·V + (1 − λ)·(V_rest + R·I), λ = e^(−dt/τ)
 #pragma once
 
-#include "etrace/module.h"
-#include "etrace/nn/surrogate.h"
+#include "etrace/nn/neuron.h"
 
 namespace etrace::nn {
 
-enum class Reset : std::uint8_t { Soft, Hard };
-
 struct LIFOptions {
-  double tau = 5.0, dt = 1.0;  // in one unit of time
-  double R = 1.0;
-  double V_th = 1.0, V_reset = 0.0, V_rest = 0.0;
+  Time tau = 5.0, dt = 1.0;
+  Resistance R = 1.0;
+  Voltage V_th = 1.0, V_reset = 0.0, V_rest = 0.0;
   Reset reset = Reset::Soft;
+  bool detached = false;  // no gradient flows through the reset's spikes
+  Time tau_ref = 0.0;     // so long after a spike V stays where the reset has put it
   Surrogate surrogate = surrogate::relu_grad();
   Dtype dtype = Dtype::F32;
 };
 
 // Leaky integrate-and-fire neurons. Hidden state V [size], at first V_rest; the input is the current I;
-// returns the spikes of the new V. Spikes are not detached: the reset is part of the gradient.
-class LIF : public Module {
+// returns the spikes of the new V. With tau_ref the time since the last spike is the state `since`. The
+// constants may differ between neurons, and be learned.
+class LIF : public Neuron {
  public:
-  explicit LIF(std::int64_t size, LIFOptions = {});
-  Array update(const Array& current) override;
+  explicit LIF(const Size&, const LIFOptions& = {});
 
-  Array spikes() const;  // of V as it stands
-  // The step above with any drive in place of (1 − λ)·R·I; `fired` is spikes(), asked for by who needs it
-  // before the drive is known. Returns the spikes of the new V.
-  Array advance(const Array& fired, const Array& drive);
-  double current_gain() const { return (1.0 - decay_) * options_.R; }  // drive = current_gain()·I
+  Array spikes() const override;
+  Array step(const Array& fired, const NeuronInput&) override;
+  Array after_reset(const Array& fired) const;  // V once it is reset
+
+ protected:
+  LIF(const char* who, const Size&, const LIFOptions&);
 
  private:
-  LIFOptions options_;
-  double decay_;  // λ
+  Reset reset_;
+  bool detached_;
+  Surrogate surrogate_;
+  StepConstant tau_, R_, V_th_, V_reset_, V_rest_, tau_ref_;
 
  public:
   HiddenState& V;
+  ShortTermState* const since;  // null without a refractory period
+};
+
+// LIF neurons that rest at 0, as the reference system's IF (it leaks, too).
+class IF : public LIF {
+ public:
+  explicit IF(const Size&, const LIFOptions& = {});  // V_rest and V_reset are 0
+};
+
+// LIF neurons with a refractory period of 5 ms, unless the options name one.
+class LIFRef : public LIF {
+ public:
+  explicit LIFRef(const Size&, const LIFOptions& = {});
 };
 
 }  // namespace etrace::nn

@@ -13,7 +13,7 @@ enum class Synapse : std::uint8_t { Delta, Expon };
 struct LIFLayerOptions {
   LIFOptions neuron = {};
   Synapse synapse = Synapse::Expon;
-  double tau_syn = 10.0;  // in the unit of neuron.tau; not used by Synapse::Delta
+  Time tau_syn = 10.0;  // not used by Synapse::Delta
   // Rows of W for the input [in, out] and for the spikes [out, out]: each block has its own fan.
   Initializer input_init = init::kaiming_normal(), recurrent_init = init::kaiming_normal();
   double input_scale = 1.0, recurrent_scale = 1.0;  // factors of what the initialisers give
@@ -32,7 +32,7 @@ class LIFLayer : public LIF {
   Linear& syn;
 
  private:
-  double synapse_decay_;
+  StepConstant tau_syn_;
 };
 
 }  // namespace etrace::nn

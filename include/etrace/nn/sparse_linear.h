@@ -1,4 +1,4 @@
-// y = x·sparse(w) + b
+// y = x·sparse(w) + b, or sparse(|w| ⊙ sign)
 #pragma once
 
 #include "etrace/etp.h"
@@ -11,6 +11,7 @@ struct SparseLinearOptions {
   // Of the stored weights [nnz]; empty: normal with variance 2 / mean number of inputs of an output.
   Initializer weight_init = {};
   Initializer bias_init = {};  // empty: no bias
+  Array sign = {};             // per stored weight; undefined: weights of either sign
   Unit unit = {};              // of w
   Dtype dtype = Dtype::F32;
   std::uint64_t seed = 0;
@@ -28,6 +29,7 @@ class SparseLinear : public WeightLayer {
 
  private:
   SparsePattern pattern_;
+  Array sign_;
 };
 
 }  // namespace etrace::nn

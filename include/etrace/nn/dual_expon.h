@@ -1,0 +1,29 @@
+// g_r ← e^(−dt/τ_r)·g_r + x   g_d ← e^(−dt/τ_d)·g_d + x   g = a·(g_d − g_r)
+// a = (τ_d − τ_r)/(τ_r·τ_d)·A; by default A makes the peak of one spike 1: A = τ_d/(τ_d −
+// τ_r)·(τ_r/τ_d)^(τ_r/(τ_r − τ_d))
+#pragma once
+
+#include "etrace/nn/constant.h"
+
+namespace etrace::nn {
+
+struct DualExponOptions {
+  Time tau_decay = 10.0, tau_rise = 1.0, dt = 1.0;
+  std::optional<double> A = {};  // none: the peak of one spike is 1
+  Dtype dtype = Dtype::F32;
+};
+
+// A synapse that rises and decays. Hidden states g_rise and g_decay [size]; returns g, in the unit of x.
+class DualExpon : public Dynamics {
+ public:
+  explicit DualExpon(const Size&, const DualExponOptions& = {});
+  Array update(const Array& x) override;
+
+  HiddenState &g_rise, &g_decay;
+
+ private:
+  std::optional<double> A_;
+  StepConstant tau_decay_, tau_rise_;
+};
+
+}  // namespace etrace::nn

@@ -1,0 +1,160 @@
+#include "etrace/nn/delay.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "etrace/ops/numpy.h"
+#include "etrace/random.h"
+#include "nn/check.h"
+
+namespace etrace::nn {
+
+namespace {
+
+// Delays in steps, one per value.
+Dims whole_steps(const char* who, const Constant& delay, double dt) {
+  if (delay.is_learned()) wrong_option(who, "delays cannot be learned");
+  Dims steps;
+  for (const double d : delay.value().tensor().to_doubles()) {
+    const double count = std::round(d / dt);
+    if (!(d >= 0.0) || std::abs(count * dt - d) > 1e-6 * std::max(dt, d))
+      wrong_option(who, "a delay of " + std::to_string(d) + " ms in steps of " + std::to_string(dt) +
+                            " ms; expected a whole number of steps, 0 or more");
+    steps.push_back(static_cast<std::int64_t>(count));
+  }
+  return steps;
+}
+
+Dims different(Dims steps) {
+  std::sort(steps.begin(), steps.end());
+  steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+  return steps;
+}
+
+std::int64_t place_in(const Dims& sorted, std::int64_t value) {
+  return std::lower_bound(sorted.begin(), sorted.end(), value) - sorted.begin();
+}
+
+Array whole(std::int64_t value) { return full({}, value, Dtype::I32); }
+
+double time_step(const char* who, const Time& dt) {
+  if (!dt.number() || !(*dt.number() > 0.0)) wrong_option(who, "the time step must be one positive number");
+  return *dt.number();
+}
+
+}  // namespace
+
+DelayLine::DelayLine(const Shape& size, std::int64_t length, Dtype dtype)
+    : ring(short_term("ring", full(size.with_front(length), 0.0, dtype))),
+      next(short_term("next", full({}, std::int64_t{0}, Dtype::I32), false)),
+      size_(size),
+      length_(length) {}
+
+void DelayLine::push(const Array& x) {
+  require_sample("a delay of values " + to_string(size_), x, size_);
+  if (is_batch(x, size_.rank()) != batched())
+    wrong_input("a delay of values " + to_string(size_), x,
+                "a batch as the states have it; call init_all_states(model, batch) with that of the input");
+  const int axis = batched() ? 1 : 0;
+  const Array place = next.value();
+  Arrays starts(x.rank() + 1, whole(0));
+  starts[static_cast<std::size_t>(axis)] = place;
+  ring.set(
+      dynamic_update_slice(ring.value(), convert(expand_dims(x, {axis}), ring.avals()[0].dtype), starts));
+  next.set(rem(place + whole(1), whole(length_)));
+}
+
+Array DelayLine::read(const Dims& delays) const {
+  std::vector<double> back;
+  for (const std::int64_t d : delays) {
+    if (d < 0 || d >= length_)
+      wrong_option("a delay of " + std::to_string(length_) + " steps",
+                   "entry " + std::to_string(d) + " was asked for");
+    back.push_back(static_cast<double>(length_ - 1 - d));
+  }
+  // `next` is one behind the newest entry.
+  const Array places = rem(next.value() + array(back, Dtype::I32), whole(length_));
+  return take(ring.value(), places, batched() ? 1 : 0);
+}
+
+Delay::Delay(const Size& n, const Time& delay, const DelayOptions& o) : Dynamics("Delay", n, o.dt, o.dtype) {
+  const Dims each = whole_steps("Delay", delay, dt());
+  steps_ = different(each);
+  if (each.size() > 1) {
+    std::vector<double> which;
+    for (const std::int64_t d : each) which.push_back(static_cast<double>(place_in(steps_, d)));
+    const Shape given = delay.value().shape();
+    if (numpy_broadcast_shapes(given, size()) != size())
+      wrong_option("Delay",
+                   "delays of shape " + to_string(given) + " for values of shape " + to_string(size()));
+    choice_ = broadcast_to(array(which, given, Dtype::I32), size());
+  }
+  if (steps_.back() > 0) line_ = &child<DelayLine>("line", size(), steps_.back() + 1, o.dtype);
+}
+
+Array Delay::update(const Array& x) {
+  require_input(x);
+  if (line_ == nullptr) return x;
+  line_->push(x);
+  const Array read = line_->read(steps_);
+  const int axis = x.rank() == size().rank() ? 0 : 1;
+  if (!choice_.defined()) return squeeze(read, {axis});
+  Array y = squeeze(slice_axis(read, axis, 0, 1), {axis});
+  for (std::size_t k = 1; k < steps_.size(); ++k) {
+    const auto at = static_cast<std::int64_t>(k);
+    const Array candidate = squeeze(slice_axis(read, axis, at, at + 1), {axis});
+    y = where(broadcast_to(equal_to(choice_, static_cast<int>(k)), y.shape()), candidate, y);
+  }
+  return y;
+}
+
+namespace {
+
+// Row d·in + i stands for input i, `steps[d]` steps ago.
+SparsePattern spread(const SparsePattern& p, const Dims& delays, const Dims& steps) {
+  Dims rows;
+  for (std::size_t e = 0; e < delays.size(); ++e)
+    rows.push_back(place_in(steps, delays[e]) * p.rows() + p.row()[e]);
+  return SparsePattern::coo(static_cast<std::int64_t>(steps.size()) * p.rows(), p.cols(), rows, p.col());
+}
+
+Dims delays_of(const SparsePattern& p, const Time& delays, double dt) {
+  Dims each = whole_steps("DelayedLinear", delays, dt);
+  if (each.size() == 1) each.resize(static_cast<std::size_t>(p.nnz()), each[0]);
+  if (static_cast<std::int64_t>(each.size()) != p.nnz())
+    wrong_option("DelayedLinear", std::to_string(each.size()) + " delays for " + std::to_string(p.nnz()) +
+                                      " connections; expected one for each, or one for all");
+  return each;
+}
+
+NamedArrays delayed_leaves(const SparsePattern& p, const DelayedLinearOptions& o) {
+  const Array key = layer_key(o.seed);
+  const double fan =
+      std::max(1.0, static_cast<double>(p.nnz()) / static_cast<double>(std::max<std::int64_t>(1, p.cols())));
+  const Initializer init = o.weight_init ? o.weight_init : init::normal(std::sqrt(2.0 / fan));
+  NamedArrays leaves{{"weight", init(random::fold_in(key, 0), {p.nnz()}, o.dtype)}};
+  if (o.bias_init) leaves.emplace_back("bias", o.bias_init(random::fold_in(key, 1), {p.cols()}, o.dtype));
+  return leaves;
+}
+
+}  // namespace
+
+DelayedLinear::DelayedLinear(const SparsePattern& p, const Time& delays, const DelayedLinearOptions& o)
+    : WeightLayer(o.unit),
+      weight(param("weight", delayed_leaves(p, o))),
+      steps_(different(delays_of(p, delays, time_step("DelayedLinear", o.dt)))),
+      pattern_(spread(p, delays_of(p, delays, *o.dt.number()), steps_)),
+      in_size_(p.rows()),
+      line_(child<DelayLine>("line", Shape{p.rows()}, steps_.empty() ? 1 : steps_.back() + 1, o.dtype)) {}
+
+Array DelayedLinear::update(const Array& x) {
+  require_sample("a DelayedLinear", x, {in_size_});
+  line_.push(x);
+  const Array read = line_.read(steps_);  // [batch, delays, in]
+  Dims sizes = x.shape().to_dims();
+  sizes.back() = static_cast<std::int64_t>(steps_.size()) * in_size_;
+  const Array bias = weight.has_leaf("bias") ? weight.value("bias") : Array();
+  return sparse_matmul(reshape(read, sizes), weight.value("weight"), pattern_, bias);
+}
+
+}  // namespace etrace::nn

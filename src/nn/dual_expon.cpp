@@ -1,0 +1,36 @@
+#include "etrace/nn/dual_expon.h"
+
+#include "etrace/ops/numpy.h"
+#include "nn/check.h"
+
+namespace etrace::nn {
+
+DualExpon::DualExpon(const Size& n, const DualExponOptions& o)
+    : Dynamics("DualExpon", n, o.dt, o.dtype),
+      g_rise(hidden("g_rise", size(), o.dtype)),
+      g_decay(hidden("g_decay", size(), o.dtype)),
+      A_(o.A),
+      tau_decay_(positive("tau_decay", o.tau_decay)),
+      tau_rise_(positive("tau_rise", o.tau_rise)) {
+  if (any(less_equal(filled(o.tau_decay), filled(o.tau_rise))).item<bool>())
+    wrong_option(who(), "tau_decay must be longer than tau_rise");
+}
+
+Array DualExpon::update(const Array& x) {
+  require_input(x);
+  const Quantity slow = tau_decay_(), quick = tau_rise_();
+  const auto move = [&](HiddenState& g, const Quantity& tau) {
+    const Array kept = exp(-dt() / tau).decimal() * g.value();
+    g.set(kept + x);
+    return g.value();
+  };
+  const Array rising = move(g_rise, quick);
+  const Array decaying = move(g_decay, slow);
+  const Quantity distance = slow - quick;
+  // A·(τ_d − τ_r)/(τ_r·τ_d); the power by exp and log, which bare numbers have too.
+  const Quantity peak = slow / distance * exp(quick / (quick - slow) * log(quick / slow));
+  const Quantity A = A_ ? Quantity(Array(*A_)) : peak;
+  return (A * distance / (quick * slow)).decimal() * (decaying - rising);
+}
+
+}  // namespace etrace::nn

@@ -1,0 +1,298 @@
+// Synapses, currents, projections, delays and connections against hand-made traces.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "etrace/learner.h"
+#include "etrace/nn.h"
+#include "etrace/random.h"
+#include "etrace/units.h"
+#include "support/errors.h"
+#include "support/numeric.h"
+#include "support/values.h"
+
+namespace etrace {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::f64;
+using ::testing::HasSubstr;
+using testing::values;
+using Vector = std::vector<double>;
+
+constexpr Dtype kSynapseReal = Dtype::F64;
+
+Vector run(Module& m, const Vector& inputs) {
+  Vector out;
+  for (const double x : inputs) out.push_back(values(m(f64({x})))[0]);
+  return out;
+}
+void expect_values(const Vector& found, const Vector& expected, double tolerance = 1e-10) {
+  EXPECT_EQ(testing::difference(f64(found).tensor(), f64(expected).tensor(), tolerance), std::nullopt);
+}
+
+TEST(Synapses, GoldenValues) {
+  nn::Expon expon(1, {.dtype = kSynapseReal});
+  expect_values(run(expon, {1, 0, 0.5}), {1, 0.8824969026, 1.2788007831});
+  nn::Alpha alpha(1, {.dtype = kSynapseReal});
+  expect_values(run(alpha, {1, 0, 0}), {0, 0.1175030974, 0.2073922390});
+  EXPECT_NEAR(values(alpha.h.value())[0], 0.7788007831, 1e-10);
+  nn::DualExpon dual(1, {.dtype = kSynapseReal});
+  expect_values(run(dual, {1, 0, 0, 0}), {0, 0.6935078951, 0.8826391901, 0.8925010533});
+  nn::STP stp(1, {.dtype = kSynapseReal});
+  expect_values(run(stp, {1, 0, 1, 1}), {0.2004492548, 0, 0.1720262940, 0.1126653415});
+  EXPECT_NEAR(values(stp.u.value())[0], 0.4773740382, 1e-10);
+  EXPECT_NEAR(values(stp.x.value())[0], 0.2360106174, 1e-10);
+  nn::STD std_(1, {.dtype = kSynapseReal});
+  expect_values(run(std_, {1, 0, 1}), {0.93, 0, 0.8655720728});
+}
+
+TEST(Synapses, DualExponPeaksAtOne) {
+  nn::DualExpon dual(1, {.tau_decay = 30.0, .tau_rise = 4.0, .dt = 0.01, .dtype = kSynapseReal});
+  double peak = values(dual(f64({1.0})))[0];
+  for (int t = 0; t < 5000; ++t) peak = std::max(peak, values(dual(f64({0.0})))[0]);
+  // The synapse is normalised as a current in 1/ms over its rise and decay.
+  const double expected = (30.0 - 4.0) / (30.0 * 4.0) * (30.0 / 26.0) *
+                          std::pow(4.0 / 30.0, 4.0 / (4.0 - 30.0)) *
+                          (std::pow(4.0 / 30.0, 4.0 / 26.0) - std::pow(4.0 / 30.0, 30.0 / 26.0));
+  EXPECT_NEAR(peak, expected, 1e-4);
+  EXPECT_THROW(nn::DualExpon(1, {.tau_decay = 1.0, .tau_rise = 2.0}), ValueError);
+}
+
+TEST(Synapses, ReceptorsOpenAndClose) {
+  // ġ = α·T·on·(1 − g) − β·g with on for 0.5 ms: 5 steps of 0.1 ms.
+  nn::AMPA ampa(1, {.dtype = kSynapseReal});
+  double g = 0.0;
+  for (int t = 0; t < 30; ++t) {
+    const bool on = t % 20 < 5;
+    const double rate = (on ? 0.98 * 0.5 : 0.0) + 0.18, goal = on ? 0.98 * 0.5 / rate : 0.0;
+    g = goal + (g - goal) * std::exp(-0.1 * rate);
+    EXPECT_NEAR(values(ampa(f64({t % 20 == 0 ? 1.0 : 0.0})))[0], g, 1e-13) << t;
+  }
+  nn::GABAa gaba(1, {.alpha = 0.53, .T = 1.0, .T_dur = 1.0, .dtype = kSynapseReal});
+  const double rate = 0.53 + 0.18;
+  EXPECT_NEAR(values(gaba(f64({1.0})))[0], 0.53 / rate * (1 - std::exp(-0.1 * rate)), 1e-13);
+  nn::NMDA nmda(1, {.dtype = kSynapseReal});
+  const double x = 1.0 / 1.5 * (1 - std::exp(-0.15)), open = 2.0 * x + 0.01;
+  EXPECT_NEAR(values(nmda(f64({1.0})))[0], 2.0 * x / open * (1 - std::exp(-0.1 * open)), 1e-13);
+  for (int t = 0; t < 200; ++t) nmda(f64({0.0}));
+  EXPECT_GT(values(nmda.g.value())[0], 10 * values(nmda.x.value())[0]);  // slow
+}
+
+TEST(SynapticCurrents, Formulas) {
+  const Array g = f64({0.5}), V = f64({-60.0});
+  EXPECT_EQ(values(nn::SynapticCurrent::cuba(3.0)(g).current)[0], 1.5);
+  EXPECT_EQ(values(nn::SynapticCurrent::delta()(g).delta)[0], 0.5);
+  EXPECT_EQ(values(nn::SynapticCurrent::coba(0.0)(g).current_of(V))[0], 30.0);
+  const double block = 1 + 1.2 / 3.57 * std::exp(0.062 * 60);
+  EXPECT_NEAR(values(nn::SynapticCurrent::mg_block({})(g).current_of(V))[0], 30.0 / block, 1e-12);
+  const nn::NeuronInput both = nn::SynapticCurrent::coba(0.0)(g) + nn::SynapticCurrent::coba(-80.0)(g) +
+                               nn::SynapticCurrent::cuba()(g) + nn::SynapticCurrent::delta()(g);
+  EXPECT_EQ(values(both.current_of(V))[0], 30.0 - 10.0);
+  EXPECT_EQ(values(both.current)[0], 0.5);
+  EXPECT_EQ(values(both.delta)[0], 0.5);
+}
+
+// Projections
+// ------------------------------------------------------------------------------------------------
+
+struct TwoSources : Module {
+  nn::AlignPost& in = child<nn::AlignPost>("in", nn::SynapticCurrent::cuba());
+  nn::LIF& neurons = child<nn::LIF>("neurons", 2, nn::LIFOptions{.dtype = kSynapseReal});
+  TwoSources() {
+    in.connect<nn::Linear>(3, 2, nn::LinearOptions{.bias_init = {}, .dtype = kSynapseReal});
+    in.connect<nn::Linear>(2, 2, nn::LinearOptions{.bias_init = {}, .dtype = kSynapseReal});
+    in.synapse<nn::Expon>(2, nn::ExponOptions{.dtype = kSynapseReal});
+  }
+  Array update(const Array& x) override {
+    const Array fired = neurons.spikes();
+    return neurons.step(fired, in.input(Arrays{x, fired}));
+  }
+};
+
+TEST(Projections, OneSynapseForSeveralConnections) {
+  TwoSources net;
+  const Vector w = values(find_state(net, {"in", "comm", std::int64_t{0}, "weight"})->value("weight")),
+               r = values(find_state(net, {"in", "comm", std::int64_t{1}, "weight"})->value("weight"));
+  Vector g(2), v(2);
+  testing::Random random(2);
+  for (int t = 0; t < 20; ++t) {
+    const Array x = random.f64({3}, 0.0, 6.0);
+    const Vector in = values(x), s{v[0] >= 1 ? 1.0 : 0.0, v[1] >= 1 ? 1.0 : 0.0};
+    net(x);
+    for (std::size_t j = 0; j < 2; ++j) {
+      g[j] *= std::exp(-1 / 8.0);  // V sees the new g
+      for (std::size_t i = 0; i < 3; ++i) g[j] += in[i] * w[i * 2 + j];
+      for (std::size_t i = 0; i < 2; ++i) g[j] += s[i] * r[i * 2 + j];
+      v[j] = std::exp(-0.2) * (v[j] - s[j]) + (1 - std::exp(-0.2)) * g[j];
+      EXPECT_NEAR(values(net.neurons.V.value())[j], v[j], 1e-10);
+    }
+  }
+  EXPECT_THROW(net.in.input(zeros({3}, kSynapseReal)), ValueError);  // two connections, one array
+}
+
+TEST(Projections, PreAndPostAgreeForLinearSynapses) {
+  const auto expon = [](std::int64_t n) {
+    return nn::ExponOptions{.tau = static_cast<double>(n) * 0.0 + 7.0, .dtype = kSynapseReal};
+  };
+  nn::AlignPost post(nn::SynapticCurrent::cuba());
+  post.connect<nn::Linear>(3, 2, nn::LinearOptions{.bias_init = {}, .dtype = kSynapseReal, .seed = 4});
+  post.synapse<nn::Expon>(2, expon(2));
+  nn::AlignPre pre(nn::SynapticCurrent::cuba());
+  pre.connect<nn::Linear>(3, 2, nn::LinearOptions{.bias_init = {}, .dtype = kSynapseReal, .seed = 4});
+  pre.synapse<nn::Expon>(3, expon(3));
+  testing::Random random(3);
+  for (int t = 0; t < 6; ++t) {
+    const Array x = random.f64({3});
+    EXPECT_EQ(testing::difference(post.input(x).current.tensor(), pre.input(x).current.tensor(), 1e-13),
+              std::nullopt);
+  }
+  EXPECT_THROW(nn::AlignPre(nn::SynapticCurrent::cuba())(zeros({3})), ValueError);
+}
+
+// Delays
+// -----------------------------------------------------------------------------------------------------
+
+TEST(Delay, FixedAndPerEntry) {
+  const Vector signal{1, 2, 3, 4, 5, 6};
+  nn::Delay two(1, 2.0, {.dtype = kSynapseReal});
+  expect_values(run(two, signal), {0, 0, 1, 2, 3, 4});
+  nn::Delay none(1, 0.0, {.dtype = kSynapseReal});
+  expect_values(run(none, signal), signal);
+  using namespace units::literals;
+  nn::Delay half(1, 1.5_ms, {.dt = 500_us, .dtype = kSynapseReal});
+  expect_values(run(half, signal), {0, 0, 0, 1, 2, 3});
+
+  nn::Delay each(3, array({0, 1, 3}, kSynapseReal), {.dtype = kSynapseReal});
+  for (const std::int64_t batch : {0, 2}) {
+    init_all_states(each, batch == 0 ? std::nullopt : std::optional(batch));
+    for (int t = 0; t < 5; ++t) {
+      const Array x = full(batch == 0 ? Shape{3} : Shape{batch, 3}, 10.0 * (t + 1), kSynapseReal);
+      const Vector y = values(each(x));
+      for (std::size_t b = 0; b < y.size(); b += 3) {
+        EXPECT_EQ(y[b], 10.0 * (t + 1));
+        EXPECT_EQ(y[b + 1], 10.0 * t);
+        EXPECT_EQ(y[b + 2], t < 3 ? 0.0 : 10.0 * (t - 2));
+      }
+    }
+  }
+  EXPECT_THROW(each(zeros({3}, kSynapseReal)), ValueError);  // a batch is expected
+  EXPECT_THAT(testing::message_of<ValueError>([] { nn::Delay(2, 1.5); }), HasSubstr("whole number of steps"));
+  EXPECT_THROW(nn::Delay(2, array({1, 2, 3})), ValueError);
+  EXPECT_THROW(nn::Delay(2, nn::learned(2.0)), ValueError);
+}
+
+TEST(Delay, PerSynapse) {
+  const SparsePattern pattern = nn::connect::all_to_all(3, 2);
+  const Array delays = array({0, 2, 1, 4, 2, 0}, kSynapseReal);
+  nn::DelayedLinear layer(pattern, delays, {.bias_init = nn::init::normal(), .dtype = kSynapseReal});
+  const Vector w = values(layer.weight.value("weight")), b = values(layer.weight.value("bias"));
+  const Vector d = values(delays);
+  testing::Random random(6);
+  std::vector<Vector> past;
+  for (int t = 0; t < 9; ++t) {
+    const Array x = random.f64({3});
+    past.push_back(values(x));
+    Vector expected = b;
+    for (std::size_t e = 0; e < 6; ++e) {
+      const int when = t - static_cast<int>(d[e]);
+      if (when >= 0) expected[e % 2] += w[e] * past[static_cast<std::size_t>(when)][e / 2];
+    }
+    expect_values(values(layer(x)), expected, 1e-12);
+  }
+  EXPECT_THROW(nn::DelayedLinear(pattern, array({1, 2}, kSynapseReal)), ValueError);
+}
+
+// A ring buffer compiles: the learner's states follow those of the model that runs at once.
+TEST(Delay, InALearner) {
+  struct Net : Module {
+    nn::Delay& delay = child<nn::Delay>("delay", 3, 2.0, nn::DelayOptions{.dtype = kSynapseReal});
+    nn::DelayedLinear& rec = child<nn::DelayedLinear>("rec", nn::connect::fixed_in_degree(4, 4, 2),
+                                                      array({1, 2, 3, 1, 2, 3, 1, 2}, kSynapseReal),
+                                                      nn::DelayedLinearOptions{.dtype = kSynapseReal});
+    nn::Linear& in = child<nn::Linear>("in", 3, 4, nn::LinearOptions{.dtype = kSynapseReal});
+    HiddenState& h = hidden("h", {4}, kSynapseReal);
+    Array update(const Array& x) override {
+      const Array before = h.value();
+      const Array late = in(delay(x));
+      h.set(0.6 * before + tanh(late + rec(before)));
+      return h.value();
+    }
+  };
+  Net eager, compiled;
+  init_all_states(eager, 2);
+  Learner learner = compile(compiled, D_RTRL(), zeros({2, 3}, kSynapseReal), {.batch_size = 2});
+  testing::Random random(8);
+  const Array xs = random.f64({7, 2, 3}), ys = random.f64({7, 2, 4});
+  const SequenceGradient result = learner.etrace_grad(xs, ys, loss::mse);
+  for (int t = 0; t < 7; ++t) eager(dynamic_index(xs, t));
+  EXPECT_EQ(testing::difference(learner.state("h").tensor(), eager.h.value().tensor(), 1e-13), std::nullopt);
+  for (const Array& g : result.grads.values) EXPECT_TRUE(all(is_finite(g)).item<bool>());
+}
+
+// Connections
+// ------------------------------------------------------------------------------------------------
+
+TEST(Connect, RulesGiveWhatTheyPromise) {
+  using namespace nn::connect;
+  EXPECT_EQ(all_to_all(3, 4).nnz(), 12);
+  EXPECT_EQ(all_to_all(4, 4, false).nnz(), 12);
+  EXPECT_THAT(one_to_one(3).col(), ElementsAre(0, 1, 2));
+  const SparsePattern sparse = fixed_probability(200, 100, 0.1, {.self = false, .seed = 3});
+  EXPECT_NEAR(static_cast<double>(sparse.nnz()) / 20000.0, 0.1, 0.01);
+  for (std::int64_t e = 0; e < sparse.nnz(); ++e)
+    EXPECT_NE(sparse.row()[static_cast<std::size_t>(e)], sparse.col()[static_cast<std::size_t>(e)]);
+  EXPECT_EQ(sparse.row(), fixed_probability(200, 100, 0.1, {.self = false, .seed = 3}).row());
+  EXPECT_NE(sparse.row(), fixed_probability(200, 100, 0.1, {.self = false, .seed = 4}).row());
+
+  const auto degrees = [](const Dims& ends, std::int64_t n) {
+    Dims count(static_cast<std::size_t>(n));
+    for (const std::int64_t e : ends) ++count[static_cast<std::size_t>(e)];
+    return count;
+  };
+  const SparsePattern in = fixed_in_degree(30, 20, 7, {.self = false});
+  for (const std::int64_t d : degrees(in.col(), 20)) EXPECT_EQ(d, 7);
+  EXPECT_EQ(in.nnz(), 140);
+  const SparsePattern out = fixed_out_degree(30, 20, 5);
+  for (const std::int64_t d : degrees(out.row(), 30)) EXPECT_EQ(d, 5);
+  std::set<std::pair<std::int64_t, std::int64_t>> pairs;
+  for (std::size_t e = 0; e < out.row().size(); ++e) pairs.emplace(out.row()[e], out.col()[e]);
+  EXPECT_EQ(pairs.size(), 150U);
+
+  const Array places = grid({5, 5});
+  EXPECT_EQ(places.shape(), (Shape{25, 2}));
+  const SparsePattern near = within(places, places, 1.0, false);
+  EXPECT_EQ(near.nnz(), 2 * 2 * 5 * 4);
+  const SparsePattern sure =
+      by_distance(places, places, [](double d) { return d <= 1.0 ? 1.0 : 0.0; }, {.self = false});
+  EXPECT_EQ(sure.row(), near.row());
+  EXPECT_EQ(sure.col(), near.col());
+  EXPECT_THAT(nonzero(array({{0.0, 1.0}, {2.0, 0.0}})).col(), ElementsAre(1, 0));
+}
+
+TEST(Connect, MistakesAreNamed) {
+  using namespace nn::connect;
+  EXPECT_THROW(fixed_probability(2, 2, 1.5), ValueError);
+  EXPECT_THROW(fixed_in_degree(3, 2, 4), ValueError);
+  EXPECT_THROW(fixed_out_degree(3, 3, 3, {.self = false}), ValueError);
+  EXPECT_THROW(by_distance(zeros({3, 2}), zeros({3, 1}), [](double) { return 1.0; }), ValueError);
+  EXPECT_THROW(dale_signs(3, 4), ValueError);
+  EXPECT_THROW(all_to_all(-1, 2), ValueError);
+}
+
+TEST(Connect, DalesLaw) {
+  using namespace nn::connect;
+  EXPECT_THAT(values(dale_signs(3, 2)), ElementsAre(1, 1, -1));
+  nn::SignedWLinear dense(3, 2, {.weight_init = nn::init::normal(), .sign = dale_signs(3, 2)});
+  const Array one = eye(3);
+  const Vector y = values(dense(one));
+  for (std::size_t k = 0; k < 6; ++k) EXPECT_EQ(y[k] >= 0.0, k < 4);
+  const SparsePattern p = all_to_all(3, 2);
+  nn::SparseLinear sparse(p, {.sign = dale_signs(p, 2)});
+  const Vector z = values(sparse(one));
+  for (std::size_t k = 0; k < 6; ++k) EXPECT_EQ(z[k] >= 0.0, k < 4);
+}
+
+}  // namespace
+}  // namespace etrace
