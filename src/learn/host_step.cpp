@@ -71,6 +71,9 @@ HostStep::Bound HostStep::bind(const Loaded& loaded) {
       case PortRole::Weight:
         b.in.push_back(weight_.bytes());
         break;
+      case PortRole::Signal:
+        b.in.push_back(modulator_.bytes());
+        break;
       case PortRole::Arg:
       case PortRole::Slice:
         b.data.push_back(i);
@@ -127,6 +130,7 @@ void HostStep::bind_learning(const Array& target) {
     return LossAndAux{loss_(out[0], s.back()), out};
   };
   SequenceForm form;
+  if (modulator_.defined()) form.modulator = modulator_.aval();
   const Objective objective = learner_.builder.objective(f, slices, form);
   Program program =
       lean(optimizer_ != nullptr ? learner_.builder.train(objective, slices, form, *optimizer_, 1)
@@ -141,8 +145,22 @@ void HostStep::bind_learning(const Array& target) {
                       Arrays(all.begin() + 1 + static_cast<std::ptrdiff_t>(outputs), all.end())};
 }
 
+// The third factor of this step. One of another type needs another program.
+void HostStep::take_modulator(const Array& target) {
+  if (!learner_.rule->takes_modulator()) return;
+  if (!learner_.modulator.defined())
+    throw ValueError("step",
+                     fmt::format("{} needs a modulator: set one with set_modulator", learner_.rule->name()));
+  const Tensor given = learner_.modulator.tensor();
+  const bool other = !modulator_.defined() || modulator_.aval() != given.aval();
+  if (other) modulator_ = Tensor();
+  copy_into(modulator_, given);
+  if (other) bind_learning(target);
+}
+
 const Learner::StepResult& HostStep::learn(ArraySpan args, const Array& target) {
   take_over();
+  take_modulator(target);
   if (!learning_) bind_learning(target);
   set_data(*learning_, args, &target);
   if (optimizer_ != nullptr) optimizer_->hyperparameters(to_int(slots_[0].at(0)), hyper_);

@@ -27,6 +27,7 @@ class HostStep {
   void take_over();  // values of model, learner and optimiser into the buffers
   Bound bind(const Loaded&);
   void bind_learning(const Array& target);
+  void take_modulator(const Array& target);
   void set_data(Bound&, ArraySpan args, const Array* target);
 
   Learner::Impl& learner_;
@@ -36,6 +37,7 @@ class HostStep {
   Tensors params_, states_, slots_;
   std::vector<double> hyper_;
   Tensor weight_;
+  Tensor modulator_;  // for rules that take one: the learner's, as it was at the last call
   Tensors kept_;  // data of the current call
   std::optional<Bound> evolving_, learning_;
   Aval target_;

@@ -205,15 +205,15 @@ void Learner::set_modulator(const Array& modulator) {
 
 std::vector<std::string> Learner::rule_param_names() const {
   std::vector<std::string> out;
-  for (const TraceSlot& s : impl_->builder.memory())
+  for (const TraceSlot& s : impl().builder.memory())
     if (s.role == PortRole::RuleParam) out.push_back(s.name);
   return out;
 }
 
-Array Learner::rule_param(std::string_view name) const { return impl_->rule_param(name); }
+Array Learner::rule_param(std::string_view name) const { return impl().rule_param(name); }
 
 void Learner::set_rule_param(std::string_view name, const Array& value) {
-  Tensor& place = impl_->rule_param(name);
+  Tensor& place = impl().rule_param(name);
   if (value.aval() != place.aval())
     throw ValueError("rule_param", fmt::format("{} has type {}, but the value has {}", name,
                                                to_string(place.aval()), to_string(value.aval())));

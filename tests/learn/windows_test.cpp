@@ -2,6 +2,9 @@
 // For every operator, with weights and with padding, for all rules; and traces that are stored in fewer bits.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "etrace/error.h"
 #include "etrace/etp.h"
 #include "etrace/ops/numpy.h"
 #include "support/functions.h"
@@ -73,18 +76,48 @@ INSTANTIATE_TEST_SUITE_P(Operators, Windows,
                                   std::get<1>(info.param);
                          });
 
-// A dense cell with several groups, in all structures and for every rule.
+// A dense cell in all structures, for every rule there is.
 TEST(Windows, EveryStructureAndRule) {
-  for (const std::string rule : {"d_rtrl", "ostl_recurrent", "pp_prop"})
+  for (const RuleRow* row : rows_that_run(VjpMethod::SingleStep))
     for (const Structure structure : kStructures) {
-      SCOPED_TRACE(rule + ", " + name(structure));
+      SCOPED_TRACE(row->name + ", " + name(structure));
+      const auto rule = telling_rule(*row);
       const Model model = operator_model(operator_case("mm_bias"), structure);
       const Sequence data = draw_sequence(model, 7);
-      const Outcome plain = outcome_of(model, *rule_named(rule), data, false, 1);
-      for (std::int64_t window = 2; window <= 7; ++window)
-        expect_equal(outcome_of(model, *rule_named(rule), data, false, window), plain, 1e-12);
+      const Outcome plain = outcome_of(model, *rule, data, false, 1);
+      for (const std::int64_t window : {std::int64_t{2}, std::int64_t{3}, std::int64_t{7}})
+        expect_equal(outcome_of(model, *rule, data, false, window), plain, 1e-12);
     }
 }
+
+// Every operator for every rule: it runs, in steps and windows alike, single-step and multi-step, or it is
+// refused by name.
+class EveryRule : public ::testing::TestWithParam<std::size_t> {};
+
+TEST_P(EveryRule, RunsOnTheOperator) {
+  const OperatorCase& c = operator_cases()[GetParam()];
+  const Model model = operator_model(c, Structure::Coupled);
+  const Sequence data = draw_sequence(model, 4);
+  for (const VjpMethod method : {VjpMethod::SingleStep, VjpMethod::MultiStep})
+    for (const RuleRow* row : rows_that_run(method)) {
+      SCOPED_TRACE(row->name + ", " + std::string(name(method)));
+      const auto rule = telling_rule(*row);
+      try {
+        if (method == VjpMethod::SingleStep) {
+          expect_equal(outcome_of(model, *rule, data, false, 4), outcome_of(model, *rule, data, false, 1),
+                       1e-12);
+          continue;
+        }
+        Learner learner = make_learner(model, InWindows(*rule));
+        for (const Array& g : online(learner, data, 2).values) EXPECT_TRUE(std::isfinite(norm(g)));
+      } catch (const NotSupportedError& e) {
+        EXPECT_NE(std::string(e.what()).find(rule->name()), std::string::npos) << e.what();
+      }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Operators, EveryRule, ::testing::Range(std::size_t{0}, operator_cases().size()),
+                         [](const auto& info) { return operator_cases()[info.param].name; });
 
 // Traces with a source of their own and derived ones side by side.
 TEST(Windows, L40_RelationsOfSeveralKinds) {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "etrace/control.h"
+#include "etrace/error.h"
 #include "etrace/interp.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
@@ -129,6 +130,27 @@ Bptt bptt(const Model& m, const Sequence& s, ArraySpan params, ArraySpan states)
 
 VjpMethod method_of(const LearningRule& rule) {
   return dynamic_cast<const InWindows*>(&rule) != nullptr ? VjpMethod::MultiStep : VjpMethod::SingleStep;
+}
+
+std::shared_ptr<const LearningRule> telling_rule(const RuleRow& row) {
+  RuleOptions o;
+  if (row.name == "pp_prop") o = {{"decay_or_rank", 0.8}};
+  if (row.name == "EProp")
+    o = {{"kappa_filter_decay", 0.7}, {"feedback", "random"}, {"random_feedback_key", 5}};
+  if (row.name == "ThreeFactor") o = {{"modulator", 0.5}};
+  if (row.name == "ETraceConfig")
+    o = {{"temporal_recursion", "scalar_leak"}, {"decay", 0.8}, {"trace_filter", "kappa"}, {"kappa", 0.5}};
+  return make_rule(row.name, o);
+}
+
+std::vector<const RuleRow*> rows_that_run(VjpMethod method) {
+  std::vector<const RuleRow*> out;
+  for (const RuleRow* row : rule_rows()) try {
+      telling_rule(*row)->require(method);
+      out.push_back(row);
+    } catch (const NotSupportedError&) {
+    }
+  return out;
 }
 
 // Learners --------------------------------------------------------------------------------------------------

@@ -83,6 +83,11 @@ class InWindows : public LearningRule {
 };
 VjpMethod method_of(const LearningRule&);
 
+// The rule of a row with options that let it show what it does: filters, random feedback, a modulator.
+std::shared_ptr<const LearningRule> telling_rule(const RuleRow&);
+// Rows whose rules run this way.
+std::vector<const RuleRow*> rows_that_run(VjpMethod);
+
 // D-RTRL that forgets: its Jacobians are zero, or its traces start anew in every window.
 class ForgetfulRule : public D_RTRL {
  public:

@@ -1,0 +1,137 @@
+// SnAp: how many positions a trace follows, and from when on it is RTRL.
+#include "learn/scenario.h"
+
+namespace etrace {
+namespace {
+
+using namespace testing;
+
+// Six units in a directed ring with self edges; the recurrent weight alone is learned online.
+SparsePattern ring(std::int64_t n) {
+  Dims row, col;
+  for (std::int64_t i = 0; i < n; ++i)
+    for (const std::int64_t j : {i, (i + 1) % n}) {
+      row.push_back(i);
+      col.push_back(j);
+    }
+  return SparsePattern::coo(n, n, row, col);
+}
+
+Model ring_model(std::int64_t n = 6) {
+  Model m =
+      step_model({arg("x", {3}), hidden("h", {n}), param("w", {2 * n}), param("win", {3, n})}, [n](In& in) {
+        in.set("h", tanh(matmul_plain(in["x"], in["win"]) + sparse_matmul(in["h"], in["w"], ring(n))));
+        return in["h"];
+      });
+  set_initial(m, "h", zeros({n}, Dtype::F64));
+  return m;
+}
+
+TEST(SnAp, L64_L65_TheRing) {
+  const Model m = ring_model();
+  const Sequence data = draw_sequence(m, 8);
+  const ParamValues expected = bptt(m, data).grads;
+  const std::vector<std::size_t> neighbours{1, 2, 3, 4, 5, 6, 6};
+  const std::vector<std::int64_t> scalars{12, 24, 36, 48, 60, 72, 72};
+  double before = 1e9;
+  for (std::int64_t n = 1; n <= 7; ++n) {
+    SCOPED_TRACE("n " + std::to_string(n));
+    const auto at = static_cast<std::size_t>(n - 1);
+    Learner learner = make_learner(m, InWindows(SnAp({.n = n})));
+    const auto& snap = learner.graph().hidden_groups[0].snap;
+    EXPECT_EQ(snap ? snap->num_neighbour() : 1, neighbours[at]);
+    EXPECT_EQ(learner.get_etrace_of("w")[0].value.size(), scalars[at]);
+    const double deviation = largest_deviation(online(learner, data, 3), expected, {"w"});
+    if (n >= 5) {  // from rest, four hops are all that windows of three out of eight steps can see
+      EXPECT_LE(deviation, 1e-9);
+    } else {
+      EXPECT_GT(deviation, 1e-6);
+      EXPECT_LT(deviation, before) << "every hop more is nearer";
+    }
+    before = deviation;
+  }
+}
+
+// Saturated: one step more than the diameter. Windows of every length and single steps.
+TEST(SnAp, L64_SaturatedIsReverseMode) {
+  Model m = ring_model();
+  set_initial(m, "h", array({0.3, -0.2, 0.5, 0.1, -0.4, 0.2}, Dtype::F64));
+  const Sequence data = draw_sequence(m, 8);
+  const ParamValues expected = bptt(m, data).grads;
+  expect_gradients(gradients_of(m, SnAp({.n = 6}), data), expected, 1e-9, {"w"});
+  for (const std::int64_t window : {1, 3, 7})
+    expect_gradients(gradients_of(m, InWindows(SnAp({.n = 6})), data, window), expected, 1e-9, {"w"});
+  EXPECT_GT(largest_deviation(gradients_of(m, InWindows(SnAp({.n = 5})), data, 1), expected, {"w"}), 1e-9);
+}
+
+TEST(SnAp, L63_OrderOneIsTheCoupledScope) {
+  const Model m = ring_model();
+  const Sequence data = draw_sequence(m, 8);
+  const ParamValues one = gradients_of(m, InWindows(SnAp({.n = 1})), data, 2);
+  EXPECT_EQ(largest_deviation(one, gradients_of(m, InWindows(OSTLRecurrent()), data, 2)), 0.0);
+  EXPECT_GT(largest_deviation(one, gradients_of(m, InWindows(D_RTRL()), data, 2), {"w"}), 1e-6);
+}
+
+// L67: a dense recurrence is saturated at n = 2, in a batch sample by sample.
+TEST(SnAp, L67_DenseInABatch) {
+  for (const std::optional<std::int64_t> batch :
+       {std::optional<std::int64_t>(), std::optional<std::int64_t>(3)}) {
+    const Model m = tanh_rnn(batch);
+    const Sequence data = draw_sequence(m, 6);
+    const ParamValues expected = bptt(m, data).grads;
+    Learner learner = make_learner(m, SnAp());
+    EXPECT_EQ(learner.graph().hidden_groups[0].snap->num_neighbour(), 4U);
+    expect_gradients(online(learner, data), expected, 1e-9);
+    expect_gradients(gradients_of(m, InWindows(SnAp()), data, 2), expected, 1e-9);
+    EXPECT_GT(largest_deviation(gradients_of(m, SnAp({.n = 1}), data), expected), 1e-6);
+  }
+}
+
+// L66: two states per position; L75: positions that stay apart have one neighbour.
+TEST(SnAp, L66_L75_TwoStates) {
+  const Model two =
+      step_model({arg("x", {3}), hidden("v", {5}), hidden("a", {5}), param("w", {10}), param("win", {3, 5})},
+                 [](In& in) {
+                   const Array v = 0.6 * in["v"] + tanh(matmul_plain(in["x"], in["win"])) +
+                                   0.5 * tanh(sparse_matmul(in["v"], in["w"], ring(5))) - 0.2 * in["a"];
+                   const Array a = 0.9 * in["a"] + 0.3 * in["v"];
+                   in.set("v", v);
+                   in.set("a", a);
+                   return v + a;
+                 });
+  const Sequence data = draw_sequence(two, 7);
+  Learner learner = make_learner(two, InWindows(SnAp({.n = 5})));
+  EXPECT_EQ(learner.graph().hidden_groups[0].trace_state_width(), 10);
+  expect_gradients(online(learner, data, 3), bptt(two, data).grads, 1e-9, {"w"});
+  const Model apart = two_state();
+  const Sequence other = draw_sequence(apart, 6);
+  Learner degenerate = make_learner(apart, InWindows(SnAp({.n = 3})));
+  EXPECT_TRUE(degenerate.graph().hidden_groups[0].snap->degenerate());
+  EXPECT_EQ(
+      largest_deviation(online(degenerate, other, 2), gradients_of(apart, InWindows(D_RTRL()), other, 2)),
+      0.0);
+}
+
+TEST(SnAp, L77_OverTheBudget) {
+  expect_error<NotSupportedError>("= 64 Jacobian elements, over snap_max_jacobian_elements=63", [] {
+    make_learner(tanh_rnn(), SnAp({.n = 2, .max_jacobian_elements = 63}));
+  });
+  expect_error<ValueError>("n is 0; it must be at least 1", [] { SnAp rule({.n = 0}); });
+}
+
+// L69, L74: every operator has anchors here, also those that the reference refuses; under compat they are
+// refused.
+TEST(SnAp, L69_L74_EveryOperator) {
+  for (const char* op : {"emb", "einsum_shared", "conv_1d_first", "lora_mm", "elemwise"}) {
+    SCOPED_TRACE(op);
+    const Model m = operator_model(operator_case(op), Structure::Coupled);
+    const Sequence data = draw_sequence(m, 5);
+    expect_gradients(gradients_of(m, InWindows(SnAp()), data, 2), bptt(m, data).grads, 1e-9);
+  }
+  expect_error<NotSupportedError>("share a weight", [] {
+    make_learner(operator_model(operator_case("einsum_shared")), SnAp(), Compat::Braintrace);
+  });
+}
+
+}  // namespace
+}  // namespace etrace
