@@ -91,7 +91,7 @@ TEST(Config, WhatMeansTheSameIsEqual) {
 
 // Each broken rule by name, and in their order where two are broken.
 TEST(Config, L115_IllegalPointsAreRefused) {
-  const auto refused = [](const std::string& what, const ETraceAxes& a) {
+  const auto refused = [](const char* what, const ETraceAxes& a) {
     expect_error<ValueError>(what, [&] { ETraceConfig c(a); });
   };
   refused("update_schedule window is a known name", {.trace_factorization = kSides,
