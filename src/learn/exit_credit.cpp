@@ -4,6 +4,7 @@
 
 #include "etrace/control.h"
 #include "etrace/ops/numpy.h"
+#include "etrace/transform.h"
 #include "learn/interface.h"
 #include "learn/lists.h"
 
@@ -79,7 +80,9 @@ ExitCredit::ExitCredit(const ETraceGraph& g) : g_(g) {
   std::vector<StepSplit::Input> kinds(params.size(), StepSplit::Input::Fixed);
   kinds.insert(kinds.end(), states.size(), StepSplit::Input::Carried);
   kinds.insert(kinds.end(), args.size(), StepSplit::Input::PerStep);
-  steps_ = std::make_unique<const StepSplit>(simplify(step), kinds);
+  // It is differentiated, so that the cuts must stay: no simplify().
+  const ClosedJaxpr tidy = eliminate_dead_code(eliminate_common_subexpressions(inline_calls(step)));
+  steps_ = std::make_unique<const StepSplit>(tidy, kinds);
 }
 
 ExitCredit::Found ExitCredit::gradients(std::int64_t steps, ArraySpan params, ArraySpan states,

@@ -88,8 +88,10 @@ Array future_signals(const Model& m, const Sequence& data) {
       in.push_back(r.role == Role::Arg ? x : r.role == Role::Param ? params.values[p++] : h);
     const Arrays out = eval_jaxpr(m.program, in);
     std::pair<Array, Array> found;  // result, state
-    for (std::size_t i = 0; i < m.outputs.size(); ++i)
-      (m.outputs[i].role == Role::Out ? found.first : found.second) = out[i];
+    for (std::size_t i = 0; i < m.outputs.size(); ++i) {
+      if (m.outputs[i].role == Role::Out) found.first = out[i];
+      if (m.outputs[i].role == Role::Hidden) found.second = out[i];
+    }
     return found;
   };
   Array h = initial_states(m)[0];
