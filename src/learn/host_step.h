@@ -38,7 +38,7 @@ class HostStep {
   std::vector<double> hyper_;
   Tensor weight_;
   Tensor modulator_;  // for rules that take one: the learner's, as it was at the last call
-  Tensors kept_;  // data of the current call
+  Tensors kept_;      // data of the current call
   std::optional<Bound> evolving_, learning_;
   Aval target_;
   Learner::StepResult evolved_, learned_;

@@ -41,8 +41,8 @@ inline Array draw_inputs(const GradientCheck& c, std::int64_t steps, std::uint64
 
 // Negative control: a rule without memory between steps must not pass.
 inline void expect_memory_matters(Module& module, const Array& xs, const Array& ys) {
-  const VerifyReport forgetful = verify(module, ForgetfulRule(ForgetfulRule::Jacobian),
-                                        xs, ys, loss::mse, {.windows = {1}, .lags = 0});
+  const VerifyReport forgetful =
+      verify(module, ForgetfulRule(ForgetfulRule::Jacobian), xs, ys, loss::mse, {.windows = {1}, .lags = 0});
   double worst = 0.0;
   for (const VerifyReport::Leaf& leaf : forgetful.leaves)
     if (leaf.alive) worst = std::max(worst, leaf.measures.at(0).deviation);
