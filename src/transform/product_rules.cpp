@@ -63,6 +63,42 @@ std::optional<Atom> dot_of_transposes(Rewriter& rw, const Eqn& eqn) {
   return rw.write(dot_general_p, in, eqn.params.with("dimension_numbers", dot_attr(d)));
 }
 
+// Axes as they are called once some are gone.
+Dims after_removal(const Dims& axes, const Dims& gone) {
+  Dims out;
+  for (const std::int64_t a : axes)
+    if (std::find(gone.begin(), gone.end(), a) == gone.end())
+      out.push_back(a - std::count_if(gone.begin(), gone.end(), [a](std::int64_t g) { return g < a; }));
+  return out;
+}
+
+// A sum over an axis of size 1 is none. Only where both operands are reshapes, which then become others or
+// nothing.
+std::optional<Atom> dot_over_units(Rewriter& rw, const Eqn& eqn) {
+  const DotDims d = dot_dims(eqn.params);
+  Dims lhs_gone, rhs_gone;
+  for (std::size_t i = 0; i < d.lhs_contract.size(); ++i) {
+    if (aval_of(eqn.in[0]).shape[static_cast<std::size_t>(d.lhs_contract[i])] != 1) continue;
+    lhs_gone.push_back(d.lhs_contract[i]);
+    rhs_gone.push_back(d.rhs_contract[i]);
+  }
+  if (lhs_gone.empty() || rw.definition(eqn.in[0], reshape_p) == nullptr ||
+      rw.definition(eqn.in[1], reshape_p) == nullptr)
+    return std::nullopt;
+  const auto without = [&](const Atom& x, const Dims& gone) {
+    const Shape from = aval_of(x).shape;
+    Dims sizes;
+    for (std::size_t i = 0; i < from.rank(); ++i)
+      if (std::find(gone.begin(), gone.end(), static_cast<std::int64_t>(i)) == gone.end())
+        sizes.push_back(from[i]);
+    return rw.write(reshape_p, {x}, {{"new_sizes", sizes}, {"dimensions", nullptr}});
+  };
+  const Atom lhs = without(eqn.in[0], lhs_gone), rhs = without(eqn.in[1], rhs_gone);
+  const DotDims left{after_removal(d.lhs_contract, lhs_gone), after_removal(d.rhs_contract, rhs_gone),
+                     after_removal(d.lhs_batch, lhs_gone), after_removal(d.rhs_batch, rhs_gone)};
+  return rw.write(dot_general_p, {lhs, rhs}, eqn.params.with("dimension_numbers", dot_attr(left)));
+}
+
 // Finite and not negative for every input: spikes, truth values, uniform arrays; and what is made of them by
 // moving. A few steps back are enough: movements are merged.
 bool is_plain(const Rewriter& rw, const Atom& a, int steps = 4) {
@@ -101,6 +137,7 @@ std::optional<Atom> product_with_zero(Rewriter& rw, const Eqn& eqn) {
 void add_product_rules(RuleTable& t) {
   t.add({&mul_p, &dot_general_p}, product_with_zero);
   t.add(dot_general_p, dot_of_transposes);
+  t.add(dot_general_p, dot_over_units);
 }
 
 }  // namespace etrace

@@ -319,6 +319,22 @@ TEST(ProductRules, TransposesAreNamesOfAxes) {
                   dot + "[[[0,1],[0,1]],[[],[]]]" + type + "c b in (e,)");
 }
 
+TEST(ProductRules, SumsOverUnitAxesAreNone) {
+  const std::string dot = " = dot_general[dimension_numbers=",
+                    type = ", preferred_element_type=\"float32\"] ";
+  const std::string reshape = " = reshape[dimensions=null, new_sizes=";
+  expect_becomes("a:f32[5,4] b:f32[5,3]",
+                 "c:f32[1,5,4]" + reshape + "[1,5,4]] a\n d:f32[5,1,3]" + reshape + "[5,1,3]] b\n" +
+                     "e:f32[4,3]" + dot + "[[[0,1],[1,0]],[[],[]]]" + type + "c d in (e,)",
+                 "e:f32[4,3]" + dot + "[[[0],[0]],[[],[]]]" + type + "a b in (e,)");
+  expect_becomes("a:f32[2,5,4] b:f32[2,5,3]",
+                 "c:f32[1,2,5,4]" + reshape + "[1,2,5,4]] a\n d:f32[2,1,5,3]" + reshape + "[2,1,5,3]] b\n" +
+                     "e:f32[2,4,3]" + dot + "[[[0,2],[1,2]],[[1],[0]]]" + type + "c d in (e,)",
+                 "e:f32[2,4,3]" + dot + "[[[1],[1]],[[0],[0]]]" + type + "a b in (e,)");
+  // Nothing would go: the operands come in as they are.
+  expect_kept("a:f32[1,4] b:f32[1,3]", "e:f32[4,3]" + dot + "[[[0],[0]],[[],[]]]" + type + "a b in (e,)");
+}
+
 TEST(ProductRules, ZeroTimesWhatIsFinite) {
   expect_becomes("a:f32[3]",
                  "b:f32[3] = heaviside_surrogate_gradient a 0.0:f32[]\n c:f32[3] = mul 0.0:f32[] b in (c,)",
