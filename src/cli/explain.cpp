@@ -107,15 +107,17 @@ void dump_after(const std::string& pass, const Model& model, const CompileOption
   }
 }
 
-// The compiler knows scopes, not rules.
+// The compiler knows scopes, not rules: who runs in those that keep more of the recurrence.
 std::vector<std::string> notes_on(const ETraceGraph& graph) {
   const bool left_out = std::any_of(graph.hidden_groups.begin(), graph.hidden_groups.end(),
                                     [](const HiddenGroup& g) { return !g.dropped.empty(); });
-  const std::string scope = graph.options.sparse_n ? scope_name(graph.options) : "snap2";
-  if ((!graph.options.sparse_n && !left_out) || !rules_in_scope(scope).empty()) return {};
-  return {
-      "No learning rule runs in a sparse scope (snapN) yet: what it keeps and costs is shown, but nothing "
-      "learns with it."};
+  if (!graph.options.sparse_n && !left_out) return {};
+  const auto rules = [](const std::string& scope) {
+    const std::vector<std::string> found = rules_in_scope(scope);
+    return found.empty() ? std::string("no learning rule yet") : fmt::format("{}", fmt::join(found, ", "));
+  };
+  return {fmt::format("In scope coupled runs: {}. In sparse scopes (snapN) runs: {}.", rules("coupled"),
+                      rules("snap2"))};
 }
 
 template <class... Errors>

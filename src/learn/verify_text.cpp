@@ -74,7 +74,8 @@ std::vector<std::string> rules_in_scope(const std::string& scope) {
   for (const RuleRow* row : rule_rows()) {
     CompileOptions o;
     row->make({})->configure(o);
-    if (scope_name(o) == scope) out.push_back(row->name);
+    const bool sparse = o.sparse_n && scope.compare(0, 4, "snap") == 0;  // of any order
+    if (sparse || scope_name(o) == scope) out.push_back(row->name);
   }
   return out;
 }

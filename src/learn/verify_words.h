@@ -14,7 +14,7 @@ std::string window_text(std::int64_t window);  // "single steps", "windows of 5 
 std::string horizon_text(const VerifyReport::Leaf&, const std::optional<std::int64_t>&);
 std::string summary_text(const VerifyReport&);  // one sentence
 
-// The learning rules that compile a model in this scope: "diagonal", "coupled", "snap2" …
+// The learning rules that compile a model in this scope: "diagonal", "coupled", "snap2" (of any order) …
 std::vector<std::string> rules_in_scope(const std::string& scope);
 
 }  // namespace etrace

@@ -338,10 +338,11 @@ TEST(ExplainCli, DumpsLoopsThatAreTracedInside) {
 }
 
 TEST(ExplainCli, TakesAScope) {
-  // A rule runs in this scope, so that there is nothing to note.
-  EXPECT_THAT(run_cli(kGru + " --scope snap2").output, HasSubstr("SnAp-2"));
-  const Json snap = Json::parse(run_cli(kGru + " --scope snap2 --json").output);
-  EXPECT_TRUE(snap["notes"].empty());
+  // Which rules run in the scopes that are shown is said, in both forms.
+  EXPECT_THAT(run_cli(kGru + " --scope snap3").output,
+              AllOf(HasSubstr("SnAp-3"), HasSubstr("In sparse scopes (snapN) runs: SnAp.")));
+  const Json snap = Json::parse(run_cli(kGru + " --scope snap3 --json").output);
+  EXPECT_THAT(snap["notes"].at(0).get<std::string>(), HasSubstr("In scope coupled runs: OSTLRecurrent"));
   const std::string lru = std::string(ETRACE_REFERENCE_DIR) + "/cell_LRUCell.json";
   EXPECT_TRUE(Json::parse(run_cli(lru + " --json").output)["notes"].empty());
   // The highest level is everything.
