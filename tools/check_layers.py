@@ -3,8 +3,9 @@
 
 A file in src/<layer>/ may include its own layer and lower ones. Private headers are written "layer/file.h",
 public ones "etrace/file.h". Public headers include only public headers of their own or lower layers and no
-third-party header, and mark what they declare as visible. Examples include only public headers. The C99 kernel headers src/runtime/etp_*.h include only
-each other and the C library, because emitted code gets them too; in return any layer may include them.
+third-party header, and mark what they declare as visible. Examples include only public headers. The C99 kernel
+headers src/runtime/etp_*.h include only each other and the C library, because emitted code gets them too; in return
+any layer may include them.
 The tables below are the whole configuration: a new public header gets a row in PUBLIC.
 
     python3 tools/check_layers.py [--root DIR] [--quiet]       exit code 1 on a violation
