@@ -69,6 +69,9 @@ function(etrace_add_library)
     endif()
     add_library(etrace_${layer} OBJECT ${sources})
     etrace_setup_private_target(etrace_${layer})
+    # Hidden unless a header says otherwise: all of include/etrace/, and the private headers that the program or a
+    # test looks into.
+    set_target_properties(etrace_${layer} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
     if(layer IN_LIST ETRACE_KERNEL_LAYERS)
       target_link_libraries(etrace_${layer} PRIVATE etrace_kernel_flags)
       etrace_precompile(etrace_${layer} kernels)

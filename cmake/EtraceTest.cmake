@@ -104,7 +104,7 @@ function(etrace_add_tool_tests)
     get_filename_component(name "${script}" NAME_WE)
     add_test(NAME tools/${name} COMMAND "${Python3_EXECUTABLE}" -B "${script}")
     set_tests_properties(tools/${name} PROPERTIES LABELS tools TIMEOUT 120 SKIP_RETURN_CODE 77
-      ENVIRONMENT "CXX=${CMAKE_CXX_COMPILER};$<$<TARGET_EXISTS:etrace_cli>:ETRACE_CLI=$<TARGET_FILE:etrace_cli>>")
+      ENVIRONMENT "CXX=${CMAKE_CXX_COMPILER};ETRACE_LIBRARY=$<TARGET_FILE:etrace>;$<$<TARGET_EXISTS:etrace_cli>:ETRACE_CLI=$<TARGET_FILE:etrace_cli>>")
     if(name MATCHES "_page_test$")  # pages in a headless browser
       set_tests_properties(tools/${name} PROPERTIES LABELS "tools;web" TIMEOUT 300)
     endif()

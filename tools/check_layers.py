@@ -3,8 +3,9 @@
 
 A file in src/<layer>/ may include its own layer and lower ones. Private headers are written "layer/file.h",
 public ones "etrace/file.h". Public headers include only public headers of their own or lower layers and no
-third-party header. Examples include only public headers. The C99 kernel headers src/runtime/etp_*.h include only
-each other and the C library, because emitted code gets them too; in return any layer may include them.
+third-party header, and mark what they declare as visible. Examples include only public headers. The C99 kernel
+headers src/runtime/etp_*.h include only each other and the C library, because emitted code gets them too; in return
+any layer may include them.
 The tables below are the whole configuration: a new public header gets a row in PUBLIC.
 
     python3 tools/check_layers.py [--root DIR] [--quiet]       exit code 1 on a violation
@@ -48,6 +49,7 @@ PUBLIC = {
     "control.h": "control",
     "etp.h": "etp",
     "model_io.h": "io",
+    "expected.h": "io",
     "module.h": "module",
     "units.h": "units",
     "units/": "units",
@@ -171,6 +173,15 @@ class Checker:
             else:
                 self.third_party(path, line, target, layer if private_allowed else None, who)
 
+    def check_visibility(self, path):
+        """The library hides what no header marks; what a public header declares must be seen."""
+        text = path.read_text(encoding="utf-8", errors="replace")
+        opens = re.search(r"^namespace etrace", text, re.MULTILINE)
+        if opens and ("visibility push(default)" not in text[: opens.start()] or "visibility pop" not in text):
+            self.report(path, text.count("\n", 0, opens.start()) + 1,
+                        'a public header wraps its namespace in "#pragma GCC visibility push(default)" and '
+                        '"#pragma GCC visibility pop"')
+
     def run(self):
         source_root, public_root = self.root / "src", self.root / "include" / "etrace"
         for folder in sorted(p for p in source_root.glob("*") if p.is_dir()):
@@ -189,6 +200,7 @@ class Checker:
                                      "tools/check_layers.py")
                 continue
             self.check_file(path, layer, f"public header of layer {layer}", private_allowed=False)
+            self.check_visibility(path)
         for path in sources(self.root / "examples"):
             self.check_file(path, None, "an example", private_allowed=False)
         return self.problems

@@ -15,6 +15,7 @@
 #include "etrace/ir.h"
 #include "etrace/tensor.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 class Recorder;  // a recording in progress; private to trace/
@@ -113,3 +114,4 @@ Arrays to_arrays(std::span<const Tensor>);
 Tensors to_tensors(ArraySpan);  // TypeError for a tracer
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // F16 and BF16 are storage types: only conversions and copies compute on them.
@@ -84,3 +85,4 @@ std::optional<Shape> broadcast_shapes(const Shape&, const Shape&);
 std::optional<Shape> numpy_broadcast_shapes(const Shape&, const Shape&);
 
 }  // namespace etrace
+#pragma GCC visibility pop

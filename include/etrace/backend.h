@@ -8,6 +8,7 @@
 
 #include "etrace/program.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // A program, ready to run on buffers that the caller owns.
@@ -43,3 +44,4 @@ std::vector<const Backend*> backends();              // sorted by name
 const Backend& find_backend(std::string_view name);  // ValueError lists the names
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -4,6 +4,7 @@
 #include "etrace/graph.h"
 #include "etrace/module.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // Pass 1: the program flattened (calls inlined, conditionals converted, short loops unrolled) and the tables
@@ -27,9 +28,7 @@ ETraceGraph compile_etrace_graph(const Model&, const CompileOptions& = {});
 // The same for a module, traced on example arguments. States of the module that the step does not touch, and
 // touched states that the module does not hold, are reported as STATE_MISMATCH.
 ETraceGraph compile_etrace_graph(Module&, ArraySpan example, const CompileOptions& = {});
-inline ETraceGraph compile_etrace_graph(Module& m, const Array& example, const CompileOptions& options = {}) {
-  return compile_etrace_graph(m, ArraySpan(&example, 1), options);
-}
+ETraceGraph compile_etrace_graph(Module&, const Array& example, const CompileOptions& = {});
 ModuleInfo extract_module_info(Module&, ArraySpan example, Reporter&, const CompileOptions& = {});
 std::vector<HiddenGroup> find_hidden_groups_from_module(Module&, ArraySpan example, Reporter&,
                                                         const CompileOptions& = {});
@@ -40,3 +39,4 @@ HiddenPerturbation add_hidden_perturbation_in_module(Module&, ArraySpan example,
                                                      const CompileOptions& = {});
 
 }  // namespace etrace
+#pragma GCC visibility pop

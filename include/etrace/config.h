@@ -9,6 +9,7 @@
 
 #include "etrace/learning_rule.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // What is carried from step to step.
@@ -106,3 +107,4 @@ class ETraceConfig {
 std::vector<RuleOption> config_options();
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -10,6 +10,7 @@
 #include "etrace/array.h"
 #include "etrace/primitive.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 extern const Primitive jit_p, scan_p, while_p, cond_p, tape_while_p, custom_jvp_call_p, custom_vjp_call_p;
@@ -60,3 +61,4 @@ struct SimplifyPass {
 std::span<const SimplifyPass> simplify_passes();
 
 }  // namespace etrace
+#pragma GCC visibility pop

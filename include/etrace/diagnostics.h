@@ -10,6 +10,7 @@
 #include "etrace/ir.h"
 #include "etrace/model_io.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 enum class DiagnosticLevel : std::uint8_t { Info, Warning, Error };  // ordered by severity
@@ -40,11 +41,9 @@ std::string to_string(const CompilationRecord&);  // one line: level, kind, mess
 // Collects records; passed explicitly to every pass.
 class Reporter {
  public:
-  void emit(CompilationRecord record) { records_.push_back(std::move(record)); }
+  void emit(CompilationRecord record);
   const std::vector<CompilationRecord>& records() const { return records_; }
-  void append(const std::vector<CompilationRecord>& more) {
-    records_.insert(records_.end(), more.begin(), more.end());
-  }
+  void append(const std::vector<CompilationRecord>& more);
 
  private:
   std::vector<CompilationRecord> records_;
@@ -59,3 +58,4 @@ struct WithRecords : Base {
 };
 
 }  // namespace etrace
+#pragma GCC visibility pop

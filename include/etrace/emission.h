@@ -16,6 +16,7 @@
 #include "etrace/aval.h"
 #include "etrace/ir.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 struct EmitRequest {
@@ -85,3 +86,4 @@ std::string c_number(const Literal&);  // a C expression of the element's type
 std::string_view c_type(Dtype);        // of an element in memory: bool is uint8_t, f16 and bf16 are uint16_t
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // Where an equation comes from: the module that was being called, and the line of the model, if known.
@@ -61,3 +62,4 @@ struct InternalError : Error {  // our bug; no test may ever expect one
   ((condition) ? static_cast<void>(0) : ::etrace::internal_error(#condition, __FILE__, __LINE__))
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -18,6 +18,7 @@
 #include "etrace/array.h"
 #include "etrace/primitive.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 struct Trainable {
@@ -41,8 +42,8 @@ struct AnchorMap {
 // for B).
 struct EffectiveWeight {
   std::string key;
-  std::function<Array(const Params&, ArraySpan operands)> weight = nullptr;                        // W
-  std::function<Array(const Params&, ArraySpan operands, const Array& weight)> forward = nullptr;  // y by W
+  std::function<Array(const Params&, ArraySpan operands)> weight = {};                        // W
+  std::function<Array(const Params&, ArraySpan operands, const Array& weight)> forward = {};  // y by W
 };
 
 // Where ∂y[anchor]/∂θ[slot] comes from, when it is a product: gain[θ]·values[source of the slot].
@@ -59,26 +60,24 @@ struct EtpRules {
   bool gradient_enabled = false;             // may lie on the way from another operator's y to a hidden state
   std::optional<std::size_t> x_operand = 0;  // none: the operator has no data input
   const Primitive* batched_form = nullptr;   // what vmap over x alone turns it into
-  std::function<std::vector<Trainable>(const Params&)> trainables = nullptr;
+  std::function<std::vector<Trainable>(const Params&)> trainables = {};
   // `in` and `y` are the equation's types, batch axis included; a weight has the type that its function
   // gives.
   std::function<AnchorMap(const Params&, std::string_view key, std::span<const Aval> in, const Aval& y)>
-      anchors = nullptr;
+      anchors = {};
   // One-step adjacency of a hidden axis of length n that feeds x and receives y: a[p*n + q] = "p depends on
   // q". Empty: no statement (all-to-all is assumed).
-  std::function<std::vector<bool>(const Params&, std::int64_t n)> adjacency = nullptr;
+  std::function<std::vector<bool>(const Params&, std::int64_t n)> adjacency = {};
   // What the factorised rule filters in place of x (embedding: the one-hot of the index).
-  std::function<Array(const Params&, const Array& x, std::span<const Aval> in)> x_representation = nullptr;
+  std::function<Array(const Params&, const Array& x, std::span<const Aval> in)> x_representation = {};
   std::optional<EffectiveWeight> effective = {};
   // For speed: the derivative as a product. None (or no rule): it is taken by reverse mode, slot by slot, and
   // as large as a trace. With an effective weight, the derivative with respect to that.
   std::function<std::optional<TraceSource>(const Params&, std::string_view key, ArraySpan operands)> source =
-      nullptr;
+      {};
 };
 // For the slot `etp` of a row.
-inline std::shared_ptr<const EtpRules> make_etp(EtpRules rules) {
-  return std::make_shared<const EtpRules>(std::move(rules));
-}
+std::shared_ptr<const EtpRules> make_etp(EtpRules rules);
 const EtpRules* etp_rules(const Primitive&);  // null: not an ETP operator
 inline bool is_etp(const Primitive& p) { return etp_rules(p) != nullptr; }
 
@@ -171,3 +170,4 @@ struct EtpConvOptions {
 Array conv(const Array& x, const Array& kernel, const Array& bias = {}, const EtpConvOptions& = {});
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -13,6 +13,7 @@
 #include "etrace/compiler.h"
 #include "etrace/param_values.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // Inputs of a call: unwrapped and SingleStepData are used unchanged at every step, axis 0 of MultiStepData is
@@ -115,3 +116,4 @@ class ETraceVjpGraphExecutor : public ETraceGraphExecutor {
 };
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -5,6 +5,7 @@
 
 #include "etrace/graph.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // Everything the compiler found, as one JSON object with a stable order ("format": "etrace.graph"). Notes are
@@ -16,3 +17,4 @@ std::string explain_dot(const ETraceGraph&);
 std::string explain_html(const ETraceGraph&);
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -13,6 +13,7 @@
 #include "etrace/ir.h"
 #include "etrace/model_io.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // Control flow ----------------------------------------------------------------------------------------------
@@ -257,3 +258,4 @@ struct CompilationReport {
 };
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -12,6 +12,7 @@
 #include "etrace/program.h"
 #include "etrace/tensor.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // Native code for one equation, from the row's `kernel` or by way of `lower`. NotSupportedError names the
@@ -48,3 +49,4 @@ class Executable {
 Tensors evaluate(const ClosedJaxpr&, std::span<const Tensor> args);
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -21,6 +21,7 @@
 #include "etrace/error.h"
 #include "etrace/tensor.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 class Primitive;
@@ -56,26 +57,30 @@ class Attr {
       std::variant<std::monostate, bool, std::int64_t, double, std::string, std::shared_ptr<const Dims>,
                    std::shared_ptr<const List>, std::shared_ptr<const Dict>, JaxprPtr>;
 
-  Attr() = default;  // null
-  Attr(std::nullptr_t) {}
-  Attr(bool v) : value_(v) {}
-  Attr(int v) : value_(std::int64_t{v}) {}
-  Attr(std::int64_t v) : value_(v) {}
-  Attr(std::size_t v) : value_(static_cast<std::int64_t>(v)) {}
-  Attr(double v) : value_(v) {}
-  Attr(const char* v) : value_(std::string(v)) {}
-  Attr(std::string v) : value_(std::move(v)) {}
-  Attr(Dtype v) : value_(std::string(name(v))) {}
-  Attr(const Shape& v) : Attr(v.to_dims()) {}
-  Attr(Dims v) : value_(std::make_shared<const Dims>(std::move(v))) {}
-  Attr(JaxprPtr v) {  // no program is null
-    if (v != nullptr) value_ = std::move(v);
-  }
+  // All in attr.cpp: a variant of nine in every file that includes this costs more than a call.
+  Attr();  // null
+  Attr(std::nullptr_t);
+  Attr(bool);
+  Attr(int);
+  Attr(std::int64_t);
+  Attr(std::size_t);
+  Attr(double);
+  Attr(const char*);
+  Attr(std::string);
+  Attr(Dtype);
+  Attr(const Shape&);
+  Attr(Dims);
+  Attr(JaxprPtr);  // no program is null
+  Attr(const Attr&);
+  Attr(Attr&&) noexcept;
+  Attr& operator=(const Attr&);
+  Attr& operator=(Attr&&) noexcept;
+  ~Attr();
   static Attr list(List v);  // a list of integers becomes Dims: one value, one representation
   static Attr dict(Dict v);  // sorts by key
 
   const Value& value() const { return value_; }
-  bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
+  bool is_null() const;
   template <class T>
   const T* get_if() const {
     return std::get_if<T>(&value_);
@@ -83,7 +88,7 @@ class Attr {
   const Dims* ints() const;
   const List* list_items() const;
   const Dict* dict_items() const;
-  const JaxprPtr* jaxpr() const { return std::get_if<JaxprPtr>(&value_); }
+  const JaxprPtr* jaxpr() const;
 
  private:
   Value value_;
@@ -93,7 +98,12 @@ bool operator==(const Attr&, const Attr&);  // nested programs compare up to ren
 // The static parameters of an equation, sorted by name. Getters throw CompilationError naming the parameter.
 class Params {
  public:
-  Params() = default;
+  Params();
+  Params(const Params&);
+  Params(Params&&) noexcept;
+  Params& operator=(const Params&);
+  Params& operator=(Params&&) noexcept;
+  ~Params();
   Params(std::initializer_list<std::pair<std::string, Attr>> items);
   explicit Params(Attr::Dict items);
 
@@ -117,7 +127,7 @@ class Params {
   JaxprPtr jaxpr_or_null(std::string_view key) const;
   std::vector<JaxprPtr> jaxprs(std::string_view key) const;
 
-  friend bool operator==(const Params& a, const Params& b) { return a.items_ == b.items_; }
+  friend bool operator==(const Params&, const Params&);
 
  private:
   [[noreturn]] void fail(std::string_view key, const char* expected) const;
@@ -179,3 +189,4 @@ ClosedJaxpr parse(std::string_view text);  // CompilationError with line and col
 ClosedJaxpr parse_file(const std::string& path);
 
 }  // namespace etrace
+#pragma GCC visibility pop

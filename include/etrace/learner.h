@@ -16,6 +16,7 @@
 #include "etrace/plan.h"
 #include "etrace/save.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 struct LearnerOptions {
@@ -213,3 +214,4 @@ class GradExpon {
 };
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -18,6 +18,7 @@
 #include "etrace/executor.h"
 #include "etrace/program.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 class ETraceConfig;  // etrace/config.h
@@ -181,3 +182,4 @@ const RuleRow* rule_row_of(const LearningRule& rule);  // by the rule's name; nu
 std::shared_ptr<const LearningRule> make_rule(std::string_view name, const RuleOptions& = {});
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -14,6 +14,7 @@
 
 #include "etrace/array.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::loss {
 
 Array mse(const Array& prediction, const Array& target);  // mean of (p − t)²
@@ -43,3 +44,4 @@ std::span<const Entry> all();              // names ascending
 const Entry& find(std::string_view name);  // ValueError lists the names
 
 }  // namespace etrace::loss
+#pragma GCC visibility pop

@@ -15,6 +15,7 @@
 
 #include "etrace/array.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 class Metric {
@@ -71,3 +72,4 @@ Metric sparsity();                    // the share of zeros
 
 }  // namespace metrics
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,6 +13,7 @@
 #include "etrace/ir.h"
 #include "etrace/tensor.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // Names of attributes, and indices or keys of containers: {"layers", 0, "weight"}.
@@ -42,83 +43,15 @@ struct InputRecord : OutputRecord {
   Tensor init;  // states: the value at the start of a sequence; undefined for arguments
 };
 
-// What the file expects -------------------------------------------------------------------------------------
-// Everything
-// is optional; what is absent is not compared. A Tensor that is absent is undefined, a text is empty.
-struct SnapPattern {  // the neighbourhood of a group under SnAp-n
-  std::int64_t n = 0, num_neighbour = 0;
-  std::vector<Dims> neighbours;          // per position; padded to num_neighbour
-  std::vector<std::vector<bool>> valid;  // false: padding
-  bool conservative = false;
-  std::string reason;
-};
-struct ExpectedGroup {
-  std::int64_t index = 0;
-  std::vector<StatePath> hidden_paths;
-  Dims varshape;
-  std::int64_t num_state = 0;
-  std::optional<SnapPattern> snap;
-};
-struct ExpectedTrainable {
-  StatePath path;
-  std::int64_t leaf = 0;
-};
-struct ExpectedRelation {
-  std::string primitive;
-  StatePath weight_path;
-  Named<ExpectedTrainable> trainable;
-  std::vector<StatePath> hidden_paths;
-  Dims groups;                             // indices into the graph's groups
-  Named<std::string> path_classification;  // "a/b" -> "all_direct", "all_through_other_etp", "mixed"
-  Named<std::vector<std::string>> processing_chains;  // trainable -> primitives applied to it
-  std::optional<Dims> x_shape;                        // empty for element-wise operators
-  Dims y_shape;
-};
-struct ExpectedDiagnostic {
-  std::string kind, level;
-  std::optional<StatePath> weight_path;
-  std::vector<StatePath> hidden_paths;
-};
-struct ExpectedGraph {
-  std::optional<std::vector<ExpectedGroup>> groups;
-  std::optional<std::vector<ExpectedRelation>> relations;
-  std::optional<std::vector<ExpectedDiagnostic>> diagnostics;
-};
-
-struct ReferenceError {
-  std::string type, message;
-};
-using TraceValue = std::variant<Tensor, Named<Tensor>>;  // one array, or one per trainable key
-struct ExpectedRun {
-  std::string id, algorithm;
-  Attr options;                        // a dictionary; null if absent
-  std::string graph, vjp_method;       // vjp_method: "single-step" or "multi-step"
-  std::optional<std::int64_t> window;  // steps
-  std::string loss;
-  std::optional<Tensors> args;  // one per argument, leading axis time
-  Tensor targets, outputs, losses;
-  std::optional<Named<Tensor>> hidden;      // "a/b" -> after the last step
-  std::optional<Named<Tensors>> grads;      // "a/b" -> one per leaf
-  std::optional<Named<TraceValue>> traces;  // "relation0/group0", "relation0/x" …
-  Attr feedback;                            // the reference's random feedback weights; null if absent
-  std::string equals;                       // id of the run whose gradients these equal
-  std::optional<bool> compat;               // reproduce under compat = braintrace only
-  std::optional<ReferenceError> reference_error;
-  std::optional<double> rtol, atol;
-};
-struct Expected {
-  std::optional<Named<ExpectedGraph>> graphs;  // by recurrence scope
-  std::optional<Named<Tensor>> jacobians;
-  std::optional<std::vector<ExpectedRun>> runs;
-};
-
 // The file --------------------------------------------------------------------------------------------------
+struct Expected;
 struct Model {
   std::string name, source, equations, note;
   ClosedJaxpr program;                // one time step, states as extra inputs and outputs
   std::vector<InputRecord> inputs;    // one per program.jaxpr.invars
   std::vector<OutputRecord> outputs;  // one per program.jaxpr.outs
-  std::optional<Expected> expected;
+  std::shared_ptr<const Expected>
+      expected;  // what a compiler and a learner must make of it; etrace/expected.h
 };
 
 // CompilationError names the file, the place in it (jaxpr.eqns[12].params.branches[0] …) and the primitive.
@@ -134,3 +67,4 @@ std::string write_model(const Model&);
 void write_model_file(const Model&, const std::string& path);
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -8,6 +8,7 @@
 
 #include "etrace/module.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 struct ModelOptions {
@@ -34,3 +35,4 @@ struct ReadyModel {
 ReadyModel make_model(std::string_view name, const ModelOptions& = {});  // ValueError lists the names
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -29,6 +29,7 @@
 #include "etrace/array.h"
 #include "etrace/model_io.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // States ----------------------------------------------------------------------------------------------------
@@ -255,38 +256,22 @@ class Module : public std::enable_shared_from_this<Module> {
     return object;
   }
 
-  ParamState& param(std::string name, const Array& value) {
-    return state<ParamState>(std::move(name), value);
-  }
-  ParamState& param(std::string name, NamedArrays leaves) {
-    return state<ParamState>(std::move(name), std::move(leaves));
-  }
-  HiddenState& hidden(std::string name, const Shape& shape, Dtype dtype = Dtype::F32) {
-    return state<HiddenState>(std::move(name), full(shape, 0.0, dtype));
-  }
+  ParamState& param(std::string name, const Array& value);
+  ParamState& param(std::string name, NamedArrays leaves);
+  HiddenState& hidden(std::string name, const Shape& shape, Dtype dtype = Dtype::F32);
   template <std::same_as<Array> A>  // a template, so that {8} is a shape
   HiddenState& hidden(std::string name, const A& init) {
     return state<HiddenState>(std::move(name), init);
   }
-  HiddenGroupState& hidden_group(std::string name, const Shape& shape, Dtype dtype = Dtype::F32) {
-    return state<HiddenGroupState>(std::move(name), full(shape, 0.0, dtype));
-  }
+  HiddenGroupState& hidden_group(std::string name, const Shape& shape, Dtype dtype = Dtype::F32);
   template <std::same_as<Array> A>
   HiddenGroupState& hidden_group(std::string name, const A& init) {
     return state<HiddenGroupState>(std::move(name), init);
   }
-  HiddenTreeState& hidden_tree(std::string name, const NamedArrays& init) {
-    return state<HiddenTreeState>(std::move(name), init);
-  }
-  RandomState& random_key(std::string name, std::uint64_t seed = 0) {
-    return state<RandomState>(std::move(name), seed);
-  }
-  ShortTermState& short_term(std::string name, const Array& init, bool per_sample = true) {
-    return state<ShortTermState>(std::move(name), init, per_sample);
-  }
-  LongTermState& long_term(std::string name, const Array& value) {
-    return state<LongTermState>(std::move(name), value);
-  }
+  HiddenTreeState& hidden_tree(std::string name, const NamedArrays& init);
+  RandomState& random_key(std::string name, std::uint64_t seed = 0);
+  ShortTermState& short_term(std::string name, const Array& init, bool per_sample = true);
+  LongTermState& long_term(std::string name, const Array& value);
 
  private:
   friend class ModuleList;
@@ -336,7 +321,8 @@ class ModuleList : public Module {
 // One after the other; states have paths such as layers/0/h.
 class Sequential : public Module {
  public:
-  ModuleList& layers = child<ModuleList>("layers");
+  Sequential();
+  ModuleList& layers;
   template <std::derived_from<Module> M, class... Args>
   M& add(Args&&... args) {
     return layers.add<M>(std::forward<Args>(args)...);
@@ -374,3 +360,4 @@ TracedStep trace_step(Module&, ArraySpan example_args, std::string name = "model
 TracedStep trace_step(Module&, const Array& example, std::string name = "model");
 
 }  // namespace etrace
+#pragma GCC visibility pop

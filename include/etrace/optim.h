@@ -34,6 +34,7 @@
 #include "etrace/module.h"
 #include "etrace/param_values.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::optim {
 
 // Learning rates --------------------------------------------------------------------------------------------
@@ -368,3 +369,4 @@ std::span<const Entry> all();  // names ascending
 std::unique_ptr<Optimizer> make(std::string_view name, const MakeOptions& = {});
 
 }  // namespace etrace::optim
+#pragma GCC visibility pop

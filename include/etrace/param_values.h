@@ -8,6 +8,7 @@
 
 #include "etrace/module.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // A leaf of a parameter: {"rnn", "Wz", "weight"} with the key "bias"; the key of a bare array is empty.
@@ -35,3 +36,4 @@ ParamValues param_values(const Module&);
 void set_param_values(Module&, const ParamValues&);  // ValueError names a leaf that the model does not have
 
 }  // namespace etrace
+#pragma GCC visibility pop

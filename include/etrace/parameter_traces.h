@@ -12,6 +12,7 @@
 
 #include "etrace/learning_rule.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 struct ParameterTraceOptions {
@@ -42,3 +43,4 @@ class ParameterTraces : public BoundRule {
 };
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -11,6 +11,7 @@
 #include "etrace/optim.h"
 #include "etrace/program.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 enum class Reduction : std::uint8_t { Mean, Sum };
@@ -163,3 +164,4 @@ class PlanBuilder {
 Program lean(Program);
 
 }  // namespace etrace
+#pragma GCC visibility pop

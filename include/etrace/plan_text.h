@@ -3,6 +3,7 @@
 
 #include "etrace/program.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 struct ProgramCounts {
@@ -19,3 +20,4 @@ ProgramCounts counts_of(const ClosedJaxpr&);
 std::string program_text(const Program&, bool equations);
 
 }  // namespace etrace
+#pragma GCC visibility pop

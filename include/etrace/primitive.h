@@ -14,6 +14,7 @@
 #include "etrace/array.h"
 #include "etrace/ir.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // Kernels ---------------------------------------------------------------------------------------------------
@@ -68,42 +69,41 @@ struct PrimitiveSpec {
   bool elementwise = false;
 
   // Types of the results. CompilationError or ValueError/TypeError for operands that do not fit. Required.
-  std::function<Avals(const Params&, std::span<const Aval> in)> abstract = nullptr;
+  std::function<Avals(const Params&, std::span<const Aval> in)> abstract = {};
 
   // Evaluation by native code.
-  std::function<Kernel(const KernelRequest&)> kernel = nullptr;
+  std::function<Kernel(const KernelRequest&)> kernel = {};
 
   // The same function in terms of other primitives: gives kernel, jvp and batch where these are null.
-  std::function<Arrays(const Params&, ArraySpan x)> lower = nullptr;
+  std::function<Arrays(const Params&, ArraySpan x)> lower = {};
 
   // The same function for emitted code (etrace/emission.h). Null: by `lower`, else the kernel is called.
-  Emission (*emit)(const EmitRequest&) = nullptr;
+  Emission (*emit)(const EmitRequest&) = {};
 
   // dy = J(x)·dx, given x and y = f(x); only called with at least one defined dx. Results may be symbolic
   // zeros.
-  std::function<Arrays(const Params&, ArraySpan x, ArraySpan y, ArraySpan dx)> jvp = nullptr;
+  std::function<Arrays(const Params&, ArraySpan x, ArraySpan y, ArraySpan dx)> jvp = {};
 
   // Cotangents of the undefined operands, given those of the results (at least one defined). One entry per
   // operand, undefined for operands with a value. `in` are the operands' types.
-  std::function<Arrays(const Params&, ArraySpan ct, ArraySpan x, std::span<const Aval> in)> transpose =
-      nullptr;
+  std::function<Arrays(const Params&, ArraySpan ct, ArraySpan x, std::span<const Aval> in)> transpose = {};
 
   // The operation mapped over a leading axis of size n: operand i carries it iff batched[i] (at least one
   // does). Every result carries it.
   std::function<Arrays(const Params&, ArraySpan x, const std::vector<bool>& batched, std::int64_t n)> batch =
-      nullptr;
+      {};
 
   // For operations with bodies, in place of `jvp`: values and tangents together.
-  std::function<ValuesAndTangents(const Params&, ArraySpan x, ArraySpan dx)> jvp_joint = nullptr;
+  std::function<ValuesAndTangents(const Params&, ArraySpan x, ArraySpan dx)> jvp_joint = {};
   // The same for reverse mode: x are known now, dx only later; dy may use dx in linear operations only.
-  std::function<ValuesAndTangents(const Params&, ArraySpan x, ArraySpan dx)> linearize = nullptr;
+  std::function<ValuesAndTangents(const Params&, ArraySpan x, ArraySpan dx)> linearize = {};
 
   // For operations with bodies: the same equation without what only unused results need. The results left are
   // a superset of the used ones.
-  std::function<Eqn(const Eqn&, const std::vector<bool>& used)> prune = nullptr;
+  std::function<Eqn(const Eqn&, const std::vector<bool>& used)> prune = {};
 
   // Set iff the operation can own a trainable weight that is learned online; see make_etp (etrace/etp.h).
-  std::shared_ptr<const EtpRules> etp = nullptr;
+  std::shared_ptr<const EtpRules> etp = {};
 
   // Samples for the generic test suite: example operands with parameters. Required (enforced by the suite).
   struct Sample {
@@ -111,7 +111,7 @@ struct PrimitiveSpec {
     Params params;
     bool differentiable = true;  // false: skip the derivative tests at this point (kinks, integers)
   };
-  std::function<std::vector<Sample>(std::uint64_t seed)> samples = nullptr;
+  std::function<std::vector<Sample>(std::uint64_t seed)> samples = {};
 };
 
 // Pinned: its address is its identity. Rows link themselves into primitives() while the program starts.
@@ -150,3 +150,4 @@ inline Array bind1(const Primitive& p, std::initializer_list<Array> in, const Pa
 Avals abstract_eval(const Primitive&, const Params&, std::span<const Aval> in);
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -10,6 +10,7 @@
 
 #include "etrace/ir.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // What a value is to the learner.
@@ -58,3 +59,4 @@ void check(const Program&);
 std::string to_string(const Program&);
 
 }  // namespace etrace
+#pragma GCC visibility pop

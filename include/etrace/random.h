@@ -4,6 +4,7 @@
 #include "etrace/array.h"
 #include "etrace/primitive.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 extern const Primitive random_bits_p;   // operand: key u32[2]; params: bit_width (32), shape. -> u32[shape]
@@ -23,3 +24,4 @@ Array permutation(const Array& key, std::int64_t n);  // i32[n]
 }  // namespace random
 
 }  // namespace etrace
+#pragma GCC visibility pop

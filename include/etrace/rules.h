@@ -7,6 +7,7 @@
 #include "etrace/learning_rule.h"
 #include "etrace/synthesizer.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // Random signs of one step and group, of this shape and type; key u32[2], step i32 (it counts from 0).
@@ -188,3 +189,4 @@ class FixedRandomFeedback {
 };
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -13,6 +13,7 @@
 #include "etrace/module.h"
 #include "etrace/tensor.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
@@ -45,3 +46,4 @@ void save_checkpoint(const std::string& path, const TensorFile&);
 TensorFile load_checkpoint(const std::string& path);
 
 }  // namespace etrace
+#pragma GCC visibility pop

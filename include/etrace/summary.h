@@ -9,6 +9,7 @@
 
 #include "etrace/module.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // A column of one's own: a number of bytes (trace memory of a rule …) for each parameter; the module's rows
@@ -41,3 +42,4 @@ struct Summary {
 Summary summary(Module&, const Array& example = {}, const std::vector<SummaryColumn>& = {});
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -7,6 +7,7 @@
 
 #include "etrace/learning_rule.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 class Synthesizer {
@@ -37,3 +38,4 @@ class AffineSynthesizer final : public Synthesizer {
 };
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -14,6 +14,7 @@
 
 #include "etrace/array.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 struct TaskBatch {
@@ -72,3 +73,4 @@ std::unique_ptr<Task> make_task(std::string_view name, const TaskOptions& = {});
 double accuracy(const Array& outputs, const TaskBatch&);
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -10,6 +10,7 @@
 
 #include "etrace/aval.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 template <class T>
@@ -88,3 +89,4 @@ class Tensor {
 using Tensors = std::vector<Tensor>;
 
 }  // namespace etrace
+#pragma GCC visibility pop

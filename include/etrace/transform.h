@@ -15,6 +15,7 @@
 #include "etrace/ir.h"
 #include "etrace/primitive.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 using Mask = std::vector<bool>;
@@ -89,3 +90,4 @@ Function jacfwd(Function f, int argnum = 0);  // out.shape ++ in.shape, one per 
 Function jacrev(Function f, int argnum = 0);
 
 }  // namespace etrace
+#pragma GCC visibility pop

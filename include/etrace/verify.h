@@ -9,6 +9,7 @@
 
 #include "etrace/learner.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 struct VerifyOptions {
@@ -123,3 +124,4 @@ VerifyReport verify(Module&, const LearningRule&, const Array& inputs, const Arr
                     const VerifyOptions& = {});
 
 }  // namespace etrace
+#pragma GCC visibility pop

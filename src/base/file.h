@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // IoError names the file and the reason; also for a file larger than max_bytes.
@@ -14,3 +15,4 @@ std::string read_file(const std::string& path, std::size_t max_bytes = std::size
 void write_file(const std::string& path, std::string_view text);
 
 }  // namespace etrace
+#pragma GCC visibility pop

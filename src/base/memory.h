@@ -8,6 +8,7 @@
 
 #include "etrace/error.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 std::string bytes_text(std::int64_t bytes);  // "512 B", "1.5 KiB", "64 GiB"
@@ -34,3 +35,4 @@ inline std::size_t with_block(std::size_t size, std::size_t bytes) {
 bool is_out_of_memory(const Error&);
 
 }  // namespace etrace
+#pragma GCC visibility pop

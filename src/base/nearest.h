@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // The known name closest to what was given: a path whose end it is; or one with a few letters missing,
@@ -32,3 +33,4 @@ std::vector<std::string> row_names(const Rows& rows) {
 }
 
 }  // namespace etrace
+#pragma GCC visibility pop

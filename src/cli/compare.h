@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "etrace/expected.h"
 #include "etrace/model_io.h"
 
 namespace etrace::cli {

@@ -8,6 +8,7 @@
 #include "cli/reference_check.h"
 #include "etrace/compiler.h"
 #include "etrace/error.h"
+#include "etrace/expected.h"
 #include "etrace/primitive.h"
 
 namespace etrace::cli {

@@ -10,6 +10,7 @@
 #include "cli/sequence.h"
 #include "etrace/error.h"
 #include "etrace/etp.h"
+#include "etrace/expected.h"
 #include "etrace/learner.h"
 #include "etrace/ops/numpy.h"
 

@@ -1,6 +1,7 @@
 // The stages of `etrace check`. forward: outputs and final hidden states; bptt: losses and gradients of the
 // summed loss, by reverse mode over the whole sequence.
 #include "cli/reference_check.h"
+#include "etrace/expected.h"
 
 #include <fmt/format.h>
 

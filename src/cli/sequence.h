@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <vector>
 
+#include "etrace/expected.h"
 #include "etrace/model_io.h"
 
 namespace etrace::cli {

@@ -1,5 +1,6 @@
 // etrace verify MODEL: the gradient of a rule against BPTT, per parameter, window length and lag.
 #include "etrace/verify.h"
+#include "etrace/expected.h"
 
 #include <fmt/format.h>
 

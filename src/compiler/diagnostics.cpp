@@ -62,4 +62,9 @@ std::string to_string(const CompilationRecord& r) {
   return text;
 }
 
+void Reporter::emit(CompilationRecord record) { records_.push_back(std::move(record)); }
+void Reporter::append(const std::vector<CompilationRecord>& more) {
+  records_.insert(records_.end(), more.begin(), more.end());
+}
+
 }  // namespace etrace

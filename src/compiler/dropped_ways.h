@@ -5,6 +5,7 @@
 #include "compiler/program_index.h"
 #include "etrace/compiler.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // Pass 2 without the records of what is left out: a loop that is traced inside makes them when its groups
@@ -27,3 +28,4 @@ std::string operators_text(const std::vector<const DroppedWay*>&, std::size_t mo
 std::string scope_name(const CompileOptions&);
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -9,6 +9,7 @@
 #include "base/memory.h"  // bytes_text
 #include "etrace/graph.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 inline constexpr std::string_view kNoOperator = "no trainable operator uses it";
@@ -29,3 +30,4 @@ std::string leaf_text(const StatePath& path, const StatePath& leaf_key);  // "a/
 std::string_view meaning(PathClassification);
 
 }  // namespace etrace
+#pragma GCC visibility pop

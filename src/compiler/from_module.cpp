@@ -68,4 +68,8 @@ HiddenPerturbation add_hidden_perturbation_in_module(Module& module, ArraySpan e
                                             options);
 }
 
+ETraceGraph compile_etrace_graph(Module& module, const Array& example, const CompileOptions& options) {
+  return compile_etrace_graph(module, ArraySpan(&example, 1), options);
+}
+
 }  // namespace etrace

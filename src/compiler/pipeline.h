@@ -4,6 +4,7 @@
 #include "compiler/scan_descent.h"
 #include "etrace/compiler.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // Groups and relations of loops that are traced inside come after the flat ones.
@@ -26,3 +27,4 @@ class Passes {
 ETraceGraph compile_traced_step(const Model&, const CompileOptions&, Reporter);
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -12,6 +12,9 @@
 namespace etrace {
 
 const EtpRules* etp_rules(const Primitive& p) { return p.spec.etp.get(); }
+std::shared_ptr<const EtpRules> make_etp(EtpRules rules) {
+  return std::make_shared<const EtpRules>(std::move(rules));
+}
 
 namespace etp {
 

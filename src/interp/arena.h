@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "etrace/ir.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 class AlignedBuffer {
@@ -74,3 +75,4 @@ class ArenaPlanner {
 };
 
 }  // namespace etrace
+#pragma GCC visibility pop

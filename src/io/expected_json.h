@@ -1,6 +1,7 @@
 // The `expected` part of a model file, and the paths that all its parts share. Private to io/.
 #pragma once
 
+#include "etrace/expected.h"
 #include "etrace/model_io.h"
 #include "io/json_node.h"
 

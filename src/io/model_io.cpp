@@ -173,7 +173,8 @@ Model read(std::string_view text) {
   model.inputs = read_list(root.at("inputs"), read_input);
   model.outputs = read_list(root.at("outputs"), read_output);
   validate(model);
-  if (const auto found = root.find("expected")) model.expected = read_expected(*found);
+  if (const auto found = root.find("expected"))
+    model.expected = std::make_shared<const Expected>(read_expected(*found));
   return model;
 }
 

@@ -7,6 +7,7 @@
 
 #include "etrace/model_io.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // The whole archive, stored without compression. ValueError and NotSupportedError as etrace/save.h says.
@@ -21,3 +22,4 @@ std::string write_npy(const Tensor&, const std::string& name);
 Tensor read_npy(std::string_view bytes, const std::string& name);
 
 }  // namespace etrace
+#pragma GCC visibility pop

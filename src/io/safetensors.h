@@ -8,6 +8,7 @@
 
 #include "etrace/model_io.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // The whole file. ValueError as etrace/save.h says.
@@ -19,3 +20,4 @@ std::pair<Named<Tensor>, Named<std::string>> read_safetensors(std::string_view b
                                                               const std::string& source);
 
 }  // namespace etrace
+#pragma GCC visibility pop

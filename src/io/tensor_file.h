@@ -10,6 +10,7 @@
 #include "etrace/error.h"
 #include "etrace/model_io.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 static_assert(std::endian::native == std::endian::little,
@@ -57,3 +58,4 @@ auto naming_file(const char* stage, const std::string& source, F read) {
 }
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -40,6 +40,38 @@ const char* kind_of(const Attr& a) {
 
 }  // namespace
 
+Attr::Attr() = default;
+Attr::Attr(std::nullptr_t) {}
+Attr::Attr(bool v) : value_(v) {}
+Attr::Attr(int v) : value_(std::int64_t{v}) {}
+Attr::Attr(std::int64_t v) : value_(v) {}
+Attr::Attr(std::size_t v) : value_(static_cast<std::int64_t>(v)) {}
+Attr::Attr(double v) : value_(v) {}
+Attr::Attr(const char* v) : value_(std::string(v)) {}
+Attr::Attr(std::string v) : value_(std::move(v)) {}
+Attr::Attr(Dtype v) : value_(std::string(name(v))) {}
+Attr::Attr(const Shape& v) : Attr(v.to_dims()) {}
+Attr::Attr(Dims v) : value_(std::make_shared<const Dims>(std::move(v))) {}
+Attr::Attr(JaxprPtr v) {
+  if (v != nullptr) value_ = std::move(v);
+}
+Attr::Attr(const Attr&) = default;
+Attr::Attr(Attr&&) noexcept = default;
+Attr& Attr::operator=(const Attr&) = default;
+Attr& Attr::operator=(Attr&&) noexcept = default;
+Attr::~Attr() = default;
+
+bool Attr::is_null() const { return std::holds_alternative<std::monostate>(value_); }
+const JaxprPtr* Attr::jaxpr() const { return std::get_if<JaxprPtr>(&value_); }
+
+Params::Params() = default;
+Params::Params(const Params&) = default;
+Params::Params(Params&&) noexcept = default;
+Params& Params::operator=(const Params&) = default;
+Params& Params::operator=(Params&&) noexcept = default;
+Params::~Params() = default;
+bool operator==(const Params& a, const Params& b) { return a.items_ == b.items_; }
+
 Attr Attr::list(List v) {
   const bool integers =
       std::all_of(v.begin(), v.end(), [](const Attr& a) { return a.get_if<std::int64_t>() != nullptr; });

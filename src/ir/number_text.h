@@ -8,6 +8,7 @@
 
 #include "etrace/ir.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // Equality of constants: NaN equals NaN, 0.0 differs from -0.0.
@@ -26,3 +27,4 @@ bool read_number(std::string_view text, Dtype, std::byte* element);
 std::optional<Scalar> read_scalar(std::string_view text, Dtype);
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -5,6 +5,7 @@
 #include "etrace/executor.h"
 #include "learn/step_split.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // (extra inputs of one step, its outputs) -> loss
@@ -60,3 +61,4 @@ std::vector<bool> leaves_with_step_gradient(const ETraceGraph&);
 std::vector<bool> relations_without_own_step(const ETraceGraph&);
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -5,6 +5,7 @@
 
 #include "etrace/verify.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 std::string scientific(double);                // "3.1e-02"; "-" for NaN
@@ -18,3 +19,4 @@ std::string summary_text(const VerifyReport&);  // one sentence
 std::vector<std::string> rules_in_scope(const std::string& scope);
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -127,6 +127,31 @@ void Module::add(Member member) {
   members_.insert(at, std::move(member));
 }
 
+ParamState& Module::param(std::string name, const Array& value) {
+  return state<ParamState>(std::move(name), value);
+}
+ParamState& Module::param(std::string name, NamedArrays leaves) {
+  return state<ParamState>(std::move(name), std::move(leaves));
+}
+HiddenState& Module::hidden(std::string name, const Shape& shape, Dtype dtype) {
+  return state<HiddenState>(std::move(name), full(shape, 0.0, dtype));
+}
+HiddenGroupState& Module::hidden_group(std::string name, const Shape& shape, Dtype dtype) {
+  return state<HiddenGroupState>(std::move(name), full(shape, 0.0, dtype));
+}
+HiddenTreeState& Module::hidden_tree(std::string name, const NamedArrays& init) {
+  return state<HiddenTreeState>(std::move(name), init);
+}
+RandomState& Module::random_key(std::string name, std::uint64_t seed) {
+  return state<RandomState>(std::move(name), seed);
+}
+ShortTermState& Module::short_term(std::string name, const Array& init, bool per_sample) {
+  return state<ShortTermState>(std::move(name), init, per_sample);
+}
+LongTermState& Module::long_term(std::string name, const Array& value) {
+  return state<LongTermState>(std::move(name), value);
+}
+
 // Lists -----------------------------------------------------------------------------------------------------
 Module& ModuleList::operator[](std::size_t i) const {
   if (i >= size())
@@ -147,6 +172,8 @@ void ModuleList::rename(std::vector<std::string> scope) {
   scope_ = std::move(scope);
   for (const Member& m : members_) m.module->rename(scope_of(m.name));
 }
+
+Sequential::Sequential() : layers(child<ModuleList>("layers")) {}
 
 Array Sequential::update(const Array& x) {
   Array y = x;

@@ -8,6 +8,7 @@
 
 #include "etrace/save.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 TensorFile parameter_file(const Module&);
@@ -22,3 +23,4 @@ Tensors fitting_parameters(const WantedParameters&, const TensorFile&, const std
 void set_parameters(Module&, const TensorFile&, const std::string& path);
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -5,6 +5,7 @@
 
 #include "etrace/backend.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::native {
 
 // Runs at once; from the moment on that its native code is loaded, with that. Each run is by one of the two
@@ -19,3 +20,4 @@ void wait_for_compilations();
 void say_why_interpreted(const std::string& reason);
 
 }  // namespace etrace::native
+#pragma GCC visibility pop

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#pragma GCC visibility push(default)
 namespace etrace::native {
 
 class Cache {
@@ -35,3 +36,4 @@ class Cache {
 std::string content_hash(std::string_view);  // 32 hexadecimal digits
 
 }  // namespace etrace::native
+#pragma GCC visibility pop

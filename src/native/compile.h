@@ -7,6 +7,7 @@
 #include "emit/program.h"
 #include "etrace/backend.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::native {
 
 // IoError if there is no compiler, if it fails, or if its result can be neither kept nor loaded.
@@ -21,3 +22,4 @@ EmittedProgram emit_program(const Program&);
 std::shared_ptr<const Runnable> compile_emitted(EmittedProgram);
 
 }  // namespace etrace::native
+#pragma GCC visibility pop

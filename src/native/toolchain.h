@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace etrace::native {
 
 struct Compiler {
@@ -31,3 +32,4 @@ struct Finished {
 Finished run_process(const std::vector<std::string>& command);
 
 }  // namespace etrace::native
+#pragma GCC visibility pop

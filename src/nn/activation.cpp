@@ -113,4 +113,34 @@ Activation activation(std::string_view name) {
   throw ValueError("nn", no_such_name("activation", name, activation_names()));
 }
 
+// Modules ---------------------------------------------------------------------------------------------------
+Identity::Identity() : Lambda([](const Array& x) { return x; }) {}
+CELU::CELU(double alpha) : Lambda([=](const Array& x) { return celu(x, alpha); }) {}
+ELU::ELU(double alpha) : Lambda([=](const Array& x) { return elu(x, alpha); }) {}
+GELU::GELU(bool approximate) : Lambda(approximate ? gelu : gelu_exact) {}
+GLU::GLU(int axis) : Lambda([=](const Array& x) { return glu(x, axis); }) {}
+HardShrink::HardShrink(double bound) : Lambda([=](const Array& x) { return hard_shrink(x, bound); }) {}
+HardSigmoid::HardSigmoid() : Lambda(hard_sigmoid) {}
+HardSiLU::HardSiLU() : Lambda(hard_silu) {}
+HardTanh::HardTanh(double low, double high)
+    : Lambda([=](const Array& x) { return hard_tanh(x, low, high); }) {}
+LeakyReLU::LeakyReLU(double slope) : Lambda([=](const Array& x) { return leaky_relu(x, slope); }) {}
+LogSigmoid::LogSigmoid() : Lambda(log_sigmoid) {}
+LogSoftmax::LogSoftmax(int axis) : Lambda([=](const Array& x) { return log_softmax(x, axis); }) {}
+Mish::Mish() : Lambda(mish) {}
+ReLU::ReLU() : Lambda(relu) {}
+ReLU6::ReLU6() : Lambda(relu6) {}
+SELU::SELU() : Lambda(selu) {}
+Sigmoid::Sigmoid() : Lambda(logistic) {}
+SiLU::SiLU() : Lambda(silu) {}
+Softmax::Softmax(int axis) : Lambda([=](const Array& x) { return softmax(x, axis); }) {}
+Softmin::Softmin(int axis) : Lambda([=](const Array& x) { return softmin(x, axis); }) {}
+Softplus::Softplus() : Lambda(softplus) {}
+SoftShrink::SoftShrink(double bound) : Lambda([=](const Array& x) { return soft_shrink(x, bound); }) {}
+SoftSign::SoftSign() : Lambda(soft_sign) {}
+Tanh::Tanh() : Lambda(tanh) {}
+TanhShrink::TanhShrink() : Lambda(tanh_shrink) {}
+Threshold::Threshold(double bound, double value)
+    : Lambda([=](const Array& x) { return threshold(x, bound, value); }) {}
+
 }  // namespace etrace::nn

@@ -28,4 +28,6 @@ Array Parallel::update(const Array& x) {
   return total;
 }
 
+Parallel::Parallel(Joined how) : branches(child<ModuleList>("branches")), how_(how) {}
+
 }  // namespace etrace::nn

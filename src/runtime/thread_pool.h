@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <vector>
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 class ThreadPool {
@@ -80,3 +81,4 @@ ThreadPool& default_pool();
 void set_num_threads(int n);
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -210,4 +210,6 @@ std::string described(const Unit& unit) {
   return unit.dimensionless() ? "a plain number" : "in " + to_string(unit);
 }
 
+double Unit::power(double base, double exponent) { return std::pow(base, exponent); }
+
 }  // namespace etrace

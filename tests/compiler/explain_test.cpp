@@ -1,6 +1,7 @@
 // Every form in which a compiled graph is shown: records, report, text, JSON, DOT, HTML, and the page of
 // kinds. ETRACE_UPDATE_GOLDEN=1 rewrites tests/compiler/golden/; read the difference before you commit it.
 #include "etrace/explain.h"
+#include "etrace/expected.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -8,6 +8,7 @@
 
 #include "etrace/compiler.h"
 #include "etrace/error.h"
+#include "etrace/expected.h"
 
 namespace etrace {
 namespace {

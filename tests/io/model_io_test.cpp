@@ -129,7 +129,7 @@ TEST(ModelIo, ReadsProgramAndRecords) {
   EXPECT_EQ(m.inputs[1].type, "HiddenState");
   EXPECT_TRUE(std::signbit(m.inputs[1].init.data<float>()[1]));
   EXPECT_EQ(m.outputs[0].role, Role::Out);
-  EXPECT_FALSE(m.expected.has_value());
+  EXPECT_EQ(m.expected, nullptr);
   EXPECT_EQ(m.program.jaxpr.eqns[1].prim, &jit_p);
   EXPECT_EQ(m.program.jaxpr.eqns[1].params.find("name"), nullptr);  // no bearing on the meaning
   EXPECT_EQ(m.program.consts[0].data<float>()[0], 0.1F);

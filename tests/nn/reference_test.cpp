@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "etrace/expected.h"
 #include "etrace/interp.h"
 #include "etrace/models.h"
 #include "etrace/nn.h"

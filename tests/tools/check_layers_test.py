@@ -66,6 +66,12 @@ class CheckLayers(unittest.TestCase):
         self.assert_caught({"src/runtime/etp_gemm.h": "#include <vector>\n"}, "C99")
         self.assert_caught({"src/base/a.cpp": '#include "runtime/pool.h"\n'}, "higher layer runtime")
 
+    def test_public_header_whose_names_are_hidden(self):
+        body = "namespace etrace {\nint f();\n}\n"
+        self.assert_caught({"include/etrace/ir.h": "#pragma once\n" + body}, "include/etrace/ir.h:2", "visibility push")
+        self.assert_clean({"include/etrace/ir.h": "#pragma once\n#pragma GCC visibility push(default)\n" + body +
+                                                  "#pragma GCC visibility pop\n"})
+
     def test_unknown_public_header(self):
         self.assert_caught({"include/etrace/surprise.h": "#pragma once\n"}, "surprise.h", "add it to PUBLIC")
 

@@ -11,6 +11,7 @@
 #include "etrace/module.h"
 #include "etrace/ops/numpy.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 // A function of one array. A class and not a std::function, so that `tanh`, which quantities have too, can be
@@ -65,84 +66,83 @@ class Lambda : public Module {
 };
 
 struct Identity : Lambda {
-  Identity() : Lambda([](const Array& x) { return x; }) {}
+  Identity();
 };
 struct CELU : Lambda {
-  explicit CELU(double alpha = 1.0) : Lambda([=](const Array& x) { return celu(x, alpha); }) {}
+  explicit CELU(double alpha = 1.0);
 };
 struct ELU : Lambda {
-  explicit ELU(double alpha = 1.0) : Lambda([=](const Array& x) { return elu(x, alpha); }) {}
+  explicit ELU(double alpha = 1.0);
 };
 struct GELU : Lambda {
-  explicit GELU(bool approximate = true) : Lambda(approximate ? gelu : gelu_exact) {}
+  explicit GELU(bool approximate = true);
 };
 struct GLU : Lambda {
-  explicit GLU(int axis = -1) : Lambda([=](const Array& x) { return glu(x, axis); }) {}
+  explicit GLU(int axis = -1);
 };
 struct HardShrink : Lambda {
-  explicit HardShrink(double bound = 0.5) : Lambda([=](const Array& x) { return hard_shrink(x, bound); }) {}
+  explicit HardShrink(double bound = 0.5);
 };
 struct HardSigmoid : Lambda {
-  HardSigmoid() : Lambda(hard_sigmoid) {}
+  HardSigmoid();
 };
 struct HardSiLU : Lambda {
-  HardSiLU() : Lambda(hard_silu) {}
+  HardSiLU();
 };
 struct HardTanh : Lambda {
-  explicit HardTanh(double low = -1.0, double high = 1.0)
-      : Lambda([=](const Array& x) { return hard_tanh(x, low, high); }) {}
+  explicit HardTanh(double low = -1.0, double high = 1.0);
 };
 struct LeakyReLU : Lambda {
-  explicit LeakyReLU(double slope = 0.01) : Lambda([=](const Array& x) { return leaky_relu(x, slope); }) {}
+  explicit LeakyReLU(double slope = 0.01);
 };
 struct LogSigmoid : Lambda {
-  LogSigmoid() : Lambda(log_sigmoid) {}
+  LogSigmoid();
 };
 struct LogSoftmax : Lambda {
-  explicit LogSoftmax(int axis = -1) : Lambda([=](const Array& x) { return log_softmax(x, axis); }) {}
+  explicit LogSoftmax(int axis = -1);
 };
 struct Mish : Lambda {
-  Mish() : Lambda(mish) {}
+  Mish();
 };
 struct ReLU : Lambda {
-  ReLU() : Lambda(relu) {}
+  ReLU();
 };
 struct ReLU6 : Lambda {
-  ReLU6() : Lambda(relu6) {}
+  ReLU6();
 };
 struct SELU : Lambda {
-  SELU() : Lambda(selu) {}
+  SELU();
 };
 struct Sigmoid : Lambda {
-  Sigmoid() : Lambda(logistic) {}
+  Sigmoid();
 };
 struct SiLU : Lambda {
-  SiLU() : Lambda(silu) {}
+  SiLU();
 };
 struct Softmax : Lambda {
-  explicit Softmax(int axis = -1) : Lambda([=](const Array& x) { return softmax(x, axis); }) {}
+  explicit Softmax(int axis = -1);
 };
 struct Softmin : Lambda {
-  explicit Softmin(int axis = -1) : Lambda([=](const Array& x) { return softmin(x, axis); }) {}
+  explicit Softmin(int axis = -1);
 };
 struct Softplus : Lambda {
-  Softplus() : Lambda(softplus) {}
+  Softplus();
 };
 struct SoftShrink : Lambda {
-  explicit SoftShrink(double bound = 0.5) : Lambda([=](const Array& x) { return soft_shrink(x, bound); }) {}
+  explicit SoftShrink(double bound = 0.5);
 };
 struct SoftSign : Lambda {
-  SoftSign() : Lambda(soft_sign) {}
+  SoftSign();
 };
 struct Tanh : Lambda {
-  Tanh() : Lambda(tanh) {}
+  Tanh();
 };
 struct TanhShrink : Lambda {
-  TanhShrink() : Lambda(tanh_shrink) {}
+  TanhShrink();
 };
 struct Threshold : Lambda {
-  Threshold(double bound, double value)
-      : Lambda([=](const Array& x) { return threshold(x, bound, value); }) {}
+  Threshold(double bound, double value);
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

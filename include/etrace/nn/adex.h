@@ -5,6 +5,7 @@
 #include "etrace/nn/integrate.h"
 #include "etrace/nn/neuron.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct AdExOptions {
@@ -38,3 +39,4 @@ class AdEx : public Neuron {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -4,6 +4,7 @@
 
 #include "etrace/nn/neuron.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct ALIFOptions {
@@ -34,3 +35,4 @@ class ALIF : public Neuron {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

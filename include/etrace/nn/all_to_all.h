@@ -5,6 +5,7 @@
 #include "etrace/nn/init.h"
 #include "etrace/nn/weight_layer.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct AllToAllOptions {
@@ -32,3 +33,4 @@ class AllToAll : public WeightLayer {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -3,6 +3,7 @@
 
 #include "etrace/nn/layer_norm.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct BatchNormOptions {
@@ -36,3 +37,4 @@ using BatchNorm2d = BatchNorm;
 using BatchNorm3d = BatchNorm;
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

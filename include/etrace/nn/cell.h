@@ -4,6 +4,7 @@
 #include "etrace/nn/activation.h"
 #include "etrace/nn/linear.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct CellOptions {
@@ -20,3 +21,4 @@ LinearOptions gate_options(const CellOptions&);
 Array join_input(const Array& x, const Array& h);
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

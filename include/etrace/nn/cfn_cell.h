@@ -3,6 +3,7 @@
 
 #include "etrace/nn/cell.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 // The chaos-free network. φ = tanh, weights orthogonal. Hidden state h [out]; returns the new h. No weight
@@ -21,3 +22,4 @@ class CFNCell : public Module {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -4,6 +4,7 @@
 
 #include "etrace/etp.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn::connect {
 
 struct RandomOptions {
@@ -40,3 +41,4 @@ Array dale_signs(std::int64_t n, std::int64_t excitatory, Dtype = Dtype::F32);
 Array dale_signs(const SparsePattern&, std::int64_t excitatory, Dtype = Dtype::F32);
 
 }  // namespace etrace::nn::connect
+#pragma GCC visibility pop

@@ -7,6 +7,7 @@
 #include "etrace/module.h"
 #include "etrace/units/quantity.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct Learned {
@@ -104,3 +105,4 @@ class Dynamics : public Module {
 Array scaled(const Quantity& factor, const Array& x);
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

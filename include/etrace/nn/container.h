@@ -4,6 +4,7 @@
 
 #include "etrace/module.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 using etrace::ModuleList;
@@ -21,8 +22,8 @@ enum class Joined : std::uint8_t { Sum, Concatenated };
 // The same input to every branch: net.add<Linear>(3, 5); net.add<GRUCell>(3, 5). Paths: branches/0/weight.
 class Parallel : public Module {
  public:
-  explicit Parallel(Joined how = Joined::Sum) : how_(how) {}
-  ModuleList& branches = child<ModuleList>("branches");
+  explicit Parallel(Joined how = Joined::Sum);
+  ModuleList& branches;
   template <std::derived_from<Module> M, class... Args>
   M& add(Args&&... args) {
     return branches.add<M>(std::forward<Args>(args)...);
@@ -34,3 +35,4 @@ class Parallel : public Module {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -6,6 +6,7 @@
 #include "etrace/nn/init.h"
 #include "etrace/nn/weight_layer.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 // How far x is extended by zeros: "SAME" (as many positions as ⌈x/stride⌉), "VALID" (none), one number, one
@@ -89,3 +90,4 @@ struct Conv3d : Conv {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -7,6 +7,7 @@
 #include "etrace/nn/activation.h"
 #include "etrace/nn/conv.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct ConvCellOptions {
@@ -62,3 +63,4 @@ class ConvLSTMCell : public Module {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

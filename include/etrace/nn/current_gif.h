@@ -4,6 +4,7 @@
 
 #include "etrace/nn/neuron.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct CurrentGifOptions {
@@ -34,3 +35,4 @@ class CurrentGif : public Neuron {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -6,6 +6,7 @@
 #include "etrace/nn/init.h"
 #include "etrace/nn/weight_layer.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 // What came in during the last `length` steps, in a ring: state `ring` [length, size] and `next`, the place
@@ -71,3 +72,4 @@ class DelayedLinear : public WeightLayer {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -3,6 +3,7 @@
 
 #include "etrace/module.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct DropoutOptions {
@@ -24,3 +25,4 @@ class Dropout : public Module {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -5,6 +5,7 @@
 
 #include "etrace/nn/constant.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct DualExponOptions {
@@ -27,3 +28,4 @@ class DualExpon : public Dynamics {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -4,6 +4,7 @@
 #include "etrace/nn/init.h"
 #include "etrace/nn/weight_layer.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct EmbeddingOptions {
@@ -26,3 +27,4 @@ class Embedding : public WeightLayer {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

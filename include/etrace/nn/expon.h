@@ -3,6 +3,7 @@
 
 #include "etrace/nn/constant.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct ExponOptions {
@@ -23,3 +24,4 @@ class Expon : public Dynamics {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

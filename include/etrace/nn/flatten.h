@@ -3,6 +3,7 @@
 
 #include "etrace/module.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 // All axes of a sample into one. The sample's sizes are said, so that the batch is never guessed.
@@ -23,3 +24,4 @@ class Unflatten : public Module {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

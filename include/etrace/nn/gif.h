@@ -6,6 +6,7 @@
 
 #include "etrace/nn/neuron.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct GifOptions {
@@ -38,3 +39,4 @@ class Gif : public Neuron {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -3,6 +3,7 @@
 
 #include "etrace/nn/layer_norm.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct GroupNormOptions {
@@ -28,3 +29,4 @@ class GroupNorm : public Module {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -4,6 +4,7 @@
 #include "etrace/nn/init.h"
 #include "etrace/nn/weight_layer.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct GroupedLinearOptions {
@@ -29,3 +30,4 @@ class GroupedLinear : public WeightLayer {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -3,6 +3,7 @@
 
 #include "etrace/nn/cell.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 // φ = tanh, weights orthogonal. Hidden state h [out]; returns the new h.
@@ -20,3 +21,4 @@ class GRUCell : public Module {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -9,6 +9,7 @@
 #include "etrace/nn/integrate.h"
 #include "etrace/nn/neuron.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct HodgkinHuxleyOptions {
@@ -41,3 +42,4 @@ class HodgkinHuxley : public Neuron {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

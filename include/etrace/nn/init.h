@@ -10,6 +10,7 @@
 
 #include "etrace/array.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 // (key, shape, element type) -> values. Empty: the layer's default, or no such parameter where the layer says
@@ -84,3 +85,4 @@ std::vector<std::string> names();            // ascending
 
 }  // namespace init
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -7,6 +7,7 @@
 
 #include "etrace/array.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 enum class Method : std::uint8_t { ExpEuler, Euler, RK4 };
@@ -29,3 +30,4 @@ Arrays exp_euler(const System& f, const Arrays& x, double dt);
 Arrays integrate(Method, const System& f, const Arrays& x, double dt);
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

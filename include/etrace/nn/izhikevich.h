@@ -5,6 +5,7 @@
 #include "etrace/nn/integrate.h"
 #include "etrace/nn/neuron.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct IzhikevichOptions {
@@ -38,3 +39,4 @@ class Izhikevich : public Neuron {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

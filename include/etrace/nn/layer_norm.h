@@ -3,6 +3,7 @@
 
 #include "etrace/module.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct NormOptions {
@@ -30,3 +31,4 @@ class LayerNorm : public Module {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -4,6 +4,7 @@
 #include "etrace/nn/constant.h"
 #include "etrace/nn/init.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct LeakyRateReadoutOptions {
@@ -28,3 +29,4 @@ class LeakyRateReadout : public Dynamics {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -4,6 +4,7 @@
 #include "etrace/nn/init.h"
 #include "etrace/nn/lif.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct LeakySpikeReadoutOptions {
@@ -27,3 +28,4 @@ class LeakySpikeReadout : public IF {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

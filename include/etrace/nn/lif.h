@@ -6,6 +6,7 @@
 
 #include "etrace/nn/neuron.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct LIFOptions {
@@ -57,3 +58,4 @@ class LIFRef : public LIF {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

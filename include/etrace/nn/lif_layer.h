@@ -6,6 +6,7 @@
 #include "etrace/nn/lif.h"
 #include "etrace/nn/linear.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 enum class Synapse : std::uint8_t { Delta, Expon };
@@ -36,3 +37,4 @@ class LIFLayer : public LIF {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -4,6 +4,7 @@
 #include "etrace/nn/init.h"
 #include "etrace/nn/weight_layer.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct LinearOptions {
@@ -30,3 +31,4 @@ class Linear : public WeightLayer {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -4,6 +4,7 @@
 #include "etrace/nn/init.h"
 #include "etrace/nn/weight_layer.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct LoRAOptions {
@@ -36,3 +37,4 @@ class LoRA : public WeightLayer {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -6,6 +6,7 @@
 
 #include "etrace/nn/linear.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct LRUOptions {
@@ -30,3 +31,4 @@ class LRUCell : public Module {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -4,6 +4,7 @@
 
 #include "etrace/nn/cell.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 // φ = tanh, weights Xavier normal. Hidden states c [out] and h [out]; returns the new h. The 1 beside f lets
@@ -22,3 +23,4 @@ class LSTMCell : public Module {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -3,6 +3,7 @@
 
 #include "etrace/nn/cell.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 // The minimal gated unit. φ = tanh, weights orthogonal. Hidden state h [out]; returns the new h. Wf acts on h
@@ -21,3 +22,4 @@ class MGUCell : public Module {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -3,6 +3,7 @@
 
 #include "etrace/nn/cell.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 // φ = identity, weights orthogonal. Hidden state h [out]; returns the new h. The candidate does not look at
@@ -21,3 +22,4 @@ class MiniGRU : public Module {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

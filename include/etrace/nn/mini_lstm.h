@@ -3,6 +3,7 @@
 
 #include "etrace/nn/cell.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 // φ = identity, weights orthogonal. Hidden state h [out]; returns the new h. All three weights are learned
@@ -21,3 +22,4 @@ class MiniLSTM : public Module {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

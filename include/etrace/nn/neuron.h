@@ -5,6 +5,7 @@
 #include "etrace/nn/constant.h"
 #include "etrace/nn/surrogate.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 enum class Reset : std::uint8_t {
@@ -37,3 +38,4 @@ class Neuron : public Dynamics {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

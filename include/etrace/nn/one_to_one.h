@@ -4,6 +4,7 @@
 #include "etrace/nn/init.h"
 #include "etrace/nn/weight_layer.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct OneToOneOptions {
@@ -28,3 +29,4 @@ class OneToOne : public WeightLayer {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -8,6 +8,7 @@
 
 #include "etrace/module.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct PoolOptions {
@@ -114,3 +115,4 @@ struct AdaptiveMaxPool3d : AdaptivePool {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -3,6 +3,7 @@
 
 #include "etrace/module.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct PReLUOptions {
@@ -23,3 +24,4 @@ class PReLU : public Module {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

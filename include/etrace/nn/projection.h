@@ -7,6 +7,7 @@
 
 #include "etrace/nn/synaptic_current.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 // Connections that end at one synapse, each with senders of its own:
@@ -64,3 +65,4 @@ class AlignPre : public Module {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -6,6 +6,7 @@
 
 #include "etrace/nn/constant.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct ReceptorOptions {
@@ -63,3 +64,4 @@ class NMDA : public Dynamics {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -3,6 +3,7 @@
 
 #include "etrace/nn/layer_norm.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 // One parameter `weight` with the leaf scale; NormOptions::bias is not used.
@@ -21,3 +22,4 @@ class RMSNorm : public Module {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -5,6 +5,7 @@
 #include "etrace/nn/init.h"
 #include "etrace/nn/weight_layer.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct ScaledWSLinearOptions {
@@ -33,3 +34,4 @@ class ScaledWSLinear : public Module {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

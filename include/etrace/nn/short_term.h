@@ -6,6 +6,7 @@
 
 #include "etrace/nn/constant.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 struct STDOptions {
@@ -45,3 +46,4 @@ class STP : public Dynamics {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

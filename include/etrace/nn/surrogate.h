@@ -8,6 +8,7 @@
 
 #include "etrace/array.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 using Surrogate = std::function<Array(const Array& x)>;  // s(x)
@@ -44,3 +45,4 @@ std::vector<std::string> names();          // ascending
 
 }  // namespace surrogate
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -7,6 +7,7 @@
 
 #include "etrace/nn/neuron.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 // What a projection gives to a neuron. Conductances in mS and voltages in mV make currents in µA; `scale`
@@ -36,3 +37,4 @@ class SynapticCurrent {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -4,6 +4,7 @@
 
 #include "etrace/nn/cell.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 // The LSTM with refined gates. φ = tanh, weights Xavier normal, no biases but β [out], the parameter `bias`:
@@ -24,3 +25,4 @@ class URLSTMCell : public Module {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

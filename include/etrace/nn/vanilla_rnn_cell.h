@@ -3,6 +3,7 @@
 
 #include "etrace/nn/cell.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 // φ = relu, W Xavier normal. Hidden state h [out]; returns the new h.
@@ -21,3 +22,4 @@ class VanillaRNNCell : public Module {
 using ValinaRNNCell = VanillaRNNCell;  // the reference system's spelling
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

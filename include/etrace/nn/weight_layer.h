@@ -4,6 +4,7 @@
 #include "etrace/module.h"
 #include "etrace/units/quantity.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::nn {
 
 class WeightLayer : public Module {
@@ -21,3 +22,4 @@ class WeightLayer : public Module {
 };
 
 }  // namespace etrace::nn
+#pragma GCC visibility pop

@@ -5,6 +5,7 @@
 #include "etrace/array.h"
 #include "etrace/primitive.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 extern const Primitive add_p, sub_p, mul_p, div_p, rem_p, pow_p, atan2_p, nextafter_p, max_p, min_p,
@@ -120,3 +121,4 @@ Array add_cotangents(const Array& a, const Array& b);
 Array unbroadcast(const Array& ct, const Shape& to);
 
 }  // namespace etrace
+#pragma GCC visibility pop

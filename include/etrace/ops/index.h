@@ -4,6 +4,7 @@
 #include "etrace/array.h"
 #include "etrace/primitive.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 extern const Primitive dynamic_slice_p;  // operands: x, start…; params: slice_sizes. Starts are clamped
@@ -37,3 +38,4 @@ Array argmin(const Array&, int axis = -1);
 Array one_hot(const Array& indices, std::int64_t num, Dtype = Dtype::F32);
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -6,6 +6,7 @@
 #include "etrace/array.h"
 #include "etrace/primitive.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // params: dimension_numbers [[lhs_contract, rhs_contract], [lhs_batch, rhs_batch]], preferred_element_type,
@@ -39,3 +40,4 @@ std::vector<std::pair<std::int64_t, std::int64_t>> same_padding(const Dims& in, 
                                                                 const Dims& rhs_dilation);
 
 }  // namespace etrace
+#pragma GCC visibility pop

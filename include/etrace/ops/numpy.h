@@ -10,6 +10,7 @@
 #include "etrace/ops/reduce.h"
 #include "etrace/ops/shape.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 Array zeros(const Shape&, Dtype = Dtype::F32);
@@ -40,3 +41,4 @@ Array tile(const Array&, const Dims& repeats);
 Array repeat(const Array&, std::int64_t n, int axis);
 
 }  // namespace etrace
+#pragma GCC visibility pop

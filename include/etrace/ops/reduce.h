@@ -4,6 +4,7 @@
 #include "etrace/array.h"
 #include "etrace/primitive.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 extern const Primitive reduce_sum_p, reduce_max_p, reduce_min_p, reduce_prod_p, reduce_and_p,
@@ -31,3 +32,4 @@ Array softmax(const Array&, int axis = -1);
 Array log_softmax(const Array&, int axis = -1);
 
 }  // namespace etrace
+#pragma GCC visibility pop

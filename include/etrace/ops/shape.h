@@ -4,6 +4,7 @@
 #include "etrace/array.h"
 #include "etrace/primitive.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 extern const Primitive broadcast_in_dim_p;  // params: shape, broadcast_dimensions
@@ -40,3 +41,4 @@ Array iota(Dtype, const Shape&, int dimension);
 Array arange(std::int64_t n, Dtype = Dtype::I32);
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -13,6 +13,7 @@
 #include "etrace/array.h"
 #include "etrace/primitive.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // params: slots, position_axes, anchor_strides or anchor_table, source_strides or source_table, has_source,
@@ -45,3 +46,4 @@ struct TraceWindowResult {
 TraceWindowResult trace_window(const TracePattern&, const TraceWindow&);
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -3,6 +3,7 @@
 
 #include "etrace/units/quantity.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::units::literals {
 
 #define ETRACE_UNIT_LITERAL(unit)                               \
@@ -60,3 +61,4 @@ ETRACE_UNIT_LITERAL(kelvin)
 #undef ETRACE_UNIT_LITERAL
 
 }  // namespace etrace::units::literals
+#pragma GCC visibility pop

@@ -9,6 +9,7 @@
 #include "etrace/etp.h"
 #include "etrace/units/quantity.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 Quantity matmul(const Quantity& x, const Quantity& weight, const Quantity& bias = {},
@@ -29,3 +30,4 @@ Quantity element_wise(const Quantity& weight, const WeightFn& weight_fn = {});
 Quantity embedding(const Array& indices, const Quantity& weight, const WeightFn& weight_fn = {});
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -17,6 +17,7 @@
 #include "etrace/ops/numpy.h"
 #include "etrace/units/unit.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 class Quantity {
@@ -195,3 +196,4 @@ Quantity dot(const Quantity& a, const Quantity& b);
 Quantity outer(const Quantity& a, const Quantity& b);
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -13,6 +13,7 @@
 #include "etrace/module.h"
 #include "etrace/units/quantity.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // A handle to one array of a state, which its module owns: a bare array, a leaf of a dictionary, or an entry
@@ -43,3 +44,4 @@ inline QuantityState with_unit(State& state, std::string leaf, const Unit& unit)
 }
 
 }  // namespace etrace
+#pragma GCC visibility pop

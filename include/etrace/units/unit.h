@@ -5,14 +5,13 @@
 #pragma once
 
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <string>
 
 #include "etrace/error.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // Dimensions that do not fit. The text names the operation and both units.
@@ -51,11 +50,19 @@ class Rational {
   };
   constexpr explicit Rational(Exact e) : num_(e.num), den_(e.den) {}
   static constexpr Rational reduced(std::int64_t num, std::int64_t den) {
-    const std::int64_t common = std::gcd(num, den) * (den < 0 ? -1 : 1);
+    const std::int64_t common = common_divisor(num, den) * (den < 0 ? -1 : 1);
     const std::int64_t limit = std::numeric_limits<int>::max();
     if (den == 0 || num / common < -limit || num / common > limit || den / common > limit)
       out_of_range(num, den);
     return Rational(Exact{static_cast<int>(num / common), static_cast<int>(den / common)});
+  }
+  static constexpr std::int64_t common_divisor(std::int64_t a, std::int64_t b) {  // not negative
+    while (b != 0) {
+      const std::int64_t rest = a % b;
+      a = b;
+      b = rest;
+    }
+    return a < 0 ? -a : a;
   }
   [[noreturn]] static void out_of_range(std::int64_t num, std::int64_t den);
 
@@ -101,7 +108,8 @@ class Unit {
     Unit u;
     for (std::size_t i = 0; i < u.exponents_.size(); ++i) u.exponents_[i] = a.exponents_[i] * exponent;
     u.power_of_ten_ = a.power_of_ten_ * exponent;
-    u.factor_ = a.factor_ == 1.0 ? 1.0 : std::pow(a.factor_, exponent.to_double());
+    u.factor_ = exponent.is_integer() ? whole_power(a.factor_, exponent.num())
+                                      : power(a.factor_, exponent.to_double());
     return u;
   }
   friend constexpr Unit operator/(const Unit& a, const Unit& b) {
@@ -111,6 +119,13 @@ class Unit {
   }
 
  private:
+  static constexpr double whole_power(double base, int exponent) {
+    double out = 1.0;
+    for (int i = exponent < 0 ? -exponent : exponent; i > 0; --i) out *= base;
+    return exponent < 0 ? 1.0 / out : out;
+  }
+  static double power(double base, double exponent);
+
   Exponents exponents_{0, 0, 0, 0, 0, 0, 0};  // spelled out: GCC 12 cannot use constants made with {}
   Rational power_of_ten_ = 0;
   double factor_ = 1.0;
@@ -148,3 +163,4 @@ inline constexpr Unit mmol = mol.scaled(-3), mM = M.scaled(-3), uM = M.scaled(-6
 
 }  // namespace units
 }  // namespace etrace
+#pragma GCC visibility pop
