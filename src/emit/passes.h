@@ -7,6 +7,12 @@ namespace etrace::emit {
 
 // Statements whose value nobody needs, stores to values that nobody reads, and steps that do nothing.
 void remove_dead(EmitProgram&);
+// Short axes become statements of their own.
+void spell_out(EmitProgram&);
+// The order of axes in memory: short ones in front.
+void lay_out(EmitProgram&);
+// Loops that carry every position by itself become an axis of a nest.
+void walk_time(EmitProgram&);
 // Nests that walk the same positions become one.
 void fuse(EmitProgram&);
 // A step writes its result where a copy would put it, and the copy goes.
