@@ -17,6 +17,8 @@ void walk_time(EmitProgram&);
 void fuse(EmitProgram&);
 // A step writes its result where a copy would put it, and the copy goes.
 void coalesce(EmitProgram&);
+// The same for products and kernels alone, as long as copies of their results are whole.
+void coalesce_kernels(EmitProgram&);
 // Axes joined and ordered, the vector axis and the parts for threads chosen, for every nest.
 void schedule(EmitProgram&);
 // Every unplaced value gets its place in the arena; values that are not needed at the same time share it.

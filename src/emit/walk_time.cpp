@@ -70,11 +70,14 @@ class TimeWalk {
   bool with_time_axis(Nest& n, int loop) {
     for (const Axis& a : n.axes)
       if (a.kind != Axis::Each) return false;
+    Dims sizes;
+    for (const Axis& a : n.axes) sizes.push_back(a.size);
     for (const Stmt& s : n.body) {
       if (s.kind != Stmt::Store) continue;
       for (const Stmt& t : n.body) {
         if (t.value != s.value || (t.kind != Stmt::Load && t.kind != Stmt::Store)) continue;
-        if (t.at != s.at || (t.kind == Stmt::Load && !t.in.empty())) return false;
+        if (t.kind == Stmt::Load && !t.in.empty()) return false;
+        if (t.at != s.at && !never_meet(t.at, s.at, sizes)) return false;
       }
     }
     const Loop& l = p_.loops[static_cast<std::size_t>(loop)];

@@ -98,6 +98,24 @@ TEST(EmitFusion, ARecurrencePerPositionIsATimeAxis) {
   EXPECT_EQ(p.arena_bytes, 0U);
 }
 
+TEST(EmitFusion, CoupledStatesAreCarriedTogether) {
+  const Aval states{Dtype::F32, {2, 32 * 48}}, jacobians{Dtype::F32, {16, 2, 2, 32 * 48}};
+  const EmitProgram p = built(
+      [](ArraySpan x) {
+        const ScanResult r = scan(
+            [](ArraySpan c, ArraySpan in) -> ScanResult {
+              const Array next = sum(in[0] * expand_dims(c[0], {0}), {1});
+              return {{next * 0.99}, {c[0]}};
+            },
+            {x[0]}, {x[1] * 2.0});
+        return Arrays{r.carry[0], r.ys[0]};
+      },
+      {states, jacobians}, {{0, 0}});
+  EXPECT_EQ(steps(p).regions, 0U);
+  EXPECT_EQ(steps(p).nests, 1U);
+  EXPECT_EQ(p.arena_bytes, 0U);
+}
+
 TEST(EmitFusion, CarriesAndReplacedArgumentsAreInPlace) {
   const Aval xs{Dtype::F32, {16, 32, 48}}, weight{Dtype::F32, {48, 48}};
   const EmitProgram p = built(
