@@ -134,8 +134,7 @@ void split_axis(Nest& nest, std::size_t axis, Index inner) {
   const Axis second{inner, outer.kind};
   nest.axes.insert(nest.axes.begin() + static_cast<std::ptrdiff_t>(axis) + 1, second);
   for (Stmt& s : nest.body)
-    if (s.kind == Stmt::Load || s.kind == Stmt::Store || s.kind == Stmt::Position)
-      split_axis(s.at, axis, inner);
+    if (has_form(s)) split_axis(s.at, axis, inner);
 }
 
 int Builder::add(Nest& nest, Stmt s) {

@@ -2,10 +2,10 @@
 // are left to the compiler, which is told that the innermost loop has no dependences (omp simd): so one text
 // serves every width, every compiler and every target, and a lane rounds as a lone number does.
 //
-// Folds come in three forms:
-//   few elements   spelled out, position by position
-//   columns        the vector axis is kept: blocks of accumulators, folded row by row
-//   lines          the vector axis is folded: 16 lanes, joined after every 4096 elements
+// Folds come in two forms:
+//   columns   the vector axis is kept: blocks of accumulators, folded row by row
+//   lines     the vector axis is folded: 16 lanes, joined after every 4096 elements
+// A nest with a time axis walks it inside blocks of the vector axis, so that what it carries stays near.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace etrace::emit {
 
 namespace {
 
-constexpr Index kLanes = 16, kLineBlock = 4096, kColumnBlock = 128, kSpelledOut = 8, kSpelledStmts = 96;
+constexpr Index kLanes = 16, kLineBlock = 4096, kColumnBlock = 128;
 
 std::string variable_type(Dtype t) { return t == Dtype::Bool ? "_Bool" : std::string(c_type(t)); }
 
@@ -31,38 +31,23 @@ std::string accumulator_type(const Stmt& fold) {
   return is_wide(fold) ? "double" : std::string(c_type(fold.dtype));
 }
 
-std::string fold_text(const Stmt& s, const std::string& a, const std::string& b) {
-  const std::string type(short_name(s.dtype));
-  const bool floating = is_floating(s.dtype);
-  switch (s.op) {
-    case FoldCode::Sum:
-      return floating ? a + " + " + b : fmt::format("etp_add_{}({}, {})", type, a, b);
-    case FoldCode::Product:
-      return floating ? a + " * " + b : fmt::format("etp_mul_{}({}, {})", type, a, b);
-    case FoldCode::Max:
-      return fmt::format("etp_fold_max_{}({}, {})", type, a, b);
-    case FoldCode::Min:
-      return fmt::format("etp_fold_min_{}({}, {})", type, a, b);
-    case FoldCode::And:
-      return a + " & " + b;
-    case FoldCode::Or:
-      return a + " | " + b;
-  }
-  return a;
+std::string join_text(const Stmt& fold, const std::string& a, const std::string& b) {
+  return fold_text(fold.op, fold.dtype, a, b);
 }
 
 class NestPrinter {
  public:
-  NestPrinter(const EmitProgram& p, const Nest& n) : p_(p), n_(n), pointers_(nest_pointers(n)) {
-    for (std::size_t a = 0; a < n.axes.size(); ++a)
-      (n.axes[a].kind == Axis::Fold ? folds_ : eachs_).push_back(static_cast<int>(a));
-    for (const int a : folds_) fold_size_ *= size(a);
-    spelled_out_ = !folds_.empty() && fold_size_ <= kSpelledOut &&
-                   fold_size_ * static_cast<Index>(n.body.size()) <= kSpelledStmts;
-    lane_ = n.lane;
-    if (spelled_out_ && lane_ >= 0 && is_fold(lane_)) lane_ = eachs_.empty() ? -1 : eachs_.back();
-    for (const int a : eachs_)
-      if (a != lane_) outer_.push_back(a);
+  NestPrinter(const EmitProgram& p, const Nest& n)
+      : p_(p), n_(n), pointers_(nest_pointers(n)), lane_(n.lane) {
+    for (std::size_t i = 0; i < n.axes.size(); ++i) {
+      const int a = static_cast<int>(i);
+      if (n.axes[i].kind == Axis::Fold)
+        folds_.push_back(a);
+      else if (n.axes[i].kind == Axis::Time)
+        time_ = a;
+      else if (a != lane_)
+        outer_.push_back(a);
+    }
     for (const Stmt& s : n.body) analyse(s);
   }
 
@@ -74,9 +59,11 @@ class NestPrinter {
       open_loop(outer_[k]);
       hoisted(k + 1);
     }
-    if (folds_.empty() || spelled_out_)
+    if (time_ >= 0)
+      timed();
+    else if (folds_.empty())
       plain();
-    else if (lane_ >= 0 && !is_fold(lane_))
+    else if (lane_ >= 0 && is_each(lane_))
       columns();
     else
       lines();
@@ -98,11 +85,13 @@ class NestPrinter {
     line("}");
   }
   Index size(int a) const { return n_.axes[static_cast<std::size_t>(a)].size; }
-  bool is_fold(int a) const { return n_.axes[static_cast<std::size_t>(a)].kind == Axis::Fold; }
-  std::string begin(int a) const { return a == 0 && !is_fold(a) ? "lo" : "0"; }
-  std::string end(int a) const { return a == 0 && !is_fold(a) ? "hi" : std::to_string(size(a)); }
+  bool is_each(int a) const { return n_.axes[static_cast<std::size_t>(a)].kind == Axis::Each; }
+  std::string begin(int a) const { return a == 0 && is_each(a) ? "lo" : "0"; }
+  std::string end(int a) const { return a == 0 && is_each(a) ? "hi" : std::to_string(size(a)); }
 
   void open_loop(int a) {
+    if (n_.axes[static_cast<std::size_t>(a)].reverse)
+      return open(fmt::format("for (int64_t i{0} = {1}; i{0} >= 0; --i{0}) ", a, size(a) - 1));
     open(fmt::format("for (int64_t i{0} = {1}; i{0} < {2}; ++i{0}) ", a, begin(a), end(a)));
   }
   void open_simd(const std::string& variable, const std::string& from, const std::string& to) {
@@ -132,9 +121,10 @@ class NestPrinter {
       m.insert(varies_[static_cast<std::size_t>(i)].begin(), varies_[static_cast<std::size_t>(i)].end());
       late = late || late_[static_cast<std::size_t>(i)];
     }
-    if (s.kind == Stmt::Load || s.kind == Stmt::Store || s.kind == Stmt::Position)
+    if (has_form(s))
       for (std::size_t a = 0; a < s.at.step.size(); ++a)
         if (s.at.step[a] != 0) m.insert(static_cast<int>(a));
+    if (s.kind == Stmt::Load && time_ >= 0 && is_written(s.value)) m.insert(time_);  // what it carries
     if (s.kind == Stmt::Fold)
       for (const int a : folds_) m.erase(a);
     if (s.kind == Stmt::Store && !folds_.empty())  // once, not at every position of the folds
@@ -142,6 +132,10 @@ class NestPrinter {
     varies_.push_back(m);
     late_.push_back(late);
     hoist_.push_back(s.kind == Stmt::Store || late ? -1 : loops_needed(m, outer_));
+  }
+  bool is_written(ValueId v) const {
+    return std::any_of(n_.body.begin(), n_.body.end(),
+                       [&](const Stmt& s) { return s.kind == Stmt::Store && s.value == v; });
   }
   // How many of these loops must be open for something that varies so; -1: others too.
   static int loops_needed(const Mask& m, const std::vector<int>& loops) {
@@ -152,9 +146,6 @@ class NestPrinter {
       depth = std::max(depth, static_cast<int>(it - loops.begin()) + 1);
     }
     return depth;
-  }
-  bool varies_with_folds(std::size_t s) const {
-    return std::any_of(folds_.begin(), folds_.end(), [&](int a) { return varies_[s].contains(a); });
   }
   void hoisted(std::size_t depth) {
     const std::vector<bool> use = used();
@@ -171,31 +162,16 @@ class NestPrinter {
     return use;
   }
 
-  // position: of the fold axes, where those are spelled out.
-  std::string name(int s, Index position) const {
+  std::string name(int s) const {
     const Stmt& stmt = n_.body[static_cast<std::size_t>(s)];
     if (stmt.kind == Stmt::Number) return stmt.text[0] == '-' ? "(" + stmt.text + ")" : stmt.text;
-    if (position >= 0 && varies_with_folds(static_cast<std::size_t>(s)))
-      return fmt::format("v{}_{}", s, position);
     return fmt::format("v{}", s);
   }
-
-  std::string form_text(const Form& f, Index constant, Index position) const {
+  static std::string form_text(const Form& f, Index constant) {
     std::string text;
-    std::vector<Index> at(n_.axes.size(), 0);
-    if (position >= 0)
-      for (auto a = folds_.rbegin(); a != folds_.rend(); ++a) {
-        at[static_cast<std::size_t>(*a)] = position % size(*a);
-        position /= size(*a);
-      }
-    const bool fixed = spelled_out_;
     for (std::size_t a = 0; a < f.step.size(); ++a) {
       const Index step = f.step[a];
       if (step == 0) continue;
-      if (fixed && is_fold(static_cast<int>(a))) {
-        constant += step * at[a];
-        continue;
-      }
       const std::string term = step == 1 || step == -1 ? fmt::format("i{}", a)
                                                        : fmt::format("i{} * {}", a, step < 0 ? -step : step);
       text += text.empty() ? (step < 0 ? "-" : "") + term : (step < 0 ? " - " : " + ") + term;
@@ -205,12 +181,12 @@ class NestPrinter {
       text += fmt::format(" {} {}", constant < 0 ? '-' : '+', constant < 0 ? -constant : constant);
     return text;
   }
-  std::string element(const Stmt& s, Index position) const {
-    std::string at = form_text(s.at, 0, position);
-    if (s.kind == Stmt::Load && !s.in.empty()) at += " + " + name(s.in[0], position);
+  std::string element(const Stmt& s) const {
+    std::string at = form_text(s.at, 0);
+    if (s.kind == Stmt::Load && !s.in.empty()) at += " + " + name(s.in[0]);
     return fmt::format("x{}[{}]", pointer_of(s), at);
   }
-  std::string apply_text(const Stmt& s, Index position) const {
+  std::string apply_text(const Stmt& s) const {
     std::string text;
     for (std::size_t i = 0; i < s.text.size(); ++i) {
       if (s.text[i] != '$') {
@@ -220,28 +196,26 @@ class NestPrinter {
       std::size_t operand = 0;
       while (i + 1 < s.text.size() && s.text[i + 1] >= '0' && s.text[i + 1] <= '9')
         operand = operand * 10 + static_cast<std::size_t>(s.text[++i] - '0');
-      text += name(s.in[operand], position);
+      text += name(s.in[operand]);
     }
     return text;
   }
 
-  void statement(std::size_t s, Index position = -1) {
+  void statement(std::size_t s) {
     const Stmt& stmt = n_.body[s];
-    const std::string head =
-        fmt::format("const {} {} = ", variable_type(stmt.dtype), name(static_cast<int>(s), position));
+    const std::string head = fmt::format("const {} v{} = ", variable_type(stmt.dtype), s);
     switch (stmt.kind) {
       case Stmt::Number:
+      case Stmt::Fold:  // by after_folds()
         return;
       case Stmt::Load:
-        return line(head + element(stmt, position) + ";");
+        return line(head + element(stmt) + ";");
       case Stmt::Position:
-        return line(head + form_text(stmt.at, stmt.at.first, position) + ";");
+        return line(head + form_text(stmt.at, stmt.at.first) + ";");
       case Stmt::Apply:
-        return line(head + apply_text(stmt, position) + ";");
-      case Stmt::Fold:
-        return line(head + spelled_fold(stmt) + ";");
+        return line(head + apply_text(stmt) + ";");
       case Stmt::Store:
-        return line(element(stmt, position) + " = " + name(stmt.in[0], position) + ";");
+        return line(element(stmt) + " = " + name(stmt.in[0]) + ";");
     }
   }
 
@@ -251,7 +225,7 @@ class NestPrinter {
     std::vector<bool> use(n_.body.size(), false);
     for (const std::size_t s : wanted) use[s] = true;
     for (std::size_t s = n_.body.size(); s-- > 0;)
-      if (use[s] && (n_.body[s].kind != Stmt::Fold || spelled_out_))
+      if (use[s] && n_.body[s].kind != Stmt::Fold)
         for (const int i : n_.body[s].in) use[static_cast<std::size_t>(i)] = true;
     std::vector<std::size_t> out;
     for (std::size_t s = 0; s < n_.body.size(); ++s)
@@ -276,45 +250,43 @@ class NestPrinter {
     return needed(wanted);
   }
 
-  // No folds, or short ones -------------------------------------------------------------------------------
+  // No folds ----------------------------------------------------------------------------------------------
+  std::vector<std::size_t> for_stores() const {
+    return needed(statements([](std::size_t, const Stmt& s) { return s.kind == Stmt::Store; }));
+  }
   void plain() {
     if (lane_ >= 0) open_simd(fmt::format("i{}", lane_), begin(lane_), end(lane_));
-    const auto stores = statements([](std::size_t, const Stmt& s) { return s.kind == Stmt::Store; });
-    for (const std::size_t s : needed(stores)) {
-      const bool each = spelled_out_ && !late_[s] && varies_with_folds(s);
-      if (!each) statement(s);
-      for (Index k = 0; each && k < fold_size_; ++k) statement(s, k);
-    }
+    for (const std::size_t s : for_stores()) statement(s);
     if (lane_ >= 0) close();
   }
 
-  // The elements of a short fold, in the order of a long one.
-  std::string spelled_fold(const Stmt& s) const {
-    const bool sum = s.op == FoldCode::Sum && is_floating(s.dtype);
-    // Of two floats the sum (product) in f64, rounded, is that in f32.
-    const bool as_double = is_wide(s) && fold_size_ > 2;
-    const char* zero = s.dtype == Dtype::F32 && !as_double ? "0.0f" : "0.0";
-    const Index line = std::max<Index>(n_.line, 1);  // elements that are joined in lanes
-    std::string total;
-    for (Index start = 0; start < fold_size_; start += line) {
-      std::vector<std::string> lanes;
-      for (Index k = start; k < start + line; ++k) {
-        std::string e = (as_double ? "(double)" : "") + name(s.in[0], k);
-        if (sum && (k == 0 || n_.line > 0)) e = fmt::format("({} + {})", zero, e);
-        lanes.push_back(e);
-      }
-      for (std::size_t w = kLanes / 2; w > 0; w /= 2)
-        for (std::size_t l = 0; l < w && l + w < lanes.size(); ++l)
-          lanes[l] = "(" + fold_text(s, lanes[l], lanes[l + w]) + ")";
-      total = total.empty() ? lanes[0] : "(" + fold_text(s, total, lanes[0]) + ")";
-    }
-    return (as_double ? "(float)" : "") + total;
+  void timed() {
+    if (lane_ >= 0) open_block();
+    const std::vector<std::size_t> all = for_stores();
+    const std::vector<int> open_axes = open_inner({time_}, all);
+    if (lane_ >= 0) open_lanes();
+    for (const std::size_t s : all)
+      if (n_.body[s].kind == Stmt::Store || loops_needed(varies_[s], open_axes) < 0) statement(s);
+    if (lane_ >= 0) close();
+    close();
+    if (lane_ >= 0) close();
   }
 
-  // Long folds --------------------------------------------------------------------------------------------
+  // A stretch of the vector axis, and its lanes.
+  void open_block() {
+    const std::string last = end(lane_);
+    open(fmt::format("for (int64_t j = {}; j < {}; j += {}) ", begin(lane_), last, kColumnBlock));
+    line(fmt::format("const int64_t n = {0} - j < {1} ? {0} - j : {1};", last, kColumnBlock));
+  }
+  void open_lanes() {
+    open_simd("k", "0", "n");
+    line(fmt::format("const int64_t i{} = j + k;", lane_));
+  }
+
+  // Folds ---------------------------------------------------------------------------------------------------
   void fold_step(std::size_t f, const std::string& into) {
     const Stmt& s = n_.body[f];
-    line(into + " = " + fold_text(s, into, (is_wide(s) ? "(double)" : "") + name(s.in[0], -1)) + ";");
+    line(into + " = " + join_text(s, into, (is_wide(s) ? "(double)" : "") + name(s.in[0])) + ";");
   }
   std::string neutral(std::size_t f) const { return neutral_text(n_.body[f].op, n_.body[f].dtype); }
 
@@ -332,37 +304,35 @@ class NestPrinter {
     }
   }
 
-  // Opens the given fold loops, with what is known inside them; returns the loops that are open then.
-  std::vector<int> open_folds(const std::vector<int>& axes, const std::vector<std::size_t>& before) {
+  // Opens these loops, with what is known inside them; returns all that are open then.
+  std::vector<int> open_inner(const std::vector<int>& axes, const std::vector<std::size_t>& before) {
     std::vector<int> open_axes = outer_;
     for (const int a : axes) {
       open_loop(a);
       open_axes.push_back(a);
       for (const std::size_t s : before)
-        if (loops_needed(varies_[s], open_axes) == static_cast<int>(open_axes.size())) statement(s);
+        if (n_.body[s].kind != Stmt::Store &&
+            loops_needed(varies_[s], open_axes) == static_cast<int>(open_axes.size()))
+          statement(s);
     }
     return open_axes;
   }
 
   void columns() {
-    const std::string last = end(lane_), place = fmt::format("const int64_t i{} = j + k;", lane_);
-    open(fmt::format("for (int64_t j = {}; j < {}; j += {}) ", begin(lane_), last, kColumnBlock));
-    line(fmt::format("const int64_t n = {0} - j < {1} ? {0} - j : {1};", last, kColumnBlock));
+    open_block();
     for (const std::size_t f : folds()) {
       line(fmt::format("{} s{}[{}];", accumulator_type(n_.body[f]), f, kColumnBlock));
       line(fmt::format("for (int64_t k = 0; k < n; ++k) s{}[k] = {};", f, neutral(f)));
     }
     const std::vector<std::size_t> before = before_folds();
-    const std::vector<int> open_axes = open_folds(folds_, before);
-    open_simd("k", "0", "n");
-    line(place);
+    const std::vector<int> open_axes = open_inner(folds_, before);
+    open_lanes();
     for (const std::size_t s : before)
-      if (loops_needed(varies_[s], open_axes) < 0) statement(s);
+      if (n_.body[s].kind == Stmt::Store || loops_needed(varies_[s], open_axes) < 0) statement(s);
     for (const std::size_t f : folds()) fold_step(f, fmt::format("s{}[k]", f));
     close();
     for (std::size_t k = 0; k < folds_.size(); ++k) close();
-    open_simd("k", "0", "n");
-    line(place);
+    open_lanes();
     after_folds([](std::size_t f) { return fmt::format("s{}[k]", f); });
     close();
     close();
@@ -374,7 +344,7 @@ class NestPrinter {
     for (const std::size_t f : folds())
       line(fmt::format("{} s{} = {};", accumulator_type(n_.body[f]), f, neutral(f)));
     const std::vector<std::size_t> before = before_folds();
-    const std::vector<int> open_axes = open_folds({folds_.begin(), folds_.end() - 1}, before);
+    const std::vector<int> open_axes = open_inner({folds_.begin(), folds_.end() - 1}, before);
     open(fmt::format("for (int64_t j = 0; j < {}; j += {}) ", length, kLineBlock));
     line(length > kLineBlock
              ? fmt::format("const int64_t n = {0} - j < {1} ? {0} - j : {1};", length, kLineBlock)
@@ -386,7 +356,7 @@ class NestPrinter {
     const auto body = [&](const char* position) {
       line(fmt::format("const int64_t i{} = {};", axis, position));
       for (const std::size_t s : before)
-        if (loops_needed(varies_[s], open_axes) < 0) statement(s);
+        if (n_.body[s].kind == Stmt::Store || loops_needed(varies_[s], open_axes) < 0) statement(s);
       for (const std::size_t f : folds()) fold_step(f, fmt::format("l{}[k]", f));
     };
     line("int64_t i = 0;");
@@ -406,8 +376,8 @@ class NestPrinter {
       const std::string l = fmt::format("l{}", f), s = fmt::format("s{}", f);
       line(fmt::format("for (int64_t w = {}; w > 0; w /= 2)", kLanes / 2));
       line(fmt::format("  for (int64_t k = 0; k < w; ++k) {}[k] = {};", l,
-                       fold_text(n_.body[f], l + "[k]", l + "[k + w]")));
-      line(s + " = " + fold_text(n_.body[f], s, l + "[0]") + ";");
+                       join_text(n_.body[f], l + "[k]", l + "[k + w]")));
+      line(s + " = " + join_text(n_.body[f], s, l + "[0]") + ";");
     }
     close();
     for (std::size_t k = 0; k + 1 < folds_.size(); ++k) close();
@@ -417,13 +387,12 @@ class NestPrinter {
   const EmitProgram& p_;
   const Nest& n_;
   const std::vector<Pointer> pointers_;
-  std::vector<int> eachs_, folds_, outer_;  // axes; outer: Each axes that are not the vector's
-  std::vector<Mask> varies_;                // per statement: axes that it varies with
-  std::vector<bool> late_;                  // runs after the folds
-  std::vector<int> hoist_;                  // outer loops that must be open; -1: it stands further inside
-  Index fold_size_ = 1;
-  bool spelled_out_ = false;
-  int lane_ = -1;
+  const int lane_;
+  int time_ = -1;
+  std::vector<int> folds_, outer_;  // axes; outer: Each axes that are not the vector's
+  std::vector<Mask> varies_;        // per statement: axes that it varies with
+  std::vector<bool> late_;          // runs after the folds
+  std::vector<int> hoist_;          // outer loops that must be open; -1: it stands further inside
   std::string out_;
   std::size_t depth_ = 1;
 };

@@ -31,10 +31,12 @@ class Checker {
 
   void step(const Nest& n) const {
     Dims sizes;
-    bool folds = false;
+    bool folds = false, time = false;
     for (const Axis& a : n.axes) {
-      ETRACE_CHECK(a.size > 1 && (a.kind == Axis::Fold || !folds));
+      ETRACE_CHECK(a.size > 1 && (a.kind != Axis::Each || !(folds || time)) && !time);
       folds = folds || a.kind == Axis::Fold;
+      time = time || a.kind == Axis::Time;
+      ETRACE_CHECK(!(folds && time));
       sizes.push_back(a.size);
     }
     for (std::size_t s = 0; s < n.body.size(); ++s) {

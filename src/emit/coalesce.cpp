@@ -2,6 +2,8 @@
 // carry, a slot of a stacked result, an argument that the run replaces. Where nobody looks at that place in
 // between, the step writes there at once.
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 #include "emit/passes.h"
 
@@ -13,11 +15,12 @@ namespace {
 struct Move {
   ValueId from = kNoValue, to = kNoValue;
   Form at{};  // no steps: where it begins
+  std::size_t pieces = 1;
 };
 
 class Coalescing {
  public:
-  explicit Coalescing(EmitProgram& p) : p_(p) {}
+  Coalescing(EmitProgram& p, bool kernels_only) : p_(p), kernels_only_(kernels_only) {}
   void run() { block(p_.entry); }
 
  private:
@@ -41,34 +44,43 @@ class Coalescing {
     }
   }
 
-  // Whole values that a nest copies.
+  // Whole values that a nest copies, in one piece or in several.
   std::vector<Move> moves(const Item& item) {
-    std::vector<Move> out;
     const auto* n = std::get_if<Nest>(&item.step);
-    if (n == nullptr) return out;
+    if (n == nullptr) return {};
+    std::map<std::tuple<ValueId, ValueId, Index, std::vector<std::pair<int, Index>>, Dims>,
+             std::vector<Index>>
+        pieces;
     for (const Stmt& s : n->body) {
       if (s.kind != Stmt::Store) continue;
       const Stmt& x = n->body[static_cast<std::size_t>(s.in[0])];
-      if (x.kind != Stmt::Load || !x.in.empty() || x.value == s.value || x.dtype != s.dtype) continue;
-      if (x.at.step != s.at.step || x.at.first != 0 || !x.at.time.empty()) continue;
-      Index count = 1;
-      for (const Axis& a : n->axes) count *= a.size;
-      if (count != value(x.value).elements() || !covers(*n, x.at)) continue;
-      out.push_back({x.value, s.value, {s.at.first, {}, s.at.time}});
+      if (x.kind != Stmt::Load || !x.in.empty() || x.value == s.value || x.dtype != s.dtype ||
+          x.at.step != s.at.step || !x.at.time.empty())
+        continue;
+      pieces[{x.value, s.value, s.at.first - x.at.first, s.at.time, s.at.step}].push_back(x.at.first);
+    }
+    std::vector<Move> out;
+    for (auto& [key, firsts] : pieces) {
+      const auto& [from, to, offset, time, step] = key;
+      if (covers(*n, step, firsts, value(from).elements()))
+        out.push_back({from, to, {offset, {}, time}, firsts.size()});
     }
     return out;
   }
-  // The form takes every number from 0 on exactly once.
-  static bool covers(const Nest& n, const Form& f) {
+  // Every number from 0 on exactly once: stretches of equal length, one after the other.
+  static bool covers(const Nest& n, const Dims& step, std::vector<Index>& firsts, Index elements) {
     std::vector<std::pair<Index, Index>> axes;
-    for (std::size_t a = 0; a < n.axes.size(); ++a) axes.emplace_back(f.step[a], n.axes[a].size);
+    for (std::size_t a = 0; a < n.axes.size(); ++a) axes.emplace_back(step[a], n.axes[a].size);
     std::sort(axes.begin(), axes.end());
     Index reach = 1;
-    for (const auto& [step, size] : axes) {
-      if (step != reach) return false;
+    for (const auto& [stride, size] : axes) {
+      if (stride != reach) return false;
       reach *= size;
     }
-    return true;
+    std::sort(firsts.begin(), firsts.end());
+    for (std::size_t i = 0; i < firsts.size(); ++i)
+      if (firsts[i] != static_cast<Index>(i) * reach) return false;
+    return static_cast<Index>(firsts.size()) * reach == elements;
   }
 
   bool may_move(const Block& b, const std::vector<Uses>& all, std::size_t q, const Move& m) {
@@ -84,6 +96,9 @@ class Coalescing {
         last = k;
       }
     if (first >= q || !has(all[first].writes, m.from)) return false;
+    const auto& maker = b[first].step;
+    if (kernels_only_ && !std::holds_alternative<Product>(maker) && !std::holds_alternative<Call>(maker))
+      return false;
     if (uses_outside(b, m.from)) return false;
     for (std::size_t k = first; k <= last; ++k) {
       if (k == q) {
@@ -126,17 +141,20 @@ class Coalescing {
       if (s.kind == Stmt::Load) return false;
       ++stores;
     }
-    return stores == 1;
+    return stores == m.pieces;
   }
 
   // `from` begins as a copy of the very place it shall move to.
-  bool is_copy_back(const Item& item, const Move& m) {
+  bool is_copy_back(const Item& item, const Move& m) const {
     const auto* n = std::get_if<Nest>(&item.step);
-    if (n == nullptr || n->body.size() != 2) return false;
-    const Stmt &x = n->body[0], &s = n->body[1];
-    return x.kind == Stmt::Load && x.in.empty() && s.kind == Stmt::Store && x.value == m.to &&
-           s.value == m.from && x.at.step == s.at.step && x.at.first == m.at.first &&
-           x.at.time == m.at.time && s.at.first == 0 && s.at.time.empty();
+    if (n == nullptr) return false;
+    return std::all_of(n->body.begin(), n->body.end(), [&](const Stmt& s) {
+      if (s.kind == Stmt::Load) return s.in.empty();
+      if (s.kind != Stmt::Store || s.value != m.from) return false;
+      const Stmt& x = n->body[static_cast<std::size_t>(s.in[0])];
+      return x.kind == Stmt::Load && x.value == m.to && x.at.step == s.at.step && s.at.time.empty() &&
+             x.at.time == m.at.time && x.at.first == s.at.first + m.at.first;
+    });
   }
 
   // A kernel that may write a result over the operand it reads from there.
@@ -204,10 +222,12 @@ class Coalescing {
   }
 
   EmitProgram& p_;
+  const bool kernels_only_;
 };
 
 }  // namespace
 
-void coalesce(EmitProgram& p) { Coalescing(p).run(); }
+void coalesce(EmitProgram& p) { Coalescing(p, false).run(); }
+void coalesce_kernels(EmitProgram& p) { Coalescing(p, true).run(); }
 
 }  // namespace etrace::emit

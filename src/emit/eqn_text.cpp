@@ -61,4 +61,23 @@ std::string neutral_text(FoldCode::Op op, Dtype t) {
   return "0";
 }
 
+std::string fold_text(FoldCode::Op op, Dtype dtype, const std::string& a, const std::string& b) {
+  const std::string arguments = std::string(short_name(dtype)) + "(" + a + ", " + b + ")";
+  switch (op) {
+    case FoldCode::Sum:
+      return is_floating(dtype) ? a + " + " + b : "etp_add_" + arguments;
+    case FoldCode::Product:
+      return is_floating(dtype) ? a + " * " + b : "etp_mul_" + arguments;
+    case FoldCode::Max:
+      return "etp_fold_max_" + arguments;
+    case FoldCode::Min:
+      return "etp_fold_min_" + arguments;
+    case FoldCode::And:
+      return a + " & " + b;
+    case FoldCode::Or:
+      return a + " | " + b;
+  }
+  return a;
+}
+
 }  // namespace etrace::emit

@@ -24,4 +24,7 @@ class EqnNames {
 std::string module_path(const Origin&);                // "rnn.W"
 std::string neutral_text(FoldCode::Op, Dtype result);  // in the type of the result
 
+// a ∘ b in the type that the fold is formed in.
+std::string fold_text(FoldCode::Op, Dtype, const std::string& a, const std::string& b);
+
 }  // namespace etrace::emit

@@ -69,6 +69,43 @@ Bounds bounds(const Form& f, const Extents& e) {
 
 namespace {
 
+// Whether Σ step·d can be `sum` for |d| < size; axes by descending step, from number `axis` on.
+bool can_be(Index sum, const std::vector<std::pair<Index, Index>>& axes, std::size_t axis) {
+  if (axis == axes.size()) return sum == 0;
+  Index reach = 0;  // of the shorter steps
+  for (std::size_t a = axis + 1; a < axes.size(); ++a) reach += axes[a].first * (axes[a].second - 1);
+  const auto [step, size] = axes[axis];
+  for (Index d = 1 - size; d < size; ++d) {
+    const Index left = sum - d * step;
+    if (-reach <= left && left <= reach && can_be(left, axes, axis + 1)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool never_meet(const Form& f, const Form& g, const Dims& axes) {
+  if (f.time != g.time) return false;
+  Form x = f, y = g;
+  x.time.clear(), y.time.clear();
+  const Bounds a = bounds(x, {axes, {}}), b = bounds(y, {axes, {}});
+  if (a.high < b.low || b.high < a.low) return true;
+  if (f.step != g.step) return false;
+  std::vector<std::pair<Index, Index>> steps;
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    if (f.step[i] != 0) steps.emplace_back(f.step[i] < 0 ? -f.step[i] : f.step[i], axes[i]);
+  std::sort(steps.rbegin(), steps.rend());
+  // Steps that shorter ones overtake would need a search; such forms do not come from views.
+  Index reach = 0;
+  for (auto s = steps.rbegin(); s != steps.rend(); ++s) {
+    if (s->first <= reach) return false;
+    reach += s->first * (s->second - 1);
+  }
+  return !can_be(f.first - g.first, steps, 0);
+}
+
+namespace {
+
 // Takes one variable after the other to the index that it moves.
 class Decoder {
  public:

@@ -40,6 +40,9 @@ struct Bounds {
 };
 Bounds bounds(const Form&, const Extents&);
 
+// Whether two forms over the same axes name different elements at all pairs of positions (at one time).
+bool never_meet(const Form&, const Form&, const Dims& axes);
+
 // The indices of the element number `flat` of an array of these sizes, each as a form. Where an axis runs
 // over more than one index, it has to be split first.
 struct Decoded {

@@ -21,8 +21,8 @@ class BlockFusion {
   BlockFusion(EmitProgram& p, Block& b) : p_(p), block_(b) {}
 
   void run() {
-    for (Item& item : block_) nodes_.push_back({std::move(item), {}, {}, true});
-    for (Node& n : nodes_) n.uses = uses(p_, n.item);
+    for (Item& item : block_) nodes_.push_back({std::move(item), {}, {}, {}, true});
+    for (Node& n : nodes_) look_at(n);
     connect();
     bool changed = true;
     while (changed) changed = join_producers();
@@ -32,9 +32,18 @@ class BlockFusion {
   }
 
  private:
+  // A stretch of a value that a step reads or writes. Variables of loops around the block are the same for
+  // all of its steps.
+  struct Touch {
+    ValueId value;
+    Index low, high;
+    std::vector<std::pair<int, Index>> time;
+    bool write;
+  };
   struct Node {
     Item item;
     Uses uses;
+    std::vector<Touch> touches;
     std::vector<bool> before;  // nodes that must run first, directly or not
     bool alive;
   };
@@ -46,9 +55,37 @@ class BlockFusion {
     }
     return false;
   }
-  static bool depends(const Uses& later, const Uses& earlier) {
-    return meet(earlier.writes, later.reads) || meet(earlier.reads, later.writes) ||
-           meet(earlier.writes, later.writes);
+  void look_at(Node& n) {
+    n.uses = uses(p_, n.item);
+    n.touches.clear();
+    if (const auto* nest = std::get_if<Nest>(&n.item.step)) {
+      Dims sizes;
+      for (const Axis& a : nest->axes) sizes.push_back(a.size);
+      for (const Stmt& s : nest->body) {
+        if (s.kind != Stmt::Load && s.kind != Stmt::Store) continue;
+        Form f = s.at;
+        f.time.clear();
+        Bounds b = bounds(f, {sizes, {}});
+        if (!s.in.empty() && s.kind == Stmt::Load)
+          b = {0, p_.values[static_cast<std::size_t>(s.value)].elements()};
+        n.touches.push_back({s.value, b.low, b.high, s.at.time, s.kind == Stmt::Store});
+      }
+    } else {
+      for (const bool write : {false, true})
+        for (const ValueId v : write ? n.uses.writes : n.uses.reads)
+          n.touches.push_back({v, 0, p_.values[static_cast<std::size_t>(v)].elements(), {{-1, 0}}, write});
+    }
+  }
+  static bool depends(const Node& a, const Node& b) {
+    if (!meet(a.uses.writes, b.uses.reads) && !meet(a.uses.reads, b.uses.writes) &&
+        !meet(a.uses.writes, b.uses.writes))
+      return false;
+    for (const Touch& x : a.touches)
+      for (const Touch& y : b.touches)
+        if (x.value == y.value && (x.write || y.write) &&
+            (x.time != y.time || (x.low <= y.high && y.low <= x.high)))
+          return true;
+    return false;
   }
 
   void connect() {
@@ -56,7 +93,7 @@ class BlockFusion {
     for (std::size_t j = 0; j < n; ++j) {
       nodes_[j].before.assign(n, false);
       for (std::size_t i = 0; i < j; ++i)
-        if (!nodes_[j].before[i] && depends(nodes_[j].uses, nodes_[i].uses)) add_before(j, i);
+        if (!nodes_[j].before[i] && depends(nodes_[j], nodes_[i])) add_before(j, i);
     }
   }
   void add_before(std::size_t j, std::size_t i) {
@@ -103,7 +140,7 @@ class BlockFusion {
     if (pointers.size() > kMostPointers) return false;
 
     nodes_[j].item.step = std::move(*merged);
-    nodes_[j].uses = uses(p_, nodes_[j].item);
+    look_at(nodes_[j]);
     nodes_[i].alive = false;
     // Whoever waited for i now waits for j, and j for all that i waited for.
     for (std::size_t k = 0; k < nodes_.size(); ++k)

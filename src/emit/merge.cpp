@@ -11,6 +11,7 @@ namespace etrace::emit {
 namespace {
 
 bool has_folds(const Nest& n) { return !n.axes.empty() && n.axes.back().kind == Axis::Fold; }
+bool has_time(const Nest& n) { return !n.axes.empty() && n.axes.back().kind == Axis::Time; }
 
 // Axes that a form moves along, those with the longest steps first.
 std::vector<std::size_t> moved_axes(const Form& f) {
@@ -96,8 +97,10 @@ class Merger {
   // One list of axes. A nest without folds joins the other one, on its Each axes or on all of them.
   static bool lay_side_by_side(const Nest& a, const Nest& b,
                                const std::vector<std::pair<std::size_t, std::size_t>>& pairs, Nest& out) {
-    const bool host_is_a = has_folds(a);
-    const bool both = host_is_a && has_folds(b);
+    if ((has_time(a) && has_folds(b)) || (has_folds(a) && has_time(b))) return false;
+    const bool timed = has_time(a) || has_time(b);
+    const bool host_is_a = has_folds(a) || has_time(a);
+    const bool both = has_folds(a) && has_folds(b);
     const Nest &host = host_is_a ? a : b, &guest = host_is_a ? b : a;
     std::vector<int> guest_axis(host.axes.size(), -1);
     std::vector<bool> used(guest.axes.size(), false);
@@ -111,6 +114,11 @@ class Merger {
     for (std::size_t h = 0; h < host.axes.size(); ++h) {
       const bool joined = guest_axis[h] >= 0, fold = host.axes[h].kind == Axis::Fold;
       if (!fold && !joined) return false;
+      if (joined && timed) {  // times go together, in one direction; or with all positions of an Each axis
+        const Axis& g = guest.axes[static_cast<std::size_t>(guest_axis[h])];
+        if (g.kind == Axis::Time && (host.axes[h].kind != Axis::Time || g.reverse != host.axes[h].reverse))
+          return false;
+      }
       if (fold) (joined ? folds_joined : folds_left) = true;
       // Two folds side by side must go over the same axes.
       if (both && (!joined || guest.axes[static_cast<std::size_t>(guest_axis[h])].kind != host.axes[h].kind))
@@ -125,7 +133,7 @@ class Merger {
     const auto moved = [&](const Nest& n, bool is_host) {
       for (Stmt s : n.body) {
         for (int& i : s.in) i += is_host == host_is_a ? 0 : static_cast<int>(a.body.size());
-        if (!is_host && (s.kind == Stmt::Load || s.kind == Stmt::Store || s.kind == Stmt::Position)) {
+        if (!is_host && has_form(s)) {
           Dims step(host.axes.size(), 0);
           for (std::size_t h = 0; h < step.size(); ++h)
             if (guest_axis[h] >= 0) step[h] = s.at.step[static_cast<std::size_t>(guest_axis[h])];
@@ -151,8 +159,11 @@ class Merger {
     return false;
   }
 
-  // Every value that one of the two writes and the other touches is touched at one element per position.
+  // Every value that one of the two writes and the other touches is touched at one element per position, or
+  // the two touch different stretches of it. What is carried through time belongs to one of them alone.
   static bool compatible(const Nest& n, std::size_t border) {
+    Dims sizes;
+    for (const Axis& a : n.axes) sizes.push_back(a.size);
     for (std::size_t i = 0; i < border; ++i) {
       const Stmt& s = n.body[i];
       if (s.kind != Stmt::Load && s.kind != Stmt::Store) continue;
@@ -160,10 +171,12 @@ class Merger {
         const Stmt& t = n.body[j];
         if ((t.kind != Stmt::Load && t.kind != Stmt::Store) || s.value != t.value) continue;
         if (s.kind == Stmt::Load && t.kind == Stmt::Load) continue;
-        if (s.kind == Stmt::Store && t.kind == Stmt::Store) return false;
-        const bool lookup =
+        const bool lookups =
             (s.kind == Stmt::Load && !s.in.empty()) || (t.kind == Stmt::Load && !t.in.empty());
-        if (lookup || s.at != t.at) return false;
+        if (!lookups && never_meet(s.at, t.at, sizes)) continue;
+        if (s.kind == Stmt::Store && t.kind == Stmt::Store) return false;
+        if (has_time(n) && s.at.step.back() == 0) return false;
+        if (lookups || s.at != t.at) return false;
       }
     }
     return true;

@@ -7,10 +7,18 @@ namespace etrace::emit {
 
 // Statements whose value nobody needs, stores to values that nobody reads, and steps that do nothing.
 void remove_dead(EmitProgram&);
+// Short axes become statements of their own.
+void spell_out(EmitProgram&);
+// The order of axes in memory: short ones in front.
+void lay_out(EmitProgram&);
+// Loops that carry every position by itself become an axis of a nest.
+void walk_time(EmitProgram&);
 // Nests that walk the same positions become one.
 void fuse(EmitProgram&);
 // A step writes its result where a copy would put it, and the copy goes.
 void coalesce(EmitProgram&);
+// The same for products and kernels alone, as long as copies of their results are whole.
+void coalesce_kernels(EmitProgram&);
 // Axes joined and ordered, the vector axis and the parts for threads chosen, for every nest.
 void schedule(EmitProgram&);
 // Every unplaced value gets its place in the arena; values that are not needed at the same time share it.

@@ -52,9 +52,10 @@ struct Value {
 
 // Loops -----------------------------------------------------------------------------------------------------
 struct Axis {
-  enum Kind : std::uint8_t { Each, Fold };
+  enum Kind : std::uint8_t { Each, Fold, Time };
   Index size = 1;
   Kind kind = Each;
+  bool reverse = false;  // Time: runs down
   bool operator==(const Axis&) const = default;
 };
 
@@ -71,10 +72,15 @@ struct Stmt {
   int eqn = -1;  // EmitProgram::eqns
 };
 
+inline bool has_form(const Stmt& s) {
+  return s.kind == Stmt::Load || s.kind == Stmt::Store || s.kind == Stmt::Position;
+}
+
 // for every position of the Each axes { for every position of the Fold axes { body } rest of the body }:
-// statements that need the result of a Fold run after it.
+// statements that need the result of a Fold run after it. Instead of Fold axes there may be one Time axis:
+// its positions run in order, and what a position writes the next one may read.
 struct Nest {
-  std::vector<Axis> axes;  // outermost first, Each before Fold
+  std::vector<Axis> axes;  // outermost first, Each before the others
   std::vector<Stmt> body;
   // Of the Fold axes the innermost, so many elements, are folded in 16 lanes and blocks of 4096; 0: one by
   // one. The order of a sum follows from this alone.

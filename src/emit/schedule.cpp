@@ -9,13 +9,9 @@ namespace etrace::emit {
 
 namespace {
 
-bool has_form(const Stmt& s) {
-  return s.kind == Stmt::Load || s.kind == Stmt::Store || s.kind == Stmt::Position;
-}
-
 // Two neighbouring axes of one kind that every form walks as one.
 bool joinable(const Nest& n, std::size_t a) {
-  if (n.axes[a].kind != n.axes[a + 1].kind) return false;
+  if (n.axes[a].kind != n.axes[a + 1].kind || n.axes[a].kind == Axis::Time) return false;
   return std::all_of(n.body.begin(), n.body.end(), [&](const Stmt& s) {
     return !has_form(s) || s.at.step[a] == s.at.step[a + 1] * n.axes[a + 1].size;
   });
@@ -96,7 +92,7 @@ void choose_parts(Nest& n) {
   constexpr double kPartWork = 1 << 17;  // additions that outweigh the hand-over to another thread
   constexpr Index kMostParts = 64;
   n.parts = 1;
-  if (n.axes.empty() || n.axes[0].kind == Axis::Fold) return;
+  if (n.axes.empty() || n.axes[0].kind != Axis::Each) return;
   double work = 0;
   for (const Stmt& s : n.body)
     work += s.kind == Stmt::Load || s.kind == Stmt::Store ? 1.0 : static_cast<double>(s.cost);

@@ -2,7 +2,11 @@
 // views of all kinds, and what learners run.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "etrace/etrace.h"
+#include "native/toolchain.h"
+#include "runtime/thread_pool.h"
 #include "support/native.h"
 
 namespace etrace::testing {
@@ -126,6 +130,40 @@ TEST(NativePrograms, LongFoldsKeepTheirOrder) {
                         sum(x[0]) * x[0],  sum(transpose(x[1], {2, 1, 0}), {1})};
         },
         {numbers({9001}, 1, t), numbers({23, 19, 37}, 2, t)});
+}
+
+// Large enough for threads: the bits do not depend on their number, nor on the compiler.
+TEST(NativePrograms, ThreadsAndCompilersGiveTheSameBits) {
+  const Tensors args{numbers({512, 300}, 1), numbers({300}, 2), numbers({9, 512, 300}, 3)};
+  Avals in;
+  for (const Tensor& t : args) in.push_back(t.aval());
+  const Program p = as_program(make_jaxpr(
+      [](ArraySpan x) {
+        const Array h = tanh(x[0] * broadcast_to(x[1], {512, 300}));
+        const ScanResult r = scan(
+            [](ArraySpan c, ArraySpan y) -> ScanResult {
+              return {{logistic(c[0]) + y[0] * 0.5}, {exp(c[0] * 0.1)}};
+            },
+            {h}, {x[2]});
+        return Arrays{h,          sum(h, {0}),          sum(h, {1}),
+                      r.carry[0], sum(r.ys[0], {0, 2}), matmul_plain(h, transpose(h, {1, 0}))};
+      },
+      in));
+  set_num_threads(1);
+  const Tensors expected = run_native(p, args);
+  for (const int threads : {2, 7}) {
+    set_num_threads(threads);
+    const Tensors found = run_native(p, args);
+    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(found[i] == expected[i]) << i;
+  }
+  for (const char* cc : {"gcc", "clang"}) {
+    ::setenv("CC", cc, 1);
+    std::string reason;
+    if (!native::find_compiler(reason)) continue;
+    const Tensors found = run_native(p, args);
+    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(found[i] == expected[i]) << cc << " " << i;
+  }
+  ::unsetenv("CC");
 }
 
 // Learners ------------------------------------------------------------------------------------------------

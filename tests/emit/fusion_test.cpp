@@ -1,0 +1,157 @@
+// What the passes make of small programs: how many steps are left, and what has no memory.
+#include <gtest/gtest.h>
+
+#include "emit/c_printer.h"
+#include "emit/emit.h"
+#include "etrace/control.h"
+#include "etrace/ops/elementwise.h"
+#include "etrace/ops/linalg.h"
+#include "etrace/ops/reduce.h"
+#include "etrace/ops/shape.h"
+#include "support/native.h"
+
+namespace etrace::emit {
+namespace {
+
+struct Count {
+  std::size_t nests = 0, products = 0, calls = 0, regions = 0;
+};
+void count(const Block& b, Count& c) {
+  for (const Item& item : b) {
+    if (std::holds_alternative<Nest>(item.step)) ++c.nests;
+    if (std::holds_alternative<Product>(item.step)) ++c.products;
+    if (std::holds_alternative<Call>(item.step)) ++c.calls;
+    if (const auto* region = std::get_if<Region>(&item.step)) {
+      ++c.regions;
+      for (const Block& inner : region->blocks) count(inner, c);
+    }
+  }
+}
+EmitProgram built(const Function& f, const Avals& in, const std::vector<Alias>& aliases = {}) {
+  return build(testing::as_program(make_jaxpr(f, in), aliases));
+}
+Count steps(const EmitProgram& p) {
+  Count c;
+  count(p.entry, c);
+  return c;
+}
+const Aval kMatrix{Dtype::F32, {32, 48}}, kRow{Dtype::F32, {48}};
+
+TEST(EmitFusion, AChainIsOneLoopWithoutMemory) {
+  const EmitProgram p = built(
+      [](ArraySpan x) {
+        const Array a = tanh(x[0] * 2.0 + broadcast_to(x[1], {32, 48}));
+        return Arrays{a * a - 1.0, reshape(a, {48 * 32}) + 3.0};
+      },
+      {kMatrix, kRow});
+  EXPECT_EQ(steps(p).nests, 1U);
+  EXPECT_EQ(p.arena_bytes, 0U);
+}
+
+TEST(EmitFusion, TranspositionsAndFoldsJoinTheirProducers) {
+  const EmitProgram p = built(
+      [](ArraySpan x) {
+        const Array a = exp(x[0]);
+        return Arrays{transpose(a, {1, 0}) * 2.0, sum(a * a, {0})};
+      },
+      {kMatrix});
+  EXPECT_EQ(steps(p).nests, 1U);
+  EXPECT_EQ(p.arena_bytes, 0U);
+}
+
+TEST(EmitFusion, ConcatenationIsWrittenByItsProducers) {
+  const EmitProgram p = built(
+      [](ArraySpan x) {
+        return Arrays{concatenate(Arrays{x[0] * 2.0, tanh(x[0])}, 1)};
+      },
+      {kMatrix});
+  EXPECT_EQ(steps(p).nests, 1U);
+  EXPECT_EQ(p.arena_bytes, 0U);
+}
+
+TEST(EmitFusion, StackedStatesStayInRegisters) {
+  const EmitProgram p = built(
+      [](ArraySpan x) {
+        const Array both = stack(Arrays{x[0] * 2.0, x[0] + 1.0}, 2);  // [32, 48, 2]
+        return Arrays{sum(both * both, {2})};
+      },
+      {kMatrix});
+  EXPECT_EQ(steps(p).nests, 1U);
+  EXPECT_EQ(p.arena_bytes, 0U);
+}
+
+TEST(EmitFusion, ARecurrencePerPositionIsATimeAxis) {
+  const Aval xs{Dtype::F32, {16, 32, 48}};
+  const EmitProgram p = built(
+      [](ArraySpan x) {
+        const ScanResult r = scan(
+            [](ArraySpan c, ArraySpan in) -> ScanResult {
+              const Array h = c[0] * 0.9 + in[0];
+              return {{h}, {h * 2.0}};
+            },
+            {x[0]}, {tanh(x[1])});
+        return Arrays{r.carry[0], r.ys[0] + 1.0};
+      },
+      {kMatrix, xs}, {{0, 0}});
+  EXPECT_EQ(steps(p).regions, 0U);
+  EXPECT_EQ(steps(p).nests, 1U);
+  EXPECT_EQ(p.arena_bytes, 0U);
+}
+
+TEST(EmitFusion, CoupledStatesAreCarriedTogether) {
+  const Aval states{Dtype::F32, {2, 32 * 48}}, jacobians{Dtype::F32, {16, 2, 2, 32 * 48}};
+  const EmitProgram p = built(
+      [](ArraySpan x) {
+        const ScanResult r = scan(
+            [](ArraySpan c, ArraySpan in) -> ScanResult {
+              const Array next = sum(in[0] * expand_dims(c[0], {0}), {1});
+              return {{next * 0.99}, {c[0]}};
+            },
+            {x[0]}, {x[1] * 2.0});
+        return Arrays{r.carry[0], r.ys[0]};
+      },
+      {states, jacobians}, {{0, 0}});
+  EXPECT_EQ(steps(p).regions, 0U);
+  EXPECT_EQ(steps(p).nests, 1U);
+  EXPECT_EQ(p.arena_bytes, 0U);
+}
+
+TEST(EmitFusion, CarriesAndReplacedArgumentsAreInPlace) {
+  const Aval xs{Dtype::F32, {16, 32, 48}}, weight{Dtype::F32, {48, 48}};
+  const EmitProgram p = built(
+      [](ArraySpan x) {
+        const ScanResult r = scan(
+            [&](ArraySpan c, ArraySpan in) -> ScanResult {
+              return {{tanh(matmul_plain(c[0], x[2]) + in[0])}, {}};
+            },
+            {x[0]}, {x[1]});
+        return Arrays{r.carry[0]};
+      },
+      {kMatrix, xs, weight}, {{0, 0}});
+  // Per step one product and one loop; the state never moves, only the product has a place.
+  EXPECT_EQ(steps(p).nests, 1U);
+  EXPECT_EQ(steps(p).products, 1U);
+  EXPECT_EQ(p.arena_bytes, kMatrix.bytes());
+}
+
+TEST(EmitFusion, WhatMustWaitIsNotJoined) {
+  // The sum of all must be known before any element can be divided by it.
+  const EmitProgram p = built([](ArraySpan x) { return Arrays{x[0] / sum(x[0])}; }, {kMatrix});
+  EXPECT_EQ(steps(p).nests, 2U);
+}
+
+TEST(EmitText, EqualProgramsHaveEqualTextsWithEquationsAndModules) {
+  const auto text = [] {
+    return print_c(built(
+        [](ArraySpan x) {
+          const OriginScope scope({{"rnn", "W"}, {}, 0});
+          return Arrays{tanh(x[0]) * 2.0};
+        },
+        {kMatrix}));
+  };
+  EXPECT_EQ(text(), text());
+  EXPECT_NE(text().find("= tanh a    rnn.W"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace etrace::emit
