@@ -168,6 +168,22 @@ struct StridedCopy::Form {
     });
   }
 
+  // One piece again and again, along row_: what is written is copied on, in blocks that stay near.
+  template <class Word>
+  static void repeated(const StridedCopy& self, const void* from, void* out) {
+    constexpr std::int64_t kNear = 2048;
+    const std::int64_t n = self.inner_.extent, total = n * self.row_.extent;
+    const std::int64_t block = std::min(total, std::max<std::int64_t>(kNear / n, 1) * n);
+    self.outer_.for_each([&](const auto& at) {
+      Word* const d = to<Word>(out) + at[0];
+      std::memcpy(d, static_cast<const Word*>(from) + at[1], to_index(n) * sizeof(Word));
+      for (std::int64_t done = n, more; done < total; done += more) {
+        more = std::min({done, block, total - done});
+        std::memcpy(d + done, d, to_index(more) * sizeof(Word));
+      }
+    });
+  }
+
   template <class Word>
   static void elements(const StridedCopy& self, const void* from, void* out) {
     const std::int64_t n = self.inner_.extent, dst_step = self.inner_.stride[0],
@@ -269,7 +285,13 @@ StridedCopy::Run StridedCopy::choose(StridedCopy& self) {
   const std::int64_t n = self.inner_.extent, dst_step = self.inner_.stride[0],
                      src_step = self.inner_.stride[1];
   if (n == 1) return Form::elements<Word>;
-  if (dst_step == 1 && src_step == 1) return Form::pieces<Word>;
+  if (dst_step == 1 && src_step == 1) {
+    if (outer.rank() == 0) return Form::pieces<Word>;
+    const auto [extent, stride] = outer.axis(outer.rank() - 1);
+    if (stride[0] != n || stride[1] != 0) return Form::pieces<Word>;
+    self.row_ = outer.pop_back();
+    return Form::repeated<Word>;
+  }
   if (dst_step != 1 || src_step == 0) return Form::elements<Word>;
   for (std::size_t i = 0; i < outer.rank(); ++i) {
     const auto [extent, stride] = outer.axis(i);

@@ -23,6 +23,20 @@ TEST(BroadcastInDim, PlacesAxesAndRepeats) {
   EXPECT_THAT(values(broadcast_to(Array(1.0), {0, 3})), IsEmpty());
 }
 
+TEST(BroadcastInDim, RepeatsPiecesOfAnySize) {
+  for (const std::int64_t width : {1, 2, 3, 700, 2048, 5000})
+    for (const std::int64_t times : {1, 2, 5, 300}) {
+      const Array x = Random(1).tensor({Dtype::F32, {3, width}});
+      const std::vector<double> from = values(x), to = values(broadcast_in_dim(x, {3, times, width}, {0, 2}));
+      std::size_t wrong = 0;
+      for (std::size_t i = 0; i < to.size(); ++i) {
+        const auto w = static_cast<std::size_t>(width), row = i / (w * static_cast<std::size_t>(times));
+        wrong += to[i] == from[row * w + i % w] ? 0 : 1;
+      }
+      EXPECT_EQ(wrong, 0U) << times << " times " << width;
+    }
+}
+
 TEST(BroadcastInDim, OfEqualElementsStaysSymbolic) {
   const Array big = broadcast_to(Array(2.0), {1 << 20, 1 << 20});  // 4 TB if it were made
   ASSERT_TRUE(big.splat().has_value());
