@@ -63,6 +63,7 @@ class Array {
   Scalar scalar_item() const;
   std::shared_ptr<const Rep> rep_;
 };
+std::ostream& operator<<(std::ostream&, const Array&);
 
 using Arrays = std::vector<Array>;
 using ArraySpan = std::span<const Array>;

@@ -133,6 +133,7 @@ class Params {
   [[noreturn]] void fail(std::string_view key, const char* expected) const;
   Attr::Dict items_;
 };
+bool operator==(const Params&, const Params&);
 
 struct Eqn {
   const Primitive* prim = nullptr;  // identity by address: `eqn.prim == &dot_general_p`, never a name

@@ -7,6 +7,7 @@
 
 #include "emit/program.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::emit {
 
 // After schedule() and place_buffers(). Equal programs have equal texts.
@@ -32,3 +33,4 @@ struct Pointer {
 std::vector<Pointer> nest_pointers(const Nest&);
 
 }  // namespace etrace::emit
+#pragma GCC visibility pop

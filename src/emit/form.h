@@ -8,6 +8,7 @@
 
 #include "etrace/aval.h"
 
+#pragma GCC visibility push(default)
 namespace etrace::emit {
 
 using Index = std::int64_t;
@@ -54,3 +55,4 @@ struct Decoded {
 Decoded decode(const Form& flat, const Extents&, const Dims& sizes);
 
 }  // namespace etrace::emit
+#pragma GCC visibility pop

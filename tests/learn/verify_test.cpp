@@ -10,6 +10,7 @@
 
 #include "etrace/error.h"
 #include "etrace/etp.h"
+#include "etrace/expected.h"
 #include "etrace/models.h"
 #include "etrace/ops/numpy.h"
 #include "support/learning.h"

@@ -283,10 +283,13 @@ Model renamed(Model file, const ReferenceRow& row) {
     return path;
   };
   for (InputRecord& r : file.inputs) r.path = ours(r.path);
-  if (file.expected && file.expected->runs)
-    for (ExpectedRun& run : *file.expected->runs)
+  if (file.expected && file.expected->runs) {
+    Expected expected = *file.expected;
+    for (ExpectedRun& run : *expected.runs)
       if (run.hidden)
         for (auto& [path, value] : *run.hidden) path = to_string(ours(testing::path_of(path)));
+    file.expected = std::make_shared<const Expected>(std::move(expected));
+  }
   return file;
 }
 

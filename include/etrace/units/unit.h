@@ -108,8 +108,9 @@ class Unit {
     Unit u;
     for (std::size_t i = 0; i < u.exponents_.size(); ++i) u.exponents_[i] = a.exponents_[i] * exponent;
     u.power_of_ten_ = a.power_of_ten_ * exponent;
-    u.factor_ = exponent.is_integer() ? whole_power(a.factor_, exponent.num())
-                                      : power(a.factor_, exponent.to_double());
+    if (a.factor_ != 1.0)
+      u.factor_ = exponent.is_integer() ? whole_power(a.factor_, exponent.num())
+                                        : power(a.factor_, exponent.to_double());
     return u;
   }
   friend constexpr Unit operator/(const Unit& a, const Unit& b) {
