@@ -10,6 +10,7 @@
 
 #include "etrace/error.h"
 #include "native/compile.h"
+#include "native/toolchain.h"
 
 namespace etrace::native {
 
@@ -43,6 +44,8 @@ class SwitchingProgram final : public Runnable {
 // hand is finished and the others are dropped.
 class CompileQueue {
  public:
+  // What a job reads is made before the queue, so that it is still there when the last job is waited for.
+  CompileQueue() { emitted_code_options(); }
   ~CompileQueue() {
     {
       const std::lock_guard lock(mutex_);
