@@ -61,6 +61,7 @@ PUBLIC = {
     "diagnostics.h": "compiler",
     "diagnostics.def": "compiler",
     "graph.h": "compiler",
+    "trace_memory.h": "compiler",
     "compiler.h": "compiler",
     "explain.h": "compiler",
     "save.h": "module",

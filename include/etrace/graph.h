@@ -12,6 +12,7 @@
 #include "etrace/diagnostics.h"
 #include "etrace/ir.h"
 #include "etrace/model_io.h"
+#include "etrace/trace_memory.h"
 
 #pragma GCC visibility push(default)
 namespace etrace {
@@ -241,16 +242,12 @@ struct CompilationReport {
     std::optional<DiagnosticKind> reason;
     std::string name;
   };
-  struct TraceMemory {  // numbers stored per rule, for one relation
-    StatePath path;
-    std::int64_t d_rtrl = 0, pp_prop = 0;
-    std::string name;
-  };
   std::vector<std::pair<std::size_t, std::vector<StatePath>>> hidden_groups;
   std::vector<Weight> etrace_weights;      // one per relation and trainable key
   std::vector<Excluded> excluded_weights;  // one per parameter
   std::vector<StatePath> dynamic_states;   // carried from step to step, in no group
-  std::vector<TraceMemory> memory;
+  std::vector<TraceMemory> memory;         // one per rule that runs in the graph's scope
+  std::vector<std::string> relations;      // names of their weights: "rnn/Wz/weight.bias, …"
   std::vector<CompilationRecord> diagnostics;
   std::size_t warnings = 0, errors = 0;
 

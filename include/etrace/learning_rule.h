@@ -56,7 +56,8 @@ struct Signals {
 struct TraceSlot {
   std::string name;  // "relation0/group0/weight"
   Aval aval;
-  PortRole role = PortRole::Trace;  // Trace: new at the start of a sequence. Key, RuleParam: kept
+  PortRole role = PortRole::Trace;           // Trace: new at the start of a sequence. Key, RuleParam: kept
+  std::optional<std::size_t> relation = {};  // whose it is alone; none: of several
 };
 
 // A trace as documents show it.

@@ -92,27 +92,51 @@ std::string dropped_text(const ExplainView& v) {
   return out;
 }
 
+// A line per scope and rules that keep the same.
 std::string scopes_table(const ExplainView& v) {
-  std::string out = fmt::format("  {:<12}{:>14}  {:>14}  {}\n", "scope", "D-RTRL", "pp_prop", "keeps");
+  std::size_t width = 8;
+  std::vector<std::vector<RulesAlike>> rules;
   for (const ScopeCost& c : v.scopes) {
-    if (!c.refused.empty())
+    rules.push_back(rules_alike(c.memory));
+    for (const RulesAlike& a : rules.back()) width = std::max(width, join(a.rules).size());
+  }
+  std::string out =
+      fmt::format("  {:<10}{:>12}  {:<{}}  {}\n", "scope", "numbers", "of rule", width, "keeps");
+  for (std::size_t i = 0; i < v.scopes.size(); ++i) {
+    const ScopeCost& c = v.scopes[i];
+    if (!c.refused.empty()) {
       out += paragraph(fmt::format("{}: refused for this model: {}", c.scope, c.refused), 2);
-    else
-      out += fmt::format("  {:<12}{:>14}  {:>14}  {}\n", c.scope, grouped(c.d_rtrl),
-                         c.pp_prop ? grouped(*c.pp_prop) : "-", c.keeps);
+      continue;
+    }
+    for (std::size_t k = 0; k < rules[i].size(); ++k) {
+      out += fmt::format("  {:<10}{:>12}  ", k == 0 ? c.scope : "", grouped(rules[i][k].memory.total()));
+      out += k == 0 ? fmt::format("{:<{}}  {}\n", join(rules[i][k].rules), width, c.keeps)
+                    : join(rules[i][k].rules) + "\n";
+    }
   }
   return out;
 }
 
+// A column for rules that keep the same, their names above it.
 std::string memory_text(const ExplainView& v) {
-  std::size_t width = 20;
+  std::size_t width = 8, names = 1;
   for (const ExplainView::Relation& r : v.relations) width = std::max(width, join(r.leaves(v)).size());
-  std::string out = fmt::format("  {:<{}}  {:>14}  {:>14}\n", "", width, "D-RTRL", "pp_prop");
-  for (const ExplainView::Relation& r : v.relations)
-    out += fmt::format("  {:<{}}  {:>14}  {:>14}\n", join(r.leaves(v)), width, grouped(r.memory.d_rtrl),
-                       grouped(r.memory.pp_prop()));
-  return out +
-         fmt::format("  {:<{}}  {:>14}  {:>14}\n", "in all", width, grouped(v.d_rtrl), grouped(v.pp_prop));
+  for (const RulesAlike& a : v.memory) names = std::max(names, a.rules.size());
+  std::string out;
+  const auto line = [&](const std::string& head, const auto& cell) {
+    std::string text = fmt::format("  {:<{}}", head, width);
+    for (const RulesAlike& a : v.memory) text += fmt::format("  {:>15}", cell(a));
+    out += text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
+  };
+  for (std::size_t i = 0; i < names; ++i)
+    line("", [&](const RulesAlike& a) { return i < a.rules.size() ? a.rules[i] : std::string(); });
+  for (std::size_t r = 0; r < v.relations.size(); ++r)
+    line(join(v.relations[r].leaves(v)), [&](const RulesAlike& a) { return grouped(a.memory.relations[r]); });
+  const auto shares = [](const RulesAlike& a) { return a.memory.shared > 0; };
+  if (std::any_of(v.memory.begin(), v.memory.end(), shares))
+    line("for all of them", [](const RulesAlike& a) { return grouped(a.memory.shared); });
+  line("in all", [](const RulesAlike& a) { return grouped(a.memory.total()); });
+  return out;
 }
 
 // What to do about an excluded weight, and about a way that is left out, stands in its section already.

@@ -97,8 +97,13 @@ class Page {
          grouped(static_cast<std::int64_t>(v_.relations.size())));
     tile(graph_.hidden_groups.size() == 1 ? "hidden group" : "hidden groups",
          grouped(static_cast<std::int64_t>(graph_.hidden_groups.size())));
-    tile("D-RTRL trace", bytes_text(v_.d_rtrl * v_.number_bytes));
-    tile("pp_prop trace", bytes_text(v_.pp_prop * v_.number_bytes));
+    if (!v_.memory.empty()) {
+      const auto [least, most] = std::minmax_element(
+          v_.memory.begin(), v_.memory.end(),
+          [](const auto& a, const auto& b) { return a.memory.total() < b.memory.total(); });
+      tile("smallest trace, " + least->rules.front(), bytes_text(least->memory.total() * v_.number_bytes));
+      tile("largest trace, " + most->rules.front(), bytes_text(most->memory.total() * v_.number_bytes));
+    }
     tile(v_.report.warnings == 1 ? "warning" : "warnings",
          grouped(static_cast<std::int64_t>(v_.report.warnings)), v_.report.warnings > 0 ? "warning" : "");
     if (v_.report.errors > 0) tile("errors", grouped(static_cast<std::int64_t>(v_.report.errors)), "error");
@@ -253,42 +258,46 @@ class Page {
             table("Hidden groups", {"Group", "States", "Positions", "Recurrence"}, rows) + outside};
   }
 
-  Section memory() const {
-    std::int64_t most = 1;
-    for (const auto& r : v_.relations) most = std::max({most, r.memory.d_rtrl, r.memory.pp_prop()});
-    const auto row = [&](std::string_view rule, std::string_view css, std::int64_t n, std::int64_t full) {
-      return fmt::format(
+  // One bar per kind of rule.
+  std::string bars(const std::function<std::int64_t(const RulesAlike&)>& numbers, std::int64_t full) const {
+    std::string out;
+    for (std::size_t i = 0; i < v_.memory.size(); ++i) {
+      const std::int64_t n = numbers(v_.memory[i]);
+      out += fmt::format(
           "<div class=\"bar-row\"><span class=\"rule\">{}</span><span class=\"track\"><span class=\"fill "
-          "{}\" style=\"width:{:.2f}%\"></span></span>"
+          "c{}\" style=\"width:{:.2f}%\"></span></span>"
           "<span class=\"value\">{} numbers · {}</span></div>",
-          rule, css, 100.0 * static_cast<double>(n) / static_cast<double>(full), grouped(n),
+          escape_html(join(v_.memory[i].rules)), i % 4,
+          100.0 * static_cast<double>(n) / static_cast<double>(std::max<std::int64_t>(1, full)), grouped(n),
           bytes_text(n * v_.number_bytes));
-    };
+    }
+    return out;
+  }
+  Section memory() const {
+    std::int64_t most = 0, all = 0;
+    for (const RulesAlike& a : v_.memory) {
+      for (const std::int64_t n : a.memory.relations) most = std::max(most, n);
+      all = std::max(all, a.memory.total());
+    }
     std::string body;
     for (std::size_t i = 0; i < v_.relations.size(); ++i) {
       const ExplainView::Relation& r = v_.relations[i];
       std::vector<std::string> slots;
-      for (const auto& s : r.memory.slots) slots.push_back(s.key + " " + to_string(s.shape));
-      std::string how =
-          (r.memory.batch > 1 ? fmt::format("{} samples × ", r.memory.batch) : "") + join(slots, " + ");
-      if (r.memory.x_shared_with) how += fmt::format("; x shared with relation {}", *r.memory.x_shared_with);
+      for (const auto& s : r.slots.slots) slots.push_back(s.key + " " + to_string(s.shape));
+      const std::string how =
+          (r.slots.batch > 1 ? fmt::format("{} samples × ", r.slots.batch) : "") + join(slots, " + ");
       body += fmt::format(
           "<div><div class=\"name\"><a href=\"#relation-{}\">{}</a><span "
-          "class=\"sub\">{}</span></div>{}{}</div>\n",
-          i, code(to_string(r.info->path())), escape_html(how), row("D-RTRL", "d", r.memory.d_rtrl, most),
-          row("pp_prop", "pp", r.memory.pp_prop(), most));
+          "class=\"sub\">{}</span></div>{}</div>\n",
+          i, code(to_string(r.info->path())), escape_html(how),
+          bars([&](const RulesAlike& a) { return a.memory.relations[i]; }, most));
     }
     if (body.empty()) return {"memory", "Trace memory", "", ""};
-    const std::int64_t all = std::max<std::int64_t>(1, std::max(v_.d_rtrl, v_.pp_prop));
-    std::string total;
-    if (v_.relations.size() > 1)
-      total = "<div class=\"total\"><div class=\"name\"><strong>In all</strong></div>" +
-              row("D-RTRL", "d", v_.d_rtrl, all) + row("pp_prop", "pp", v_.pp_prop, all) + "</div>";
+    const std::string total = "<div class=\"total\"><div class=\"name\"><strong>In all</strong></div>" +
+                              bars([](const RulesAlike& a) { return a.memory.total(); }, all) + "</div>";
     body = "<div class=\"card\"><div class=\"bars\">\n" + body + "</div>\n" + total + "</div>";
     return {"memory", "Trace memory",
-            "Numbers kept between steps, whatever the length of the sequence: D-RTRL has one per trace slot "
-            "and state, pp_prop "
-            "one per element of x and of each state.",
+            "Numbers that each rule of this scope keeps between steps, whatever the length of the sequence.",
             body};
   }
 

@@ -60,12 +60,16 @@ Json dropped_json(const DroppedWay& way) {
           {"kept_when_coupled", way.kept_when_coupled}};
 }
 
+// By rule, in all.
+Json totals_json(const std::vector<TraceMemory>& memory) {
+  Json out = Json::object();
+  for (const TraceMemory& m : memory) out[m.rule] = m.total();
+  return out;
+}
+
 Json scope_json(const ScopeCost& c) {
   if (!c.refused.empty()) return {{"scope", c.scope}, {"refused", c.refused}};
-  return {{"scope", c.scope},
-          {"keeps", c.keeps},
-          {"d_rtrl", c.d_rtrl},
-          {"pp_prop", c.pp_prop ? Json(*c.pp_prop) : Json()}};
+  return {{"scope", c.scope}, {"keeps", c.keeps}, {"numbers", totals_json(c.memory)}};
 }
 
 Json group_json(const HiddenGroup& g) {
@@ -92,6 +96,7 @@ Json group_json(const HiddenGroup& g) {
           {"trace_state_width", g.trace_state_width()},
           {"depends_on_previous", ExplainView::recurs(g)},
           {"is_diagonal_recurrence", g.is_diagonal_recurrence},
+          {"recurs", ExplainView::recurs(g)},
           {"mixing_reason", text_or_null(g.mixing_reason)},
           {"dropped", list_json(g.dropped, dropped_json)},
           {"snap", snap},
@@ -131,16 +136,12 @@ Json trainable_json(const ExplainView& v, const TrainableSource& t) {
            })}};
 }
 
-Json memory_json(const RelationMemory& m) {
-  Json slots = Json::object();
-  for (const auto& s : m.slots) slots[s.key] = s.shape.to_dims();
-  return {{"d_rtrl", m.d_rtrl},
-          {"pp_prop", m.pp_prop()},
-          {"slots", slots},
-          {"batch", m.batch},
-          {"x_trace", m.x_trace},
-          {"df_trace", m.df_trace},
-          {"x_shared_with", m.x_shared_with ? Json(*m.x_shared_with) : Json()}};
+// Numbers of one relation by rule, and the slots of its operator.
+Json memory_json(const ExplainView& v, std::size_t relation) {
+  Json slots = Json::object(), numbers = Json::object();
+  for (const auto& s : v.relations[relation].slots.slots) slots[s.key] = s.shape.to_dims();
+  for (const TraceMemory& m : v.report.memory) numbers[m.rule] = m.relations[relation];
+  return {{"numbers", numbers}, {"slots", slots}, {"batch", v.relations[relation].slots.batch}};
 }
 
 Json relation_json(const ExplainView& v, std::size_t index) {
@@ -178,7 +179,7 @@ Json relation_json(const ExplainView& v, std::size_t index) {
                                 return Json{{"group", read.group}, {"at", read.previous ? "t-1" : "t"}};
                               })},
           {"control_flow", info.control_flow_context ? scan_json(*info.control_flow_context, &r) : Json()},
-          {"trace_memory", memory_json(r.memory)}};
+          {"trace_memory", memory_json(v, index)}};
 }
 
 Json record_json(const CompilationRecord& r) {
@@ -241,8 +242,7 @@ std::string explain_json(const ETraceGraph& graph, const std::vector<std::string
         {"hidden_groups", graph.hidden_groups.size()},
         {"warnings", v.report.warnings},
         {"errors", v.report.errors},
-        {"trace_memory",
-         {{"d_rtrl", v.d_rtrl}, {"pp_prop", v.pp_prop}, {"bytes_per_number", v.number_bytes}}}}},
+        {"trace_memory", {{"numbers", totals_json(v.report.memory)}, {"bytes_per_number", v.number_bytes}}}}},
       {"notes", notes},
       {"weights", list_json(v.weights, weight_json)},
       {"hidden_groups", list_json(graph.hidden_groups, group_json)},

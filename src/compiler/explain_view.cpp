@@ -186,10 +186,9 @@ ExplainView::ExplainView(const ETraceGraph& g)
     position.emplace(g.module_info.jaxpr().eqns[i].id, i);
   relations_at.resize(g.module_info.jaxpr().eqns.size());
   const HiddenSources sources(g);
-  std::vector<RelationMemory> memory = trace_memory(g);
-  for (std::size_t i = 0; i < memory.size(); ++i) {
+  for (std::size_t i = 0; i < g.hidden_param_op_relations.size(); ++i) {
     const HiddenParamOpRelation& info = g.hidden_param_op_relations[i];
-    Relation r{&info, std::nullopt, {}, std::move(memory[i]), {}};
+    Relation r{&info, std::nullopt, {}, relation_slots(g, info), {}};
     const auto& scan = info.control_flow_context;
     if (const auto it = position.find(scan ? scan->eqn_id : info.eqn_id); it != position.end())
       r.equation = it->second;
@@ -207,11 +206,10 @@ ExplainView::ExplainView(const ETraceGraph& g)
       }
     for (const TrainableSource& t : info.trainables) mark_learned(t, index_of_path);
     if (r.equation) relations_at[*r.equation].push_back(i);
-    d_rtrl += r.memory.d_rtrl;
-    pp_prop += r.memory.pp_prop();
     if (i == 0) number_bytes = static_cast<std::int64_t>(size_of(info.y_var.aval.dtype));
     relations.push_back(std::move(r));
   }
+  memory = rules_alike(report.memory);
 }
 
 void ExplainView::mark_learned(const TrainableSource& t,

@@ -7,8 +7,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "compiler/memory_table.h"
 #include "compiler/scopes.h"
-#include "compiler/trace_memory.h"
 #include "etrace/graph.h"
 
 namespace etrace {
@@ -47,7 +47,7 @@ struct ExplainView {
     std::optional<std::size_t>
         equation;  // position in the program; of the scan for one that is traced inside
     std::vector<Read> reads;
-    RelationMemory memory;
+    RelationSlots slots;
     std::vector<std::size_t> weights;  // indices below, without repetition
     std::vector<std::string> keys_of(const ExplainView&, std::size_t weight) const;  // "weight", "bias"
     std::vector<std::string> leaves(const ExplainView&) const;                       // names
@@ -59,7 +59,7 @@ struct ExplainView {
   std::vector<Weight> weights;                         // compiled order
   std::vector<Relation> relations;                     // as in the graph
   std::vector<std::vector<std::size_t>> relations_at;  // per equation of the program
-  std::int64_t d_rtrl = 0, pp_prop = 0;                // numbers in all
+  std::vector<RulesAlike> memory;                      // numbers of the rules, those alike together
   std::int64_t number_bytes = 4;                       // of one number of a trace
   std::string summary() const;                         // two or three sentences
 

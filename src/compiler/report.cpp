@@ -4,8 +4,9 @@
 #include <algorithm>
 
 #include "compiler/explain_text.h"
-#include "compiler/trace_memory.h"
+#include "compiler/memory_table.h"
 #include "etrace/graph.h"
+#include "etrace/module.h"
 
 namespace etrace {
 
@@ -69,13 +70,12 @@ CompilationReport::CompilationReport(const ETraceGraph& graph)
         leaves.push_back(graph.module_info.leaf_name(w.path, leaf));
     if (!leaves.empty()) excluded_weights.push_back({w.path, exclusion_of(graph, w.path), join(leaves)});
   }
-  const std::vector<RelationMemory> sizes = trace_memory(graph);
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const HiddenParamOpRelation& r = graph.hidden_param_op_relations[i];
+  for (const HiddenParamOpRelation& r : graph.hidden_param_op_relations) {
     std::vector<std::string> names;
     for (const TrainableSource& t : r.trainables) names.push_back(join(graph.module_info.leaf_names(t)));
-    memory.push_back({r.path(), sizes[i].d_rtrl, sizes[i].pp_prop(), join(names)});
+    relations.push_back(join(names));
   }
+  if (!relations.empty()) memory = trace_memory(graph);
   for (const CompilationRecord& d : diagnostics) {
     warnings += d.level == DiagnosticLevel::Warning;
     errors += d.level == DiagnosticLevel::Error;
@@ -99,8 +99,8 @@ std::string CompilationReport::to_string(int level) const {
   section("Weights that are not:", excluded_weights, [](const Excluded& w) {
     return fmt::format("{}: {}", w.name, w.reason ? meaning(*w.reason) : std::string_view(kNoOperator));
   });
-  section("Numbers kept per relation (D-RTRL, pp_prop):", memory, [](const TraceMemory& m) {
-    return fmt::format("{}: {}, {}", m.name, grouped(m.d_rtrl), grouped(m.pp_prop));
+  section("Numbers kept from step to step:", rules_alike(memory), [](const RulesAlike& a) {
+    return fmt::format("{}: {}", join(a.rules), grouped(a.memory.total()));
   });
   if (level < 2) return text;
   std::vector<CompilationRecord> serious;

@@ -7,8 +7,7 @@
 
 #include "compiler/dropped_ways.h"
 #include "compiler/explain_text.h"
-#include "compiler/position_graph.h"
-#include "compiler/trace_memory.h"
+#include "compiler/memory_table.h"
 #include "etrace/compiler.h"
 #include "etrace/error.h"
 
@@ -28,32 +27,16 @@ CompileOptions in_scope(const ETraceGraph& graph, bool mixing) {
   return o;
 }
 
-void count(const ETraceGraph& graph, const std::vector<std::int64_t>& widths, ScopeCost& cost) {
-  std::int64_t factorised = 0;
-  for (const RelationMemory& m : trace_memory(graph, widths)) {
-    cost.d_rtrl += m.d_rtrl;
-    factorised += m.pp_prop();
-  }
-  if (widths.empty()) cost.pp_prop = factorised;
-}
-
-// In scope snap2 a position's trace also holds the positions that it reaches in one step.
-ScopeCost snap2(const ETraceGraph& coupled, const CompileOptions& options) {
-  ScopeCost cost{"snap2", {}, 0, {}, {}};
-  std::vector<std::int64_t> widths;
+std::string kept_by_neighbours(const ETraceGraph& graph) {
   std::int64_t most = 1;
   bool everything = true;
-  for (const HiddenGroup& g : coupled.hidden_groups) {
-    const std::int64_t kept = neighbours_kept(g, 2, options);
-    widths.push_back(kept * g.num_state());
+  for (const HiddenGroup& g : graph.hidden_groups) {
+    const auto kept = g.snap ? static_cast<std::int64_t>(g.snap->num_neighbour()) : 1;
     most = std::max(most, kept);
     everything = everything && (kept >= g.sample_shape().size() || g.is_diagonal_recurrence);
   }
-  cost.keeps = everything
-                   ? fmt::format("all of it: {} positions for each", grouped(most))
-                   : fmt::format("what one step carries to other positions, {} at most", grouped(most));
-  count(coupled, widths, cost);
-  return cost;
+  return everything ? fmt::format("all of it: {} positions for each", grouped(most))
+                    : fmt::format("what one step carries to other positions, {} at most", grouped(most));
 }
 
 }  // namespace
@@ -61,34 +44,40 @@ ScopeCost snap2(const ETraceGraph& coupled, const CompileOptions& options) {
 std::vector<ScopeCost> scope_costs(const ETraceGraph& graph) {
   if (std::none_of(graph.hidden_groups.begin(), graph.hidden_groups.end(), leaves_out)) return {};
   std::vector<ScopeCost> out;
-  ScopeCost diagonal{"diagonal", "nothing of it", 0, {}, {}};
-  count(compile_etrace_graph(graph.module_info.model, in_scope(graph, false)), {}, diagonal);
-  out.push_back(std::move(diagonal));
-  ScopeCost coupled{"coupled", "each position's own share", 0, {}, {}};
-  const CompileOptions mixing = in_scope(graph, true);
-  try {
-    const ETraceGraph whole = compile_etrace_graph(graph.module_info.model, mixing);
-    count(whole, {}, coupled);
-    out.push_back(std::move(coupled));
-    out.push_back(snap2(whole, mixing));
-  } catch (const Error& e) {
-    coupled.refused = e.message();
-    out.push_back(std::move(coupled));
-  }
+  const auto add = [&](const char* scope, const CompileOptions& options, const auto& keeps) {
+    ScopeCost cost{scope, {}};
+    try {
+      const ETraceGraph compiled = compile_etrace_graph(graph.module_info.model, options);
+      cost.keeps = keeps(compiled);
+      cost.memory = trace_memory(compiled);
+    } catch (const Error& e) {
+      cost.refused = e.message();
+    }
+    out.push_back(std::move(cost));
+  };
+  CompileOptions mixing = in_scope(graph, true);
+  add("diagonal", in_scope(graph, false), [](const ETraceGraph&) { return "nothing of it"; });
+  add("coupled", mixing, [](const ETraceGraph&) { return "each position's own share"; });
+  mixing.sparse_n = 2;  // a position's trace also holds the positions that it reaches in one step
+  add("snap2", mixing, kept_by_neighbours);
   return out;
 }
 
-std::string scopes_text(const std::vector<ScopeCost>& costs, const std::string& current,
-                        const std::function<std::string(const std::string& scope)>& runs) {
+std::string scopes_text(const std::vector<ScopeCost>& costs, const std::string& current) {
+  const auto numbers = [](const ScopeCost& c) {
+    std::vector<std::string> parts;
+    for (const RulesAlike& a : rules_alike(c.memory))
+      parts.push_back(fmt::format("{} with {} numbers", short_list(a.rules, 3), grouped(a.memory.total())));
+    return parts.empty() ? std::string("no rule runs in it yet") : join(parts, "; ");
+  };
   std::vector<std::string> parts;
   for (const ScopeCost& c : costs)
     if (c.scope != current && c.scope != "diagonal" && c.refused.empty())
-      parts.push_back(fmt::format("{} ({}) keeps {}, for {} numbers of trace", c.scope, runs(c.scope),
-                                  c.keeps, grouped(c.d_rtrl)));
+      parts.push_back(fmt::format("{} ({}) keeps {}", c.scope, numbers(c), c.keeps));
   if (parts.empty()) return {};
   std::string out = "Of what is left out of the recurrence, scope " + join(parts, "; scope ") + ".";
   for (const ScopeCost& c : costs)
-    if (c.scope == current) out += fmt::format(" Scope {} has {}.", c.scope, grouped(c.d_rtrl));
+    if (c.scope == current) out += fmt::format(" Scope {} has {}.", c.scope, numbers(c));
   return out;
 }
 

@@ -50,14 +50,16 @@ struct FilterLayout {
           entry.owns_x = true;
           entry.x = slots.size();
           entry.kept_x = kept++;
-          slots.push_back({fmt::format("relation{}/x", r), x_trace_aval(relation)});
+          slots.push_back({fmt::format("relation{}/x", r), x_trace_aval(relation), PortRole::Trace, r});
         }
       }
       for (const std::size_t k : relation.hidden_groups) {
         const HiddenGroup& group = g.hidden_groups[k];
         entry.groups.push_back(slots.size());
         slots.push_back({fmt::format("relation{}/group{}/df", r, k),
-                         {relation.y_var.aval.dtype, {group.num_state(), group.varshape().size()}}});
+                         {relation.y_var.aval.dtype, {group.num_state(), group.varshape().size()}},
+                         PortRole::Trace,
+                         r});
       }
       relations.push_back(std::move(entry));
     }

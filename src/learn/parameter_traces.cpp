@@ -179,6 +179,9 @@ ParameterTraces::Impl::Impl(const ETraceGraph& graph, ParameterTraceOptions o)
     for (std::size_t k = 0; k < relation.hidden_groups.size(); ++k) {
       const HiddenGroup& group = g.hidden_groups[relation.hidden_groups[k]];
       std::optional<std::size_t> factor_slot;
+      bool as_factors = zero_jacobian[group.index];  // x and f serve all weights of a relation, or none
+      for (const TrainableSource& t : relation.trainables)
+        as_factors = as_factors && TraceSlots(relation, t, group, g.options.compat).is_product_of_data();
       for (const TrainableSource& t : relation.trainables) {
         Trace trace{r, k, &t, &group,
                     TraceSlots(relation, t, group, g.options.compat, options.kappa ? 2 : 1)};
@@ -188,20 +191,22 @@ ParameterTraces::Impl::Impl(const ETraceGraph& graph, ParameterTraceOptions o)
               fmt::format("{}: {} has positions that share a weight, and compat sums them before a trace can "
                           "tell them apart. Use D_RTRL, or no compat",
                           to_string(relation.path()), relation.primitive->name()));
-        trace.as_factors = zero_jacobian[group.index] && trace.slots.is_product_of_data();
+        trace.as_factors = as_factors;
         if (!trace.as_factors) {
           trace.slot = slots.size();
           slots.push_back({fmt::format("relation{}/group{}/{}", r, group.index, t.key),
-                           trace.slots.trace_aval(options.trace_dtype)});
+                           trace.slots.trace_aval(options.trace_dtype), PortRole::Trace, r});
         } else {
           if (const auto x = etp_rules(*relation.primitive)->x_operand; x && last_x(r) == nullptr) {
             last_xs.push_back({r, slots.size()});
-            slots.push_back({fmt::format("relation{}/x", r), x_trace_aval(relation)});
+            slots.push_back({fmt::format("relation{}/x", r), x_trace_aval(relation), PortRole::Trace, r});
           }
           if (!factor_slot) {
             factor_slot = slots.size();
             slots.push_back({fmt::format("relation{}/group{}/df", r, group.index),
-                             {relation.y_var.aval.dtype, {group.num_state(), group.varshape().size()}}});
+                             {relation.y_var.aval.dtype, {group.num_state(), group.varshape().size()}},
+                             PortRole::Trace,
+                             r});
           }
           trace.slot = *factor_slot;
         }

@@ -260,14 +260,6 @@ bool VerifyReport::met() const { return failures().empty(); }
 
 namespace {
 
-// What other scopes would keep, with the rules that run in them.
-std::string scopes_sentence(const ETraceGraph& graph) {
-  return scopes_text(scope_costs(graph), scope_name(graph.options), [](const std::string& scope) {
-    const std::vector<std::string> rules = rules_in_scope(scope);
-    return rules.empty() ? std::string("no rule runs in it yet") : short_list(rules, 3);
-  });
-}
-
 // Everything that is known before the rule has run.
 VerifyReport start_report(const ETraceGraph& graph, const LearningRule& rule, const StepProgram& step,
                           const SequenceOracle::Gradient& reference) {
@@ -278,7 +270,7 @@ VerifyReport start_report(const ETraceGraph& graph, const LearningRule& rule, co
   report.tolerance = exact_below(report.dtype);
   report.oracle_tolerance = differences_below(report.dtype).value_or(0.0);
   report.loss = reference.loss;
-  report.scopes = scopes_sentence(graph);
+  report.scopes = scopes_text(scope_costs(graph), scope_name(graph.options));
   const std::vector<ParamLeafId> ids = param_leaf_ids(graph.module_info);
   const std::vector<LeafExpectation> expected = expected_gradients(graph, rule);
   const std::vector<LeafWay> ways = ways_of_parameters(graph.module_info, step);

@@ -45,9 +45,9 @@ TEST(DroppedWays, TheRecurrentProductsOfAGru) {
 // Five positions, states that are trained by 2 × (8 × 5 + 5) slots; the whole product is five times as much.
 TEST(DroppedWays, ScopesThatKeepThemHaveAPrice) {
   const std::string text = compile_etrace_graph(reference_model("cell_GRUCell")).explain();
-  EXPECT_THAT(text, HasSubstr("diagonal                90"));
-  EXPECT_THAT(text, HasSubstr("coupled                 90"));
-  EXPECT_THAT(text, HasSubstr("snap2                  450"));
+  EXPECT_THAT(text, HasSubstr("diagonal            90"));
+  EXPECT_THAT(text, HasSubstr("coupled             90"));
+  EXPECT_THAT(text, HasSubstr("snap2              450"));
 }
 
 TEST(DroppedWays, TheReferenceHasNoSuchRecords) {

