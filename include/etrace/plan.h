@@ -97,7 +97,8 @@ struct SequenceForm {
   std::optional<std::int64_t> length = {};   // steps; none: one step, and no time axis anywhere
   std::optional<std::int64_t> chunk = {};    // multi-step: steps of a window; none or 1: step by step
   std::int64_t execution_window = 32;        // single-step: steps that run at once
-  std::optional<std::int64_t> samples = {};  // weights per sample, [T, B]
+  bool weighted = false;                     // takes a weight per step; else every step counts once
+  std::optional<std::int64_t> samples = {};  // weighted: per sample, [T, B]
   bool freeze = false;                       // steps of weight zero change neither states nor traces
   Reduction reduction = Reduction::Mean;
   std::optional<Aval> modulator = {};  // for rules that take one

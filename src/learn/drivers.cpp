@@ -130,8 +130,9 @@ SequenceForm form_of(const SequenceOptions& o, const StepInput& modulator, std::
   form.length = length;
   form.chunk = o.chunk_size;
   form.execution_window = options.execution_window;
+  form.weighted = o.mask.defined();
   form.samples = samples_of(weights);
-  form.freeze = o.freeze;
+  form.freeze = o.freeze && form.weighted;
   form.reduction = o.reduction;
   if (value_of(modulator).defined()) form.modulator = value_of(modulator).aval();
   form.modulator_per_step = std::holds_alternative<MultiStepData>(modulator);
@@ -139,14 +140,15 @@ SequenceForm form_of(const SequenceOptions& o, const StepInput& modulator, std::
 }
 
 std::string form_key(const SequenceForm& f, std::size_t objective) {
-  return fmt::format("{} {} {} {} {} {} {} {}", objective, f.length.value_or(0), f.execution_window,
-                     f.samples.value_or(0), f.freeze, static_cast<int>(f.reduction),
+  return fmt::format("{} {} {} {} {} {} {} {} {}", objective, f.length.value_or(0), f.execution_window,
+                     f.weighted, f.samples.value_or(0), f.freeze, static_cast<int>(f.reduction),
                      f.modulator ? to_string(*f.modulator) : "", f.modulator_per_step);
 }
 
-Arrays data_of(ArraySpan sequences, const Array& weights, const StepInput& modulator) {
-  const Array& m = value_of(modulator);
-  return joined({sequences, Arrays{weights}, m.defined() ? Arrays{m} : Arrays{}});
+Arrays data_of(ArraySpan sequences, const SequenceForm& form, const Array& weights,
+               const StepInput& modulator) {
+  return joined({sequences, form.weighted ? Arrays{weights} : Arrays{},
+                 form.modulator ? Arrays{value_of(modulator)} : Arrays{}});
 }
 
 [[noreturn]] void not_finite(const char* what, double loss) {
@@ -171,7 +173,7 @@ SequenceGradient Learner::etrace_grad(ArraySpan sequences, const StepFunction& f
   require_finite(what, sequences, weights, o.freeze);
   const Loaded& code = impl.program("grad " + form_key(form, known.number),
                                     [&] { return impl.builder.gradient(*known.objective, slices, form); });
-  const Impl::Outcome out = impl.run(code, data_of(sequences, weights, modulator));
+  const Impl::Outcome out = impl.run(code, data_of(sequences, form, weights, modulator));
   const Arrays all = to_arrays(out.results);
   ArraySpan left = all;
   SequenceGradient result;
@@ -283,7 +285,8 @@ SequenceTraining Learner::etrace_train(ArraySpan sequences, const StepFunction& 
   const Loaded& code = impl.program(
       fmt::format("train {} {} {}", every, impl.optimizer_number(optimizer), form_key(form, known.number)),
       [&] { return impl.builder.train(*known.objective, slices, form, optimizer, every); });
-  const Impl::Outcome out = impl.run(code, joined({hyper, data_of(sequences, weights, modulator)}), slots);
+  const Impl::Outcome out =
+      impl.run(code, joined({hyper, data_of(sequences, form, weights, modulator)}), slots);
   const Arrays all = to_arrays(out.results);
   ArraySpan left = all;
   SequenceTraining result;

@@ -26,7 +26,6 @@ HostStep::HostStep(Learner::Impl& learner, const Loss& loss, optim::Optimizer* o
     : learner_(learner), loss_(loss), optimizer_(optimizer) {
   params_.resize(learner.params.size());
   states_.resize(learner.states.size());
-  weight_ = Tensor::full({working_dtype(learner.graph), {}}, 1.0);
   if (optimizer != nullptr) hyper_.resize(optimizer->hyperparameters(0).size());
 }
 
@@ -67,9 +66,6 @@ HostStep::Bound HostStep::bind(const Loaded& loaded) {
         break;
       case PortRole::Hyperparameter:
         b.in.push_back(&hyper_[hyper++]);
-        break;
-      case PortRole::Weight:
-        b.in.push_back(weight_.bytes());
         break;
       case PortRole::Signal:
         b.in.push_back(modulator_.bytes());

@@ -36,7 +36,6 @@ class HostStep {
   bool live_ = false;  // the newest values are here
   Tensors params_, states_, slots_;
   std::vector<double> hyper_;
-  Tensor weight_;
   Tensor modulator_;  // for rules that take one: the learner's, as it was at the last call
   Tensors kept_;      // data of the current call
   std::optional<Bound> evolving_, learning_;

@@ -177,7 +177,8 @@ struct Blocks {
   }
 };
 
-// Gradients of Σ weight·loss, divided by the sum of the weights for a mean.
+// Gradients of Σ weight·loss, divided by the sum of the weights for a mean. Afterwards and not before: a
+// rule's signal need not be proportional to the weights.
 Arrays reduced(Arrays gradients, const Array& weights, Reduction reduction, Compat compat) {
   if (reduction == Reduction::Sum) return gradients;
   const Array total = sum(weights);
@@ -189,31 +190,35 @@ Arrays reduced(Arrays gradients, const Array& weights, Reduction reduction, Comp
 
 // What a program of sequences learns from.
 struct Data {
-  Arrays slices;             // [T, …]
-  Array weights, modulator;  // [T] or [T, B]; undefined: none
-  bool modulator_per_step = false;
+  Arrays slices;    // [T, …]
+  Array weights;    // [T] or [T, B]
+  Array modulator;  // undefined: none
+  bool weighted = false, modulator_per_step = false;
 
+  std::int64_t length() const { return weights.shape()[0]; }
   // Everything with a time axis in one list, and a part of it as Data again.
   Arrays timed() const {
-    return joined({slices, modulator_per_step ? Arrays{modulator} : Arrays{}, Arrays{weights}});
+    return joined(
+        {slices, modulator_per_step ? Arrays{modulator} : Arrays{}, weighted ? Arrays{weights} : Arrays{}});
   }
   Data part(ArraySpan timed) const {
     Data d = *this;
+    const std::int64_t steps = timed[0].shape()[0];
     d.slices = to_list(take_front(timed, slices.size()));
     if (modulator_per_step) d.modulator = take_front(timed, 1)[0];
-    d.weights = timed[0];
+    d.weights = weighted ? timed[0] : full({steps}, 1.0, weights.dtype());
     return d;
   }
   Array modulator_of_each() const {  // [K, …]
     if (!modulator.defined() || modulator_per_step) return modulator;
-    return broadcast_to(expand_dims(modulator, {0}), modulator.shape().with_front(weights.shape()[0]));
+    return broadcast_to(expand_dims(modulator, {0}), modulator.shape().with_front(length()));
   }
 };
 
 // All steps of [T, …] in windows, gradients summed.
 Learned over_windows(const WindowPlan& plan, const Objective& objective, const SequenceForm& form,
                      ArraySpan params, const Carry& start, const Data& data) {
-  const std::int64_t length = data.weights.shape()[0];
+  const std::int64_t length = data.length();
   const std::int64_t size = objective.steps.window ? std::min(*objective.steps.window, length)
                                                    : std::min(form.execution_window, length);
   const std::size_t ns = start.states.size(), nm = start.memory.size();
@@ -222,7 +227,7 @@ Learned over_windows(const WindowPlan& plan, const Objective& objective, const S
     const Data now = data.part(timed);
     const Carry before{to_list(take_front(carry, ns)), to_list(take_front(carry, nm))};
     const Array active = form.freeze ? not_equal_to(now.weights, 0.0) : Array();
-    const bool shorter = objective.rest && now.weights.shape()[0] != *objective.steps.window;
+    const bool shorter = objective.rest && now.length() != *objective.steps.window;
     const StepProgram& program = shorter ? *objective.rest : objective.steps;
     Learned l = plan.learn(params, before, program, now.slices, now.weights, active, now.modulator_of_each());
     for (std::size_t i = 0; i < l.gradients.size() && several; ++i)
@@ -258,15 +263,22 @@ void add_data_ports(std::vector<Port>& ports, const WindowPlan& plan, std::span<
   for (std::size_t i = 0; i < slices.size(); ++i)
     ports.push_back({fmt::format("slice{}", i), PortRole::Slice, with_time(slices[i], form.length)});
   const Shape one = form.samples ? Shape{*form.samples} : Shape{};
-  ports.push_back({"weights", PortRole::Weight, with_time({working_dtype(plan.graph()), one}, form.length)});
+  if (form.weighted)
+    ports.push_back(
+        {"weights", PortRole::Weight, with_time({working_dtype(plan.graph()), one}, form.length)});
   if (form.modulator) ports.push_back({"modulator", PortRole::Signal, *form.modulator});
 }
 
-Data take_data(ArraySpan in, std::size_t slices, const SequenceForm& form) {
-  Data d{to_list(take_front(in, slices)), in[0], form.modulator ? in[1] : Array(), form.modulator_per_step};
+Data take_data(ArraySpan in, std::size_t slices, const SequenceForm& form, Dtype dtype) {
+  Data d;
+  d.slices = to_list(take_front(in, slices));
+  d.weighted = form.weighted;
+  d.modulator_per_step = form.modulator_per_step;
+  d.weights = form.weighted ? take_front(in, 1)[0] : full({form.length.value_or(1)}, 1.0, dtype);
+  if (form.modulator) d.modulator = in[0];
   if (form.length) return d;
   for (Array& a : d.slices) a = expand_dims(a, {0});
-  d.weights = expand_dims(d.weights, {0});
+  if (form.weighted) d.weights = expand_dims(d.weights, {0});
   return d;
 }
 
@@ -359,7 +371,7 @@ Program PlanBuilder::gradient(const Objective& objective, std::span<const Aval> 
   return make_program(form.length ? "sequence" : "step", ports, [&](ArraySpan in, Results& out) {
     const ArraySpan p = take_front(in, carried.params), s = take_front(in, carried.states),
                     m = take_front(in, carried.memory);
-    const Data data = take_data(in, slices.size(), form);
+    const Data data = take_data(in, slices.size(), form, working_dtype(graph()));
     const Learned l = over_windows(plan, objective, form, p, {to_list(s), to_list(m)}, data);
     add_losses(out, l, form.length.has_value());
     out.replace(carried.params, joined({l.carry.states, l.carry.memory}));
@@ -393,7 +405,7 @@ Program PlanBuilder::train(const Objective& objective, std::span<const Aval> sli
     Arrays rates = to_list(take_front(in, hyper.size()));
     if (!form.length)
       for (Array& r : rates) r = expand_dims(r, {0});
-    const Data data = take_data(in, slices.size(), form);
+    const Data data = take_data(in, slices.size(), form, working_dtype(graph()));
     const Blocks::Body body = [&](ArraySpan carry, ArraySpan now, ArraySpan rate) -> ScanResult {
       const ArraySpan params = take_front(carry, p.size()), state = take_front(carry, o.size());
       const Carry before{to_list(take_front(carry, s.size())), to_list(carry)};

@@ -59,17 +59,26 @@ void set_data(Bound& b, const Arrays& slices, const Array& weights) {
   b.set("weights", PortRole::Weight, weights);
 }
 
+// What the rule remembers at the start; traces, keys and parameters of its own have their ports.
+void set_memory(Bound& b, const PlanBuilder& builder) {
+  Bound init(lean(builder.init()));
+  init.run();
+  for (const Port& port : init.program().results)
+    b.set(port.name, port.role, init.result(port.name, port.role));
+}
+
+// Every rule of the table, in each way that it can run.
 struct PlanCase {
   std::string name;
   std::shared_ptr<const LearningRule> rule;
 };
 std::vector<PlanCase> plan_cases() {
-  const auto in_windows = [](const LearningRule& r) { return std::make_shared<InWindows>(r); };
-  return {{"d_rtrl", D_RTRL().clone()},
-          {"d_rtrl_windows", in_windows(D_RTRL())},
-          {"ostl", OSTLRecurrent().clone()},
-          {"pp_prop", factorised(0.8)},
-          {"pp_prop_windows", factorised(0.8, VjpMethod::MultiStep)}};
+  std::vector<PlanCase> out;
+  for (const RuleRow* row : rows_that_run(VjpMethod::SingleStep))
+    out.push_back({row->name, telling_rule(*row)});
+  for (const RuleRow* row : rows_that_run(VjpMethod::MultiStep))
+    out.push_back({row->name + "_windows", std::make_shared<const InWindows>(*telling_rule(*row))});
+  return out;
 }
 
 class Plans : public ::testing::TestWithParam<std::size_t> {
@@ -78,13 +87,27 @@ class Plans : public ::testing::TestWithParam<std::size_t> {
   const Model model = two_state();
   const Sequence data = draw_sequence(model, 6);
   const Avals slices{{Dtype::F64, {3}}, {Dtype::F64, {3}}};
+  const Array modulator = full({}, 0.7, Dtype::F64);
   const bool multi = method_of(*rule) == VjpMethod::MultiStep;
 
   PlanBuilder builder(const Learner& l) const { return {l.graph(), *rule, method_of(*rule)}; }
   SequenceForm form(std::optional<std::int64_t> length, bool freeze = false) const {
-    SequenceForm f{.length = length, .execution_window = 32, .freeze = freeze, .reduction = Reduction::Sum};
+    SequenceForm f{.length = length,
+                   .execution_window = 32,
+                   .weighted = true,
+                   .freeze = freeze,
+                   .reduction = Reduction::Sum};
     if (multi && length) f.chunk = 2;
+    if (rule->takes_modulator()) f.modulator = modulator.aval();
     return f;
+  }
+  void start(Bound& b, Learner& l) const {
+    set_params(b, l);
+    set_states(b, l);
+    set_memory(b, builder(l));
+    if (!rule->takes_modulator()) return;
+    l.set_modulator(modulator);
+    if (b.program().name.find("evolve") == std::string::npos) b.set("modulator", PortRole::Signal, modulator);
   }
   StepFunction loss(const SequenceForm& f) const { return squared_error(f.chunk.value_or(1)); }
   Program gradient(const Learner& l, const SequenceForm& f) const {
@@ -99,8 +122,7 @@ TEST_P(Plans, SequencesHaveTheBitsOfTheLearner) {
     Learner learner = make_learner(model, *rule);
     const SequenceForm f = form(6, freeze);
     Bound by_hand(gradient(learner, f));
-    set_params(by_hand, learner);
-    set_states(by_hand, learner);
+    start(by_hand, learner);
     set_data(by_hand, data.all(), mask);
     by_hand.run();
     const SequenceGradient found = learner.etrace_grad(
@@ -120,8 +142,7 @@ TEST_P(Plans, SequencesHaveTheBitsOfTheLearner) {
 TEST_P(Plans, StepsAndSolve) {
   Learner learner = make_learner(model, *rule);
   Bound step(gradient(learner, form(std::nullopt)));
-  set_params(step, learner);
-  set_states(step, learner);
+  start(step, learner);
   for (std::int64_t t = 0; t < 6; ++t) {
     set_data(step, {item(data.args[0], t), item(data.targets, t)}, full({}, 1.0, Dtype::F64));
     step.run();
@@ -136,7 +157,7 @@ TEST_P(Plans, StepsAndSolve) {
   Bound solve(lean(b.solve()));
   set_params(solve, learner);
   for (const Port& port : solve.program().arguments)
-    if (port.role == PortRole::Trace || port.role == PortRole::Counter)
+    if (port.role != PortRole::Param && port.role != PortRole::Signal)
       solve.set(port.name, port.role, step.result(port.name, port.role));
   const Array signal = Random(3).f64({3, 2});
   solve.set("signal0", PortRole::Signal, signal);
@@ -148,8 +169,7 @@ TEST_P(Plans, StepsAndSolve) {
 TEST_P(Plans, EvolvingMovesStatesAndTraces) {
   Learner learner = make_learner(model, *rule);
   Bound evolve(lean(builder(learner).evolve({})));
-  set_params(evolve, learner);
-  set_states(evolve, learner);
+  start(evolve, learner);
   for (std::int64_t t = 0; t < 4; ++t) {
     evolve.set("arg0", PortRole::Arg, item(data.args[0], t));
     evolve.run();
@@ -174,8 +194,7 @@ TEST_P(Plans, TrainingWithEveryOptimiser) {
     const PlanBuilder b = builder(learner);
     const StepFunction mse = [](StepCall& m, ArraySpan s) { return LossAndAux{loss::mse(m(s[0]), s[1])}; };
     Bound train(lean(b.train(b.objective(mse, types, f), types, f, *optimizer, 2)));
-    set_params(train, learner);
-    set_states(train, learner);
+    start(train, learner);
     for (const auto& [name, value] : optimizer->state())
       train.set("optimizer/" + name, PortRole::OptimizerSlot, value);
     const std::vector<ParamLeafId> leaves = optimizer->leaves();
