@@ -1,23 +1,27 @@
 // The programs of a learner on both engines: microseconds per step of the workloads, step by step and in
-// windows, with what emitting and compiling took.
+// windows, beside one read-modify-write pass over the traces by as many threads; with what emitting and
+// compiling took.
 //
-//   native_bench [FILTER]        only workloads whose name contains FILTER
+//   native_bench [--native] [FILTER …]   only rows whose name, say "W3 pp_prop b128 k32", has every FILTER in
+//                                        it; --native leaves the interpreter out
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <iostream>
+#include <string>
+#include <thread>
 #include <vector>
 
-#include "etrace/etrace.h"
+#include "bench/workloads.h"
 #include "native/compile.h"
 
 namespace et = etrace;
 
 namespace {
-
-constexpr std::int64_t kIn = 100, kOut = 10;
 
 double seconds(const std::function<void()>& f) {
   const auto start = std::chrono::steady_clock::now();
@@ -28,7 +32,7 @@ double seconds(const std::function<void()>& f) {
 double best_of(const std::function<void()>& f) {
   f();
   double best = 1e9, total = 0;
-  for (int i = 0; i < 50 && (total < 0.6 || i < 3); ++i) {
+  for (int i = 0; i < 20000 && (total < 0.6 || i < 3); ++i) {
     const double t = seconds(f);
     best = std::min(best, t);
     total += t;
@@ -36,9 +40,31 @@ double best_of(const std::function<void()>& f) {
   return best;
 }
 
-struct Workload {
-  const char *name, *model, *rule;
-  std::int64_t hidden, batch, steps;
+// e ← 0.9·e + 1e-3 over a buffer of this size, by so many threads: the time of one pass.
+double seconds_per_pass(std::size_t bytes, unsigned threads) {
+  std::vector<float> e(std::max<std::size_t>(bytes / sizeof(float), 1), 1.0F);
+  const std::size_t part = (e.size() + threads - 1) / threads;
+  const std::size_t rounds = 1 + (std::size_t{1} << 28) / std::max<std::size_t>(bytes, 1 << 16);
+  const auto work = [&](unsigned t) {
+    float* data = e.data();
+    const std::size_t begin = std::min(e.size(), t * part), end = std::min(e.size(), begin + part);
+    for (std::size_t r = 0; r < rounds; ++r)
+      for (std::size_t i = begin; i < end; ++i) data[i] = 0.9F * data[i] + 1e-3F;
+  };
+  work(0);
+  const double t = seconds([&] {
+    std::vector<std::thread> others;
+    for (unsigned k = 1; k < threads; ++k) others.emplace_back(work, k);
+    work(0);
+    for (std::thread& o : others) o.join();
+  });
+  return t / static_cast<double>(rounds);
+}
+
+struct Row {
+  const char *work, *rule;
+  std::int64_t batch, steps;
+  std::string name() const { return fmt::format("{} {} b{} k{}", work, rule, batch, steps); }
 };
 
 // Buffers that live as long as the measurement.
@@ -47,53 +73,58 @@ struct Bound {
   std::vector<const void*> arguments;
   std::vector<void*> results;
 };
-Bound bind(const et::Program& p, double rate) {
+Bound bind(const et::Program& p, const et::bench::Workload& w, std::int64_t steps) {
   Bound b;
   const auto room = [&](const et::Aval& aval) {
     b.memory.emplace_back(aval.bytes() / sizeof(float) + 16);
     return b.memory.back().data();
   };
+  const et::Array data[] = {w.inputs(1, steps), w.targets(2, steps)};
   for (std::size_t i = 0; i < p.arguments.size(); ++i) {
-    const et::Aval& aval = p.arguments[i].aval;
-    float* at = room(aval);
-    const bool spikes = rate > 0 && p.arguments[i].role == et::PortRole::Slice && aval.shape.back() == kIn;
-    if (aval.dtype == et::Dtype::F32) {
-      const et::Array draw = et::random::uniform(et::random::key(i), aval.shape);
-      const et::Array x = spikes ? et::convert(draw < rate, et::Dtype::F32) : (draw - 0.5) * 0.1;
-      std::memcpy(at, x.tensor().bytes(), aval.bytes());
-    }
+    const et::Port& port = p.arguments[i];
+    float* at = room(port.aval);
     b.arguments.push_back(at);
+    if (port.role == et::PortRole::Slice)
+      for (const et::Array& a : data)
+        if (a.aval().bytes() == port.aval.bytes()) std::memcpy(at, a.tensor().bytes(), port.aval.bytes());
+    if (port.role == et::PortRole::Weight) std::fill_n(at, port.aval.shape.size(), 1.0F);
+    if (port.role == et::PortRole::Param) {
+      const et::Array v =
+          et::random::normal(et::random::key(i), port.aval.shape) / std::sqrt(1.0 + port.aval.shape[0]);
+      std::memcpy(at, v.tensor().bytes(), port.aval.bytes());
+    }
   }
   for (const et::Port& r : p.results) b.results.push_back(room(r.aval));
   for (const et::Alias& a : p.aliases) b.results[a.result] = const_cast<void*>(b.arguments[a.argument]);
   return b;
 }
 
-void run(const Workload& w) {
-  const et::ReadyModel ready = et::make_model(w.model, {.sizes = {kIn, w.hidden, kOut}, .batch = w.batch});
+void run(const Row& row, bool interpreter, unsigned threads) {
+  const et::bench::Workload w = et::bench::workload(row.work, row.batch);
   et::RuleOptions options;
-  if (std::strcmp(w.rule, "pp_prop") == 0) options.set("decay_or_rank", 0.99);
+  if (std::strcmp(row.rule, "pp_prop") == 0) options.set("decay_or_rank", 0.99);
   et::LearnerOptions how;
-  how.batch_size = w.batch;
-  how.execution_window = w.steps;
-  const et::Learner learner = et::compile(*ready.module, w.rule, ready.example, how, options);
+  how.batch_size = row.batch;
+  how.execution_window = row.steps;
+  const et::Learner learner = et::compile(*w.model, row.rule, et::Arrays{w.example}, how, options);
   const et::StepFunction f = [](et::StepCall& m, et::ArraySpan s) -> et::LossAndAux {
     return {et::loss::mse(m(s[0]), s[1])};
   };
-  const et::Avals slices{{et::Dtype::F32, {w.batch, kIn}}, {et::Dtype::F32, {w.batch, kOut}}};
-  const et::LearnerPlan plan = learner.plan(f, slices, w.steps);
-  const et::Program& p = plan.at(w.steps == 1 ? "step" : "window");
-  std::shared_ptr<const et::Runnable> interpreted, native;
-  const double making = seconds([&] { interpreted = et::find_backend("interpreter").compile(p); });
+  const et::Avals slices{w.example.aval(), {et::Dtype::F32, w.targets(2, 1).shape().without(0)}};
+  const et::LearnerPlan plan = learner.plan(f, slices, row.steps);
+  const et::Program& p = plan.at(row.steps == 1 ? "step" : "window");
+  const std::shared_ptr<const et::Runnable> interpreted = et::find_backend("interpreter").compile(p);
+  std::shared_ptr<const et::Runnable> native;
   const double compiling = seconds([&] { native = et::native::compile_native(p); });
-  const double rate = std::strncmp(w.model, "lif", 3) == 0 ? 0.1 : 0.0;
-  const Bound a = bind(p, rate), b = bind(p, rate);
-  const double slow = best_of([&] { interpreted->run(a.arguments.data(), a.results.data()); });
+  const Bound a = bind(p, w, row.steps), b = bind(p, w, row.steps);
   const double fast = best_of([&] { native->run(b.arguments.data(), b.results.data()); });
-  const double per = 1e6 / static_cast<double>(w.steps);
+  const double slow =
+      interpreter ? best_of([&] { interpreted->run(a.arguments.data(), a.results.data()); }) : 0.0;
+  const double pass = seconds_per_pass(static_cast<std::size_t>(learner.trace_bytes()), threads);
+  const double per = 1e6 / static_cast<double>(row.steps);
   std::cout << fmt::format(
-                   "{:<12} {:>4} {:>4} {:>12.1f} {:>10.1f} {:>7.2f} {:>10.0f} {:>10.0f} {:>9.2f} {:>9.2f}\n",
-                   w.name, w.batch, w.steps, slow * per, fast * per, slow / fast, making * 1e3,
+                   "{:<22} {:>10.1f} {:>10.1f} {:>7.2f} {:>9.1f} {:>7.2f} {:>10.0f} {:>9.2f} {:>9.2f}\n",
+                   row.name(), slow * per, fast * per, slow / fast, pass * 1e6, fast * per / pass / 1e6,
                    compiling * 1e3, static_cast<double>(interpreted->arena_bytes()) / 1e6,
                    static_cast<double>(native->arena_bytes()) / 1e6)
             << std::flush;
@@ -102,21 +133,34 @@ void run(const Workload& w) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::cout << "workload    batch steps  interpr. us  native us   ratio    make ms compile ms  arena MB  "
+  bool interpreter = true;
+  std::vector<std::string> filters;
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--native") == 0)
+      interpreter = false;
+    else
+      filters.emplace_back(argv[i]);
+  }
+  const char* given = std::getenv("ETRACE_NUM_THREADS");
+  const unsigned threads = given != nullptr ? static_cast<unsigned>(std::atoi(given))
+                                            : std::max(1U, std::thread::hardware_concurrency());
+  std::cout << fmt::format("{} threads; microseconds per step\n", threads)
+            << "                       interpr.     native   ratio      pass   ratio compile ms  arena MB  "
                "arena MB\n";
-  const Workload all[] = {
-      {"W1 D_RTRL", "rnn", "d_rtrl", 256, 1, 1},
-      {"W1 D_RTRL", "rnn", "d_rtrl", 256, 1, 32},
-      {"W1 D_RTRL", "rnn", "d_rtrl", 256, 32, 1},
-      {"W1 D_RTRL", "rnn", "d_rtrl", 256, 32, 32},
-      {"W2 D_RTRL", "gru", "d_rtrl", 512, 1, 32},
-      {"W2 D_RTRL", "gru", "d_rtrl", 512, 32, 32},
-      {"W3 pp_prop", "lif_expon", "pp_prop", 512, 1, 1},
-      {"W3 pp_prop", "lif_expon", "pp_prop", 512, 1, 32},
-      {"W3 pp_prop", "lif_expon", "pp_prop", 512, 128, 32},
-      {"W3 D_RTRL", "lif_expon", "d_rtrl", 512, 1, 32},
-      {"W3 D_RTRL", "lif_expon", "d_rtrl", 512, 32, 32},
-  };
-  for (const Workload& w : all)
-    if (argc < 2 || std::strstr(w.name, argv[1]) != nullptr) run(w);
+  std::vector<Row> all;
+  for (const auto& [work, rule] : std::vector<std::pair<const char*, const char*>>{{"W1", "D_RTRL"},
+                                                                                   {"W2", "D_RTRL"},
+                                                                                   {"W3", "D_RTRL"},
+                                                                                   {"W1", "pp_prop"},
+                                                                                   {"W2", "pp_prop"},
+                                                                                   {"W3", "pp_prop"}})
+    for (const std::int64_t batch : {1, 32, 128})
+      for (const std::int64_t steps : {1, 32})
+        if (batch < 128 || std::strcmp(rule, "D_RTRL") != 0) all.push_back({work, rule, batch, steps});
+  for (const Row& row : all) {
+    const std::string name = row.name();
+    if (std::all_of(filters.begin(), filters.end(),
+                    [&](const std::string& f) { return (name + " ").find(f) != std::string::npos; }))
+      run(row, interpreter, threads);
+  }
 }

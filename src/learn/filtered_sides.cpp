@@ -3,6 +3,10 @@
 //   grad θ = pull-back of y at x = εx with cotangent Σ_a signal·εf / (1 − αf^n)
 // n counts the steps that εf has seen. The pull-back is linear in εx and in the cotangent, so the steps of a
 // window share one, with the sum over them inside a product. Relations that share x share εx.
+//
+// In a window the filter moves from the input side to the cotangents c_k, where things are dense anyway:
+//   Σ_k εx_k ⊗ c_k = Σ_k x_k ⊗ c̃_k + εx_0 ⊗ (αx·c̃_1)        c̃_k = c_k + αx·c̃_{k+1}
+// so the product is with x itself, which is not copied and, where neurons spike, mostly zeros.
 #include "learn/filtered_sides.h"
 
 #include <fmt/format.h>
@@ -87,6 +91,30 @@ Arrays with_step_axis(ArraySpan values) {
   return out;
 }
 
+constexpr std::int64_t kFilterBack = 4;  // steps from which one more product, for the entry, pays
+
+// What meets every step's x, and what meets εx at the entry of the window.
+struct FilteredBack {
+  Array each, entry;  // [K, X], [1, X]
+};
+// c [K, X]; active [K] or undefined: steps that the filter does not see. `without_own`: c_k meets εx_{k−1}.
+FilteredBack filter_back(const Array& c, double decay, const Array& active, bool without_own) {
+  Arrays xs{c};
+  if (active.defined()) xs.push_back(active);
+  const ScanResult r = scan(
+      [&](ArraySpan carry, ArraySpan now) -> ScanResult {
+        const Array met = without_own ? carry[0] : now[0] + carry[0];
+        Array each = met, left = decay * met;
+        if (active.defined()) {
+          each = where(now[1], met, full_like(met, 0.0));
+          left = where(now[1], left, met);
+        }
+        return {{without_own ? now[0] + left : left}, {each}};
+      },
+      {zeros_of({c.dtype(), c.shape().without(0)})}, xs, {.reverse = true});
+  return {r.ys[0], expand_dims(r.carry[0], {0})};
+}
+
 class FilteredSides final : public BoundRule {
  public:
   FilteredSides(const ETraceGraph& g, SideOptions options)
@@ -147,8 +175,8 @@ class FilteredSides final : public BoundRule {
       const FilterLayout::Relation& entry = layout_.relations[r];
       Arrays f;
       for (const std::size_t slot : entry.groups) f.push_back(sides[slot]);
-      add_gradients(router, w, r, entry.x ? sides[*entry.x] : Array(), f, signals_of(with_step_axis(signal)),
-                    ages);
+      add_gradients(router, w, r, {entry.x ? sides[*entry.x] : Array(), {}, {}}, f,
+                    signals_of(with_step_axis(signal)), ages);
     }
     return router.result();
   }
@@ -162,18 +190,35 @@ class FilteredSides final : public BoundRule {
     return out;
   }
 
+  // The input side of one relation: as every step's signal meets it, [K, …]; in a window also what every step
+  // adds, and what was there at its entry.
+  struct InputSide {
+    Array met, added, entry;
+  };
+
   // Gradients of one relation from its sides [K, …], signals [K, S, X] per group, and ages [K].
-  void add_gradients(GradientRouter& router, const WindowData& w, std::size_t r, const Array& x, ArraySpan f,
-                     ArraySpan signals, const Array& ages) const {
+  void add_gradients(GradientRouter& router, const WindowData& w, std::size_t r, const InputSide& x,
+                     ArraySpan f, ArraySpan signals, const Array& ages) const {
     const HiddenParamOpRelation& relation = g_.hidden_param_op_relations[r];
     for (std::size_t k = 0; k < relation.hidden_groups.size(); ++k) {
       const HiddenGroup& group = g_.hidden_groups[relation.hidden_groups[k]];
       const std::int64_t steps = f[k].shape()[0];
       const Array scale = reshape(age_correction(ages, decay_f_, f[k].dtype()), {steps, 1});
       const Array ct = reduce_sum(signals[group.index] * f[k], {1}) / scale;  // [K, X]
-      for (const TrainableSource& t : relation.trainables)
-        router.add(t, TraceSlots(relation, t, group, g_.options.compat)
-                          .pull(w.operands[r], x, reshape(ct, group.varshape().with_front(steps).to_dims())));
+      std::optional<FilteredBack> back;
+      for (const TrainableSource& t : relation.trainables) {
+        const TraceSlots slots(relation, t, group, g_.options.compat);
+        const auto pulled = [&](const Array& data, const Array& c) {
+          return slots.pull(w.operands[r], data,
+                            reshape(c, group.varshape().with_front(c.shape()[0]).to_dims()));
+        };
+        if (!x.added.defined() || !slots.has_source() || !slots.is_product_of_data()) {
+          router.add(t, pulled(x.met, ct));
+          continue;
+        }
+        if (!back) back = filter_back(ct, decay_x_, w.active, w.without_own_step[r]);
+        router.add(t, pulled(x.added, back->each) + pulled(x.entry, back->entry));
+      }
     }
   }
 
@@ -251,8 +296,13 @@ BoundRule::Advanced FilteredSides::advance(const WindowData& w, ArraySpan old, c
     for (std::size_t i = 0; i < layout_.relations.size(); ++i) {
       const FilterLayout::Relation& entry = layout_.relations[i];
       const std::size_t sides = (entry.x ? 1 : 0) + entry.groups.size();
-      add_gradients(router, w, i, entry.x ? met[0] : Array(),
-                    met.subspan(entry.x ? 1 : 0, entry.groups.size()), each,
+      InputSide x;
+      if (entry.x) x.met = met[0];
+      if (entry.x && w.steps >= kFilterBack) {
+        x.added = w.kept[entry.kept_x];
+        x.entry = expand_dims(old[*entry.x], {0});
+      }
+      add_gradients(router, w, i, x, met.subspan(entry.x ? 1 : 0, entry.groups.size()), each,
                     w.without_own_step[i] ? before : after);
       met = met.subspan(sides);
     }
