@@ -1,6 +1,8 @@
 // Built-in models: a row per model in the table at the end.
 #include "etrace/models.h"
 
+#include <algorithm>
+
 #include "base/nearest.h"
 #include "etrace/error.h"
 #include "etrace/nn.h"
@@ -46,6 +48,97 @@ struct Spiking : nn::LIFLayer {
   nn::LeakyRateReadout& out;
 };
 
+// Neurons of any kind, driven by the input and by what they fired: I = gain·([x, s]·W + b) + offset, and a
+// leaky readout of their spikes. Gain and offset bring the current into the range of the neuron's units.
+template <class Neurons, class Options>
+struct Population : Module {
+  Population(const ModelOptions& o, Options neuron, double current_gain, double current_offset)
+      : neurons(child<Neurons>("neurons", o.sizes[1], neuron)),
+        syn(child<nn::Linear>("syn", o.sizes[0] + o.sizes[1], o.sizes[1], linear_options(o))),
+        out(child<nn::LeakyRateReadout>(
+            "out", o.sizes[1], o.sizes[2],
+            nn::LeakyRateReadoutOptions{.tau = 10.0, .dtype = o.dtype, .seed = o.seed})),
+        gain(current_gain),
+        offset(current_offset) {}
+  Array update(const Array& x) override {
+    const Array fired = neurons.spikes();
+    const Array current = gain * syn(nn::join_input(x, fired)) + offset;
+    return out(neurons.step(fired, {.current = current}));
+  }
+  Neurons& neurons;
+  nn::Linear& syn;
+  nn::LeakyRateReadout& out;
+  double gain, offset;
+};
+
+template <class Neurons, class Options>
+std::shared_ptr<Module> population(const ModelOptions& o, Options neuron, double gain, double offset = 0.0) {
+  neuron.dtype = o.dtype;
+  return std::make_shared<Population<Neurons, Options>>(o, neuron, gain, offset);
+}
+
+// The linear recurrent unit returns as many features as it takes.
+struct LinearRecurrentUnit : Module {
+  explicit LinearRecurrentUnit(const ModelOptions& o)
+      : rnn(child<nn::LRUCell>("rnn", o.sizes[0], o.sizes[1],
+                               nn::LRUOptions{.dtype = o.dtype, .seed = o.seed})),
+        out(child<nn::Linear>("out", o.sizes[0], o.sizes[2], linear_options(o))) {}
+  Array update(const Array& x) override { return out(rnn(x)); }
+  nn::LRUCell& rnn;
+  nn::Linear& out;
+};
+
+// A convolutional cell along the input, whose entries are positions with one channel.
+template <class Cell>
+struct AlongTheInput : Module {
+  explicit AlongTheInput(const ModelOptions& o)
+      : image(child<nn::Unflatten>("image", Shape{o.sizes[0], 1})),
+        rnn(child<Cell>("rnn", Shape{o.sizes[0], 1}, o.sizes[1], Dims{3},
+                        nn::ConvCellOptions{.dtype = o.dtype, .seed = o.seed})),
+        flat(child<nn::Flatten>("flat", Shape{o.sizes[0], o.sizes[1]})),
+        out(child<nn::Linear>("out", o.sizes[0] * o.sizes[1], o.sizes[2], linear_options(o))) {}
+  Array update(const Array& x) override { return out(flat(rnn(image(x)))); }
+  nn::Unflatten& image;
+  Cell& rnn;
+  nn::Flatten& flat;
+  nn::Linear& out;
+};
+
+// Normalisation, convolution, spiking positions, a spiking layer and a readout.
+struct ConvolutionalSpiking : Module {
+  static constexpr std::int64_t kChannels = 4;
+  explicit ConvolutionalSpiking(const ModelOptions& o)
+      : image(child<nn::Unflatten>("image", Shape{o.sizes[0], 1})),
+        norm(child<nn::GroupNorm>("norm", Shape{o.sizes[0], 1},
+                                  nn::GroupNormOptions{.groups = 1, .dtype = o.dtype})),
+        conv(child<nn::Conv1d>(
+            "conv", Shape{o.sizes[0], 1}, kChannels, Dims{3},
+            nn::ConvLayerOptions{.bias_init = nn::init::zeros(), .dtype = o.dtype, .seed = o.seed})),
+        spiking(child<nn::LIF>("spiking", nn::Size{o.sizes[0], kChannels},
+                               nn::LIFOptions{.R = 4.0, .dtype = o.dtype})),
+        pool(child<nn::AvgPool1d>("pool", Dims{std::min<std::int64_t>(2, o.sizes[0])})),
+        flat(child<nn::Flatten>("flat", Shape{pooled(o.sizes[0]), kChannels})),
+        layer(child<nn::LIFLayer>(
+            "layer", pooled(o.sizes[0]) * kChannels, o.sizes[1],
+            nn::LIFLayerOptions{.neuron = {.dtype = o.dtype}, .input_scale = 2.0, .seed = o.seed})),
+        out(child<nn::LeakyRateReadout>(
+            "out", o.sizes[1], o.sizes[2],
+            nn::LeakyRateReadoutOptions{.tau = 10.0, .dtype = o.dtype, .seed = o.seed})) {}
+  Array update(const Array& x) override {
+    const Array seen = pool(spiking(conv(norm(image(x)))));
+    return out(layer(flat(seen)));
+  }
+  static std::int64_t pooled(std::int64_t n) { return n < 2 ? n : n / 2; }
+  nn::Unflatten& image;
+  nn::GroupNorm& norm;
+  nn::Conv1d& conv;
+  nn::LIF& spiking;
+  nn::AvgPool1d& pool;
+  nn::Flatten& flat;
+  nn::LIFLayer& layer;
+  nn::LeakyRateReadout& out;
+};
+
 template <class M>
 std::shared_ptr<Module> make(const ModelOptions& options) {
   return std::make_shared<M>(options);
@@ -53,7 +146,62 @@ std::shared_ptr<Module> make(const ModelOptions& options) {
 
 const std::vector<BuiltinModel>& table() {
   static const std::vector<BuiltinModel> rows{
+      {"adex",
+       "adaptive exponential neurons in steps of 0.5 ms, recurrent spikes, a leaky readout",
+       {4, 16, 2},
+       [](const ModelOptions& o) { return population<nn::AdEx>(o, nn::AdExOptions{.dt = 0.5}, 20.0, 40.0); }},
+      {"alif",
+       "spiking neurons with adapting thresholds, recurrent spikes, a leaky readout",
+       {4, 16, 2},
+       [](const ModelOptions& o) { return population<nn::ALIF>(o, nn::ALIFOptions{}, 4.0); }},
+      {"cfn",
+       "a chaos-free recurrent layer with two gates and a linear readout",
+       {3, 8, 1},
+       make<OneLayer<nn::CFNCell>>},
+      {"conv_gru",
+       "a gated recurrent layer with convolutions along the input, and a linear readout",
+       {6, 3, 1},
+       make<AlongTheInput<nn::ConvGRUCell>>},
+      {"conv_lstm",
+       "a layer with a memory cell and convolutions along the input, and a linear readout",
+       {6, 3, 1},
+       make<AlongTheInput<nn::ConvLSTMCell>>},
+      {"conv_rnn",
+       "a recurrent layer with convolutions along the input, and a linear readout",
+       {6, 3, 1},
+       make<AlongTheInput<nn::ConvRNNCell>>},
+      {"conv_snn",
+       "normalisation, convolution, spiking positions, a spiking layer, a leaky readout",
+       {12, 16, 2},
+       make<ConvolutionalSpiking>},
+      {"current_gif",
+       "spiking neurons with a slow current after each spike, recurrent spikes, a leaky readout",
+       {4, 16, 2},
+       [](const ModelOptions& o) { return population<nn::CurrentGif>(o, nn::CurrentGifOptions{}, 20.0); }},
+      {"gif",
+       "generalised integrate-and-fire neurons, recurrent spikes, a leaky readout",
+       {4, 16, 2},
+       [](const ModelOptions& o) {
+         return population<nn::Gif>(o, nn::GifOptions{.a = 0.01, .A1 = 0.3, .A2 = -0.1}, 2.0, 1.0);
+       }},
       {"gru", "a gated recurrent layer and a linear readout", {3, 8, 1}, make<OneLayer<nn::GRUCell>>},
+      {"hodgkin_huxley",
+       "Hodgkin and Huxley's neurons in steps of 0.1 ms, recurrent spikes, a leaky readout",
+       {4, 16, 2},
+       [](const ModelOptions& o) {
+         return population<nn::HodgkinHuxley>(
+             o, nn::HodgkinHuxleyOptions{.dt = 0.1, .surrogate = nn::surrogate::sigmoid(1.0)}, 100.0, 100.0);
+       }},
+      {"if",
+       "spiking neurons that rest at 0, recurrent spikes, a leaky readout",
+       {4, 16, 2},
+       [](const ModelOptions& o) { return population<nn::IF>(o, nn::LIFOptions{}, 4.0); }},
+      {"izhikevich",
+       "Izhikevich's neurons in steps of 0.5 ms, recurrent spikes, a leaky readout",
+       {4, 16, 2},
+       [](const ModelOptions& o) {
+         return population<nn::Izhikevich>(o, nn::IzhikevichOptions{.dt = 0.5}, 20.0, 20.0);
+       }},
       {"lif",
        "spiking neurons with soft reset, recurrent spikes, a leaky readout",
        {4, 16, 2},
@@ -62,14 +210,34 @@ const std::vector<BuiltinModel>& table() {
        "spiking neurons with exponential synapses, recurrent spikes, a leaky readout",
        {4, 16, 2},
        make<Spiking<nn::Synapse::Expon>>},
+      {"lif_ref",
+       "spiking neurons with a refractory period of 2 ms, recurrent spikes, a leaky readout",
+       {4, 16, 2},
+       [](const ModelOptions& o) { return population<nn::LIFRef>(o, nn::LIFOptions{.tau_ref = 2.0}, 4.0); }},
+      {"lru",
+       "a linear recurrent unit with complex states and a linear readout",
+       {3, 8, 1},
+       make<LinearRecurrentUnit>},
       {"lstm",
        "a layer with gates and a memory cell, and a linear readout",
        {3, 8, 1},
        make<OneLayer<nn::LSTMCell>>},
+      {"mgu",
+       "a recurrent layer with one gate that also forgets, and a linear readout",
+       {3, 8, 1},
+       make<OneLayer<nn::MGUCell>>},
       {"mini_gru",
        "a recurrent layer with one gate and a linear readout",
        {3, 8, 1},
        make<OneLayer<nn::MiniGRU>>},
+      {"mini_lstm",
+       "a recurrent layer with two gates, linear in its memory, and a linear readout",
+       {3, 8, 1},
+       make<OneLayer<nn::MiniLSTM>>},
+      {"minimal_rnn",
+       "a recurrent layer with one gate over what it takes in, and a linear readout",
+       {3, 8, 1},
+       make<OneLayer<nn::MinimalRNNCell>>},
       {"rnn",
        "a recurrent layer with relu and a linear readout",
        {3, 8, 1},
@@ -82,6 +250,10 @@ const std::vector<BuiltinModel>& table() {
        "two recurrent layers with relu and a linear readout",
        {10, 32, 16, 5},
        make<TwoLayer<nn::ValinaRNNCell>>},
+      {"urlstm",
+       "a layer with a memory cell and refined gates, and a linear readout",
+       {3, 8, 1},
+       make<OneLayer<nn::URLSTMCell>>},
   };
   return rows;
 }

@@ -1,9 +1,10 @@
 /* Elementary functions for the interpreter and for emitted C, scalar (etp_exp_f32) and array (etp_vexp_f32).
- * exp, exp2, expm1, log, log1p, tanh and logistic are our own: no branch, no table, no division where a few
- * FMAs do, so that a plain loop over them vectorises, and every FMA is spelled out, so that a lane of a
- * vector and a lone scalar give the same bits (compile with -ffp-contract=off, never with -ffast-math). The
- * idea throughout: e^x = 2^k e^r, k = round(x / ln 2), |r| <= ln2 / 2, and log x = k ln 2 + log(1 + f). Start
- * at etp_exp_f32; the f64 functions repeat the f32 ones with longer polynomials. The rest calls libm. */
+ * exp, exp2, expm1, log, log1p, tanh, logistic and erf_inv are our own: no branch, no table, no division
+ * where a few FMAs do, so that a plain loop over them vectorises, and every FMA is spelled out, so that a
+ * lane of a vector and a lone scalar give the same bits (compile with -ffp-contract=off, never with
+ * -ffast-math). The idea throughout: e^x = 2^k e^r, k = round(x / ln 2), |r| <= ln2 / 2, and log x = k ln 2 +
+ * log(1 + f). Start at etp_exp_f32; the f64 functions repeat the f32 ones with longer polynomials. The rest
+ * calls libm. */
 #ifndef ETP_MATH_H
 #define ETP_MATH_H
 
@@ -402,20 +403,39 @@ ETP_FN double etp_lgamma_f64(double x) {
   return lgamma_r(x, &sign);
 }
 
-/* w with erf(w) = x. Winitzki's closed form (1e-2 in the tail) and three Halley steps, each of which cubes
- * it: u = (erf(w) - x) / erf'(w), w -= u / (1 + w u). Beyond 1/2 the residual is taken from erfc, where 1 -
- * |x| is exact and erf would round to 1. */
+/* w with erf(w) = x, to 2 units in the last place, with the same bits everywhere: a logarithm, a root and a
+ * polynomial of degree 20 on [-1, 1] (interpolated at Chebyshev points, error 2^-55), no branch.
+ *   |x| < 0.99   w = x P(l),      l = -log(1 - x^2) in [0, 4]; an absolute error of l is all that counts
+ *   beyond       w = s P(1 / s),  s = sqrt(-log(1 - |x|)), where 1 - |x| is exact, down to 2^-53 */
 ETP_FN double etp_erf_inv_f64(double x) {
   double a = __builtin_fabs(x);
-  double l = a < 0.5 ? __builtin_log1p(-a * a) : __builtin_log((1.0 - a) * (1.0 + a));
-  double t = 4.3307467508 + 0.5 * l; /* 2 / (0.147 pi) */
-  double q = l * (-1.0 / 0.147);
-  double w = __builtin_sqrt(q / (__builtin_sqrt(t * t + q) + t));
-  for (int step = 0; step < 3; step++) {
-    double res = a < 0.5 ? __builtin_erf(w) - a : (1.0 - a) - __builtin_erfc(w);
-    double u = res * (0.88622692545275801365 * __builtin_exp(w * w)); /* sqrt(pi) / 2 */
-    w -= u / (1.0 + w * u);
-  }
+  int far = a >= 0.99;
+  double l = -etp_log_f64(far ? 1.0 - a : __builtin_fma(-a, a, 1.0));
+  double s = __builtin_sqrt(l);
+  double u =
+      far ? __builtin_fma(0x1.a8f2bdeaec165p+2, 1.0 / s, -0x1.0c38c213df9c0p+1) : __builtin_fma(0.5, l, -1.0);
+  double p = far ? -0x1.f95b107b305aap-37 : -0x1.72c69e701b794p-39;
+  p = __builtin_fma(p, u, far ? 0x1.32f0136f286ecp-35 : -0x1.3ab0b0d7c6c67p-36);
+  p = __builtin_fma(p, u, far ? -0x1.61b698be3c096p-37 : 0x1.645d320bd1414p-34);
+  p = __builtin_fma(p, u, far ? 0x1.ec407ba922b6bp-36 : 0x1.60540a8bbd88ap-33);
+  p = __builtin_fma(p, u, far ? -0x1.10d27c0cca351p-32 : -0x1.64715e87ee37ep-30);
+  p = __builtin_fma(p, u, far ? 0x1.5cc195134bf9dp-31 : 0x1.3d2d29e8e848cp-31);
+  p = __builtin_fma(p, u, far ? -0x1.89e0b870360e6p-30 : 0x1.dc140da5be87dp-27);
+  p = __builtin_fma(p, u, far ? 0x1.0752f6c099ff3p-28 : -0x1.30e413fcc64adp-25);
+  p = __builtin_fma(p, u, far ? -0x1.6da1a91b4246fp-27 : -0x1.7591712c3e068p-24);
+  p = __builtin_fma(p, u, far ? 0x1.0017668d7959ap-25 : 0x1.432c175c2aee3p-21);
+  p = __builtin_fma(p, u, far ? -0x1.71e0ac700b150p-24 : -0x1.19d6481dfc674p-22);
+  p = __builtin_fma(p, u, far ? 0x1.15764f3f8cf26p-22 : -0x1.bb1adf3410c72p-18);
+  p = __builtin_fma(p, u, far ? -0x1.b0c16b27d0f22p-21 : 0x1.289ea319d6509p-16);
+  p = __builtin_fma(p, u, far ? 0x1.5be9be55d2d94p-19 : 0x1.545099200f279p-15);
+  p = __builtin_fma(p, u, far ? -0x1.25f3858d65e45p-17 : -0x1.471ec4daeb6d0p-12);
+  p = __builtin_fma(p, u, far ? 0x1.3c4726e2ce6ecp-15 : 0x1.fcca0b2b93b0cp-13);
+  p = __builtin_fma(p, u, far ? -0x1.ff6c04834ac9cp-13 : 0x1.c4dab7c60c53ep-9);
+  p = __builtin_fma(p, u, far ? 0x1.987924c9ee9c8p-10 : -0x1.bb9627a1f0d8fp-7);
+  p = __builtin_fma(p, u, far ? -0x1.fa6e2ba60b7a1p-9 : -0x1.01f7f04aa448dp-7);
+  p = __builtin_fma(p, u, far ? -0x1.f385375eff996p-5 : 0x1.ff8666bb1460ep-2);
+  p = __builtin_fma(p, u, far ? 0x1.d305d4c2f241bp-1 : 0x1.60912d150286bp+0);
+  double w = p * (far ? s : a);
   w = a < 1.0 ? w : (a == 1.0 ? __builtin_inf() : __builtin_nan(""));
   return __builtin_copysign(w, x);
 }

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "etrace/error.h"
+#include "etrace/nn/lru_cell.h"
+#include "etrace/nn/urlstm_cell.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/random.h"
+#include "support/fingerprint.h"
 #include "support/numeric.h"
 
 namespace etrace::nn {
@@ -85,18 +87,60 @@ TEST(Init, LargeOrthogonalFrames) {
 }
 
 // Whatever machine and however many threads: these bits.
-TEST(Init, OrthogonalBitsAreFixed) {
-  const auto fingerprint = [](const Array& a) {
-    std::uint64_t hash = 0xcbf29ce484222325U;
-    for (const double value : a.tensor().to_doubles()) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, &value, sizeof word);
-      hash = (hash ^ word) * 0x100000001b3U;
-    }
-    return hash;
+struct PinnedBits {
+  const char* name;
+  std::uint64_t f32, f64;
+};
+const PinnedBits kPinnedBits[] = {
+    {"delta_orthogonal", 2812189623943771397U, 10653726465159352208U},
+    {"exponential", 7811743697807422725U, 16590759291038049610U},
+    {"family_b.kaiming_normal", 12797699716770247941U, 8551853132652778686U},
+    {"family_b.kaiming_uniform", 2618902139664413957U, 4855748845388419249U},
+    {"family_b.lecun_normal", 14514196187029255429U, 2063021484772252117U},
+    {"family_b.lecun_uniform", 5565322635412583685U, 10108026240879753020U},
+    {"family_b.xavier_normal", 9931667594546590981U, 17758789739715149214U},
+    {"family_b.xavier_uniform", 17043727541912024325U, 2081420796456853989U},
+    {"identity", 1181949848399983877U, 1181949848399983877U},
+    {"kaiming_normal", 16817120339689813253U, 2230896125314634625U},
+    {"kaiming_uniform", 3978591333843809541U, 14877325251252527667U},
+    {"lecun_normal", 12842016139055019269U, 7685465827349950223U},
+    {"lecun_uniform", 5158633190934787333U, 14141522532424938089U},
+    {"log_normal", 7913594102366942469U, 9849324836143228885U},
+    {"normal", 11734456132871468293U, 2857765416530137702U},
+    {"orthogonal", 10379770853691045125U, 5837910096067780706U},
+    {"truncated_normal", 10415125829397067013U, 6633297332923322107U},
+    {"xavier_normal", 9915424023938151685U, 7345235382979220650U},
+    {"xavier_uniform", 14996593371684091141U, 6416336391287410139U},
+    {"zeros", 10270213896433644805U, 10270213896433644805U},
+};
+
+TEST(Init, BitsAreFixed) {
+  std::vector<std::string> pinned;
+  for (const PinnedBits& row : kPinnedBits) {
+    SCOPED_TRACE(row.name);
+    pinned.emplace_back(row.name);
+    const Initializer f = init::by_name(row.name);
+    EXPECT_EQ(testing::fingerprint(f(random::key(1), {15, 10, 100}, Dtype::F32)), row.f32);
+    EXPECT_EQ(testing::fingerprint(f(random::key(1), {15, 10, 100}, Dtype::F64)), row.f64);
+  }
+  EXPECT_EQ(pinned, init::names());
+}
+
+// What has no name of its own, and cells that compute initial values.
+TEST(Init, OtherBitsAreFixed) {
+  const auto bits = [](const Initializer& f) {
+    return testing::fingerprint(f(random::key(1), {1000}, Dtype::F64));
   };
-  EXPECT_EQ(fingerprint(init::orthogonal()(random::key(1), {150, 100}, Dtype::F32)), 10379770853691045125U);
-  EXPECT_EQ(fingerprint(init::orthogonal()(random::key(1), {150, 100}, Dtype::F64)), 5837910096067780706U);
+  EXPECT_EQ(bits(init::uniform(-0.3, 0.7)), 11558675924707213443U);
+  EXPECT_EQ(bits(init::truncated_normal(1.5, 0.5, 0.7)), 14110331283971147238U);
+  EXPECT_EQ(bits(init::truncated_normal(1.0, 0.0, 40.0)), 1104544959906110916U);
+  EXPECT_EQ(bits(init::log_normal(0.5, 2.0)), 2482857191242703742U);
+  const LRUCell lru(3, 50, {.dtype = Dtype::F64});
+  EXPECT_EQ(testing::fingerprint(lru.theta_log.value()), 14608287019355341720U);
+  EXPECT_EQ(testing::fingerprint(lru.nu_log.value()), 5469043544158973579U);
+  EXPECT_EQ(testing::fingerprint(lru.gamma_log.value()), 17331099702070437161U);
+  EXPECT_EQ(testing::fingerprint(URLSTMCell(3, 50, {.dtype = Dtype::F64}).bias.value()),
+            6520920366252083565U);
 }
 
 // Uniform over frames: the entries of a column of length n have mean 0 and variance 1/n, and so does the

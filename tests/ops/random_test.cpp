@@ -7,6 +7,7 @@
 #include <set>
 
 #include "etrace/transform.h"
+#include "support/fingerprint.h"
 #include "support/values.h"
 
 namespace etrace::testing {
@@ -42,6 +43,19 @@ TEST(Random, KeysAgreeWithJax) {
 
 TEST(Random, NumbersAgreeWithJax) {
   EXPECT_NEAR(random::normal(random::key(42), {}).item<double>(), -0.028304616, 1e-8);
+}
+
+// Whatever machine and backend: these bits.
+TEST(Random, BitsAreFixed) {
+  const Array key = random::key(1);
+  EXPECT_EQ(fingerprint(random::bits(key, {1000})), 5361930397906609989U);
+  EXPECT_EQ(fingerprint(random::uniform(key, {1000}, Dtype::F32, -0.3, 0.7)), 10513261473572562757U);
+  EXPECT_EQ(fingerprint(random::uniform(key, {1000}, Dtype::F64, -0.3, 0.7)), 11558675924707213443U);
+  EXPECT_EQ(fingerprint(random::normal(key, {1000}, Dtype::F32)), 15542577648941639493U);
+  EXPECT_EQ(fingerprint(random::normal(key, {1000}, Dtype::F64)), 9771036475912246106U);
+  EXPECT_EQ(fingerprint(random::bernoulli(key, 0.3, {1000})), 13624298270029752133U);
+  EXPECT_EQ(fingerprint(random::randint(key, {1000}, -5, 90)), 14748087114547046213U);
+  EXPECT_EQ(fingerprint(random::permutation(key, 1000)), 229502262695143237U);
 }
 
 TEST(Random, ElementsDependOnTheirPositionOnly) {

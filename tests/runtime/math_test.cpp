@@ -180,6 +180,7 @@ TEST(Math, ErfInv) {
                     static_cast<float>(etp_erf_inv_f64(static_cast<float>(0.99 * x))));
   };
   for (int i = 1; i < 4000; i++) check(i / 4000.0);
+  for (int i = -20; i < 20; i++) check(0.99 + std::ldexp(i, -50));  // where the polynomials meet
   for (int e = -300; e < -1; e++) check(std::ldexp(1.3, e));
   for (int e = -53; e < -1; e++) check(1.0 - std::ldexp(1.0, e));
 }
