@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "compiler/dropped_ways.h"
 #include "compiler/explain_drawing.h"
 #include "compiler/explain_text.h"
 #include "compiler/explain_view.h"
@@ -52,7 +53,8 @@ class Page {
 
   std::string html() const {
     std::vector<Section> sections;
-    for (Section s : {drawing(), relations(), excluded(), groups(), memory(), diagnostics(), program()})
+    for (Section s :
+         {drawing(), relations(), excluded(), groups(), recurrence(), memory(), diagnostics(), program()})
       if (!s.body.empty()) sections.push_back(std::move(s));
     std::string nav, body;
     for (const Section& s : sections) {
@@ -101,8 +103,10 @@ class Page {
       const auto [least, most] = std::minmax_element(
           v_.memory.begin(), v_.memory.end(),
           [](const auto& a, const auto& b) { return a.memory.total() < b.memory.total(); });
-      tile("smallest trace, " + least->rules.front(), bytes_text(least->memory.total() * v_.number_bytes));
-      tile("largest trace, " + most->rules.front(), bytes_text(most->memory.total() * v_.number_bytes));
+      tile("smallest trace: " + short_list(least->rules, 2),
+           bytes_text(least->memory.total() * v_.number_bytes));
+      tile("largest trace: " + short_list(most->rules, 2),
+           bytes_text(most->memory.total() * v_.number_bytes));
     }
     tile(v_.report.warnings == 1 ? "warning" : "warnings",
          grouped(static_cast<std::int64_t>(v_.report.warnings)), v_.report.warnings > 0 ? "warning" : "");
@@ -256,6 +260,30 @@ class Page {
             "States that are updated together form one group; its Jacobian carries the traces from one step "
             "to the next.",
             table("Hidden groups", {"Group", "States", "Positions", "Recurrence"}, rows) + outside};
+  }
+
+  // What no trace follows, and what other scopes would keep of it.
+  Section recurrence() const {
+    std::string ways, rows;
+    for (const DroppedWay* way : v_.dropped())
+      ways += div(fmt::format("{} at t−1 → {} at t, through {}", code(path_list(way->from)),
+                              code(path_list(way->to)), escape_html(operator_text(*way))));
+    for (const ScopeCost& c : v_.scopes) {
+      std::string rules;
+      for (const RulesAlike& a : rules_alike(c.memory))
+        rules += div(fmt::format("{} <span class=\"sub\">{} numbers</span>", escape_html(join(a.rules)),
+                                 grouped(a.memory.total())));
+      const std::string keeps = c.refused.empty() ? c.keeps : "refused for this model: " + c.refused;
+      rows += fmt::format("<tr role=\"row\"><th role=\"rowheader\" scope=\"row\">{}</th>{}{}</tr>\n", c.scope,
+                          cell("keeps of it", div(escape_html(keeps))),
+                          cell("rules, and what they store", rules));
+    }
+    if (ways.empty()) return {"recurrence", "Left out of the recurrence", "", ""};
+    std::string body = "<div class=\"card\">" + ways + "</div>\n";
+    if (!rows.empty()) body += table("Scopes", {"Scope", "Keeps of it", "Rules, and what they store"}, rows);
+    return {"recurrence", "Left out of the recurrence",
+            "Ways by which hidden states act on the next step and that no trace follows in this scope.",
+            body};
   }
 
   // One bar per kind of rule.

@@ -131,6 +131,7 @@ details pre { margin: .5rem 0 0; padding: .8rem 1rem; background: var(--sunken);
 .bars { display: grid; gap: 1.4rem; }
 .bars .name { display: flex; flex-wrap: wrap; justify-content: space-between; gap: 0 1rem; margin-bottom: .35rem; }
 .bar-row { display: grid; grid-template-columns: 11rem 1fr minmax(12rem, auto); gap: .8rem; align-items: center; font-size: .86rem; margin: .2rem 0; }
+#recurrence .card { margin-bottom: 1rem; }
 .bar-row .rule { color: var(--muted); }
 .bar-row .track { height: .72rem; background: var(--sunken); border-radius: 99px; overflow: hidden; }
 .bar-row .fill { display: block; height: 100%; min-width: 3px; border-radius: 99px; background: var(--group); print-color-adjust: exact; -webkit-print-color-adjust: exact; }
