@@ -20,7 +20,7 @@ function(etrace_setup_test_target target)
 endfunction()
 
 function(etrace_add_test_program name labels sources)
-  add_executable(${name} ${sources})
+  add_executable(${name} ${sources} "${PROJECT_SOURCE_DIR}/tests/interpreter_by_default.cpp")
   etrace_setup_test_target(${name})
   target_link_libraries(${name} PRIVATE GTest::gtest_main GTest::gmock rapidcheck rapidcheck_gtest)
   etrace_join_sources(${name} 12)
@@ -174,7 +174,8 @@ function(etrace_add_readme_test)
               --include "${PROJECT_BINARY_DIR}/generated/include" --library "$<TARGET_FILE:etrace>" ${flags}
               "$<$<TARGET_EXISTS:etrace_cli>:--etrace=$<TARGET_FILE:etrace_cli>>"
       COMMAND_EXPAND_LISTS)
-    set_tests_properties(doc/${name} PROPERTIES LABELS doc TIMEOUT 300)
+    set_tests_properties(doc/${name} PROPERTIES LABELS doc TIMEOUT 300
+      ENVIRONMENT "ETRACE_CACHE_DIR=${PROJECT_BINARY_DIR}/tests/compiled")
   endforeach()
 endfunction()
 
@@ -193,7 +194,8 @@ function(etrace_add_examples)
       add_test(NAME example/${name}
         COMMAND "${CMAKE_COMMAND}" -DPROGRAM=$<TARGET_FILE:example_${name}> -DSOURCE=${source}
                 -P "${PROJECT_SOURCE_DIR}/cmake/RunExample.cmake")
-      set_tests_properties(example/${name} PROPERTIES LABELS example TIMEOUT 300)
+      set_tests_properties(example/${name} PROPERTIES LABELS example TIMEOUT 300
+        ENVIRONMENT "ETRACE_CACHE_DIR=${PROJECT_BINARY_DIR}/tests/compiled")
     endif()
   endforeach()
 endfunction()

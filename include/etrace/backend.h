@@ -42,6 +42,9 @@ struct RegisterBackend {
 };
 std::vector<const Backend*> backends();              // sorted by name
 const Backend& find_backend(std::string_view name);  // ValueError lists the names
+// What runs where no backend is named: the environment variable ETRACE_BACKEND, else "auto". ValueError if
+// there is none of that name.
+std::string default_backend();
 
 }  // namespace etrace
 #pragma GCC visibility pop

@@ -26,7 +26,7 @@ struct LearnerOptions {
   VjpMethod vjp_method = VjpMethod::SingleStep;
   bool vmap = false;  // the model is written for one sample; states and arguments get a lane each
   int verbose = 0;    // 1 prints the compilation report, 2 with every record
-  std::string backend = "interpreter";  // by name; etrace/backend.h
+  std::string backend = {};  // by name, etrace/backend.h; empty: default_backend()
   Compat compat = Compat::None;
   ControlFlowPolicy control_flow = {};
   bool strict = false;  // a warning of the compiler is an error

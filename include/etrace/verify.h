@@ -21,6 +21,7 @@ struct VerifyOptions {
   bool full_rtrl = false;           // BPTT against forward mode with the dense influence matrix
   std::int64_t max_influence = std::int64_t{1} << 22;  // numbers of that matrix; more is refused
   ControlFlowPolicy control_flow = {};
+  std::string backend = "interpreter";  // of the rule's own runs; the references are interpreted
 };
 
 // How close a gradient is to the reference.

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <new>
 
+#include "cli/engine.h"
 #include "cli/option_values.h"
 #include "cli/reference_check.h"
 #include "cli/verbs.h"
@@ -66,6 +67,7 @@ void add_check(CLI::App& app, Status& status) {
   verb->add_option("--compat", options->compat, "reproduce the numbers of this system: braintrace")
       ->type_name("NAME")
       ->check(one_of({"braintrace"}));
+  add_backend_option(*verb, options->backend);
   verb->callback([files, stage_names, options, &status] {
     std::vector<Stage> stages;
     for (const Stage s : kAllStages)

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "cli/engine.h"
 #include "cli/progress.h"
 #include "cli/training.h"
 #include "cli/verbs.h"
@@ -20,8 +21,9 @@ constexpr std::int64_t kMaxUpdates = 4000, kDemoCheckEvery = 50;
 // Stopping asks for more than the result has to show, since a check sees few samples.
 constexpr double kStop = 0.998, kSolved = 0.99;
 
-TrainSettings demo_settings() {
+TrainSettings demo_settings(const std::string& backend) {
   TrainSettings s;
+  s.backend = backend;
   s.task = "copying";
   s.task_settings = {{"symbols", 3}, {"alphabet", 4}, {"lag", 10}};
   s.hidden = 48;
@@ -100,8 +102,8 @@ bool show_training(Training& training) {
   return solved;
 }
 
-int run_demo() {
-  const TrainSettings settings = demo_settings();
+int run_demo(const std::string& backend) {
+  const TrainSettings settings = demo_settings(backend);
   Training training(settings);
   heading(1, "A GRU, compiled into a learner that learns online");
   std::cout << training.summary() << "\n";
@@ -120,7 +122,9 @@ int run_demo() {
 
 void add_demo(CLI::App& app, Status& status) {
   CLI::App* verb = app.add_subcommand("demo", "compile, verify and train a small recurrent network online");
-  verb->callback([&status] { status.code = run_demo(); });
+  auto backend = std::make_shared<std::string>(default_backend());
+  add_backend_option(*verb, *backend);
+  verb->callback([backend, &status] { status.code = run_demo(*backend); });
 }
 
 }  // namespace etrace::cli

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "cli/engine.h"
 #include "cli/memory_hint.h"
 #include "cli/option_values.h"
 #include "cli/progress.h"
@@ -18,6 +19,7 @@ namespace {
 
 struct EvalCommand {
   RunOptions run;
+  std::string backend = default_backend();
   std::int64_t batches = 16;
   bool json = false;
 };
@@ -37,7 +39,7 @@ void run_eval(const EvalCommand& c) {
   const auto task = task_of(s);
   const ReadyModel model = model_of(s, *task);
   take_parameters(*model.module, file, c.run.load);
-  const Score score = Evaluator(model, *task)(kFirstFinalBatch, c.batches, s.batch);
+  const Score score = Evaluator(model, *task, c.backend)(kFirstFinalBatch, c.batches, s.batch);
   if (c.json) {
     std::cout << score_json(s, c, score);
     return;
@@ -62,6 +64,7 @@ void add_eval(CLI::App& app, Status&) {
       ->type_name("N")
       ->check(count_from(1))
       ->capture_default_str();
+  add_backend_option(*verb, c->backend);
   verb->add_flag("--json", c->json, "the result and the settings, for programs");
   verb->footer([] { return task_table() + "\n" + model_table(); });
   verb->callback([c] { with_memory_hint("--hidden and --batch make it smaller", [&] { run_eval(*c); }); });

@@ -10,13 +10,14 @@
 
 namespace etrace::cli {
 
-Evaluator::Evaluator(const ReadyModel& ready, const Task& task)
+Evaluator::Evaluator(const ReadyModel& ready, const Task& task, std::string backend)
     : module_(ready.module.get()),
       task_(&task),
       step_(trace_step(*ready.module, ready.example).model),
       params_(inputs_with(step_, {Role::Param})),
       args_(inputs_with(step_, {Role::Arg})),
-      states_(inputs_with(step_, {Role::Hidden, Role::Other})) {
+      states_(inputs_with(step_, {Role::Hidden, Role::Other})),
+      backend_(std::move(backend)) {
   for (const std::size_t i : states_) new_states_.push_back(output_of_state(step_, step_.inputs[i]));
 }
 
@@ -49,7 +50,7 @@ ClosedJaxpr Evaluator::sequence_program(const TaskBatch& batch) const {
 
 Score Evaluator::operator()(const TaskBatch& batch) {
   if (run_ == nullptr || batch.inputs.dim(1) != batch_size_) {
-    run_ = std::make_unique<Executable>(sequence_program(batch));
+    run_ = std::make_unique<OnBackend>(backend_, "score", sequence_program(batch));
     batch_size_ = batch.inputs.dim(1);
   }
   const ParamValues values = param_values(*module_);

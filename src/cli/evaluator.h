@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "etrace/interp.h"
+#include "cli/engine.h"
 #include "etrace/models.h"
 #include "etrace/tasks.h"
 
@@ -23,7 +23,7 @@ class Evaluator {
  public:
   // Sequences start from the states that the model has now; its parameters are those of the moment of a call.
   // Model and task must outlive it.
-  Evaluator(const ReadyModel&, const Task&);
+  Evaluator(const ReadyModel&, const Task&, std::string backend);
 
   Score operator()(const TaskBatch&);
   // The mean over batches [first, first + count) of the task.
@@ -37,7 +37,8 @@ class Evaluator {
   Model step_;
   std::vector<std::size_t> params_, args_, states_;  // inputs of the step
   std::vector<std::size_t> new_states_;              // its outputs, one per state
-  std::unique_ptr<Executable> run_;                  // of the size of the last batch
+  std::string backend_;
+  std::unique_ptr<OnBackend> run_;  // of the size of the last batch
   std::int64_t batch_size_ = 0;
 };
 

@@ -155,12 +155,12 @@ StepFunction mean_squared_error(std::int64_t window) {
 }
 
 Found run_rule(const Model& m, const ExpectedRun& sequence, const ExpectedRun& run, const LearningRule& rule,
-               Compat compat) {
+               Compat compat, const std::string& backend) {
   CompileOptions options;
   options.compat = compat;
   rule.configure(options);
   const VjpMethod method = method_of(run);
-  Learner learner(compile_etrace_graph(m, options), rule, {.vjp_method = method});
+  Learner learner(compile_etrace_graph(m, options), rule, {.vjp_method = method, .backend = backend});
   Arrays all = to_arrays(*sequence.args);
   all.push_back(sequence.targets);
   SequenceOptions how{.reduction = Reduction::Sum};
@@ -259,7 +259,7 @@ StageResult check_learn(const Model& m, const CheckOptions& options) {
       if (grads == nullptr && !run.equals.empty() && other.id == run.equals && other.grads)
         grads = &*other.grads;
     if (grads == nullptr || !run.window) continue;
-    const Found found = run_rule(m, *sequence, run, *rule_of(m, run), compat);
+    const Found found = run_rule(m, *sequence, run, *rule_of(m, run), compat, options.backend);
     auto difference = compare_gradients(*grads, found, run);
     if (!difference && run.traces) difference = compare_traces(*run.traces, found, found.numbering, run);
     if (difference) return {run.id + ": " + *difference, {}};

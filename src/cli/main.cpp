@@ -62,9 +62,9 @@ int run(const std::vector<std::string>& given) {
   // What the environment asks for is looked at before any work.
   app.parse_complete_callback([] { default_threads(); });
   Status status;
-  add_verbs(app, status);
-  app.footer("etrace VERB --help tells what a verb takes.");
   try {
+    add_verbs(app, status);
+    app.footer("etrace VERB --help tells what a verb takes.");
     std::vector<std::string> words = understood(app, given);
     std::reverse(words.begin(), words.end());  // as CLI11 wants them
     app.parse(std::move(words));

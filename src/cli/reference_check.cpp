@@ -9,10 +9,10 @@
 #include <cmath>
 
 #include "cli/compare.h"
+#include "cli/engine.h"
 #include "cli/sequence.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
-#include "etrace/interp.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/reduce.h"
 #include "etrace/transform.h"
@@ -96,11 +96,11 @@ Tensors sequence_arguments(const Model& m, const SequenceProgram& s, const Expec
   return args;
 }
 
-StageResult check_forward(const Model& m) {
+StageResult check_forward(const Model& m, const CheckOptions& options) {
   const ExpectedRun* run = reference_run(m);
   if (run == nullptr || (!run->outputs.defined() && !run->hidden)) return {{}, "the file carries no outputs"};
   const SequenceProgram s = sequence_program(m, *run, /*with_loss=*/false);
-  const Tensors out = evaluate(s.program, sequence_arguments(m, s, *run));
+  const Tensors out = OnBackend(options.backend, "forward", s.program)(sequence_arguments(m, s, *run));
   const std::size_t num_ys = step_outputs(m).size();
   if (run->outputs.defined())
     if (auto d = difference("the output", out[0], run->outputs, tolerance(*run, 1e-10, out[0].dtype())))
@@ -120,7 +120,7 @@ StageResult check_forward(const Model& m) {
   return {};
 }
 
-StageResult check_bptt(const Model& m) {
+StageResult check_bptt(const Model& m, const CheckOptions& options) {
   const ExpectedRun* run = reference_run(m);
   if (run == nullptr || run->algorithm != "BPTT" || !run->grads) return {{}, "the file carries no BPTT run"};
   // LIMIT: reference runs are compared for the mean squared error only.
@@ -129,7 +129,7 @@ StageResult check_bptt(const Model& m) {
   Mask active(s.program.jaxpr.invars.size(), false);
   for (std::size_t k = 0; k < s.params.size(); ++k) active[k] = true;
   const ClosedJaxpr program = value_and_grad(s.program, active);
-  const Tensors out = evaluate(program, sequence_arguments(m, s, *run));
+  const Tensors out = OnBackend(options.backend, "bptt", program)(sequence_arguments(m, s, *run));
   const std::size_t first_grad = s.program.jaxpr.outs.size();
   if (run->losses.defined())
     if (auto d = difference("the loss", out[1], run->losses, tolerance(*run, 1e-9, out[1].dtype())))
@@ -164,9 +164,9 @@ std::string_view name(Stage s) {
 StageResult run_stage(const Model& m, Stage stage, const CheckOptions& options) {
   switch (stage) {
     case Stage::Forward:
-      return check_forward(m);
+      return check_forward(m, options);
     case Stage::Bptt:
-      return check_bptt(m);
+      return check_bptt(m, options);
     case Stage::Graph:
       return check_graph(m, options);
     case Stage::Learn:

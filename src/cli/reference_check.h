@@ -16,6 +16,7 @@ std::string_view name(Stage);
 
 struct CheckOptions {
   std::string compat;  // "" or "braintrace"
+  std::string backend = "interpreter";
 };
 
 // Neither set: passed.

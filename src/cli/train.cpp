@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "cli/engine.h"
 #include "cli/help.h"
 #include "cli/memory_hint.h"
 #include "cli/option_values.h"
@@ -93,6 +94,7 @@ void add_learning_options(CLI::App& verb, TrainCommand& c) {
   verb.add_option("--window", s.window, "steps between updates of --update window")
       ->type_name("N")
       ->check(count_from(1));
+  add_backend_option(verb, s.backend);
   verb.add_option("--until-accuracy", c.plan.until_accuracy, "stop when this is reached on fresh batches")
       ->type_name("X")
       ->check(number());

@@ -177,9 +177,10 @@ Training::Training(const TrainSettings& settings) : settings_(settings) {
   const auto rule = settings.rule_made != nullptr ? settings.rule_made : make_rule(settings.rule);
   ready_ = model_of(settings, *task_);
   learner_ = std::make_unique<Learner>(
-      compile(*ready_.module, *rule, ready_.example, {.batch_size = settings.batch, .seed = settings.seed}));
+      compile(*ready_.module, *rule, ready_.example,
+              {.batch_size = settings.batch, .seed = settings.seed, .backend = settings.backend}));
   optimizer_ = optimizer_of(settings, *ready_.module);
-  evaluator_ = std::make_unique<Evaluator>(ready_, *task_);
+  evaluator_ = std::make_unique<Evaluator>(ready_, *task_, settings.backend);
   step_ = step_of(task_->spec());
   texts_ = complete_texts();
 }
@@ -241,7 +242,7 @@ std::string Training::summary() const {
                       optimizer_->schedule().at(0),
                       s.clip_norm ? fmt::format(", gradients clipped to norm {}", *s.clip_norm) : "",
                       update_text(s));
-  return text;
+  return text + engine_text(s.backend);
 }
 
 void Training::save(const std::string& checkpoint) const {

@@ -27,6 +27,7 @@ struct TrainSettings {
   std::uint64_t seed = 0;
   std::shared_ptr<const LearningRule> rule_made = {};  // with its options
   Dtype dtype = Dtype::F32;
+  std::string backend = default_backend();  // no number depends on it
 };
 
 // Batches of a task by number. Training counts its own from 0; those for checks on the way and for the final

@@ -7,6 +7,7 @@
 #include <functional>
 #include <iostream>
 
+#include "cli/engine.h"
 #include "cli/help.h"
 #include "cli/load_model.h"
 #include "cli/memory_hint.h"
@@ -27,7 +28,7 @@ namespace etrace::cli {
 namespace {
 
 struct VerifyArguments {
-  std::string model, dtype, html, loss = "mse", load;
+  std::string model, dtype, html, loss = "mse", load, backend = "interpreter";
   RuleArguments rule;
   std::optional<std::int64_t> steps, batch;
   std::vector<std::int64_t> windows, sizes;
@@ -131,6 +132,7 @@ void run_verify(const VerifyArguments& o, Status& status) {
   VerifyOptions options;
   options.windows = o.windows;
   options.lags = o.lags;
+  options.backend = o.backend;
   options.finite_differences = o.finite_differences;
   options.full_rtrl = o.rtrl;
   const VerifyReport report = verify(model, *rule, sequences, f, options);
@@ -184,6 +186,7 @@ void add_measure_options(CLI::App& verb, VerifyArguments& o) {
   verb.add_option("--scale", o.scale, "standard deviation of random inputs (default: 1)")
       ->type_name("X")
       ->check(number());
+  add_backend_option(verb, o.backend);
   auto* json = verb.add_flag("--json", o.json, "everything, for programs");
   verb.add_option("--html", o.html,
                   "write one self-contained page with plots to this file; -: to standard output")

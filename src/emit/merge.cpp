@@ -23,6 +23,47 @@ std::vector<std::size_t> moved_axes(const Form& f) {
   return out;
 }
 
+// Equal statements once; a load of what was stored or loaded before is that value.
+void number_values(Nest& n) {
+  std::map<std::tuple<ValueId, Index, Dims, std::vector<std::pair<int, Index>>>, int> contents;
+  std::map<std::tuple<int, Dtype, std::string, std::vector<int>, Index, Dims>, int> known;
+  std::vector<int> same(n.body.size());
+  for (std::size_t k = 0; k < n.body.size(); ++k) {
+    Stmt& s = n.body[k];
+    same[k] = static_cast<int>(k);
+    for (int& i : s.in) i = same[static_cast<std::size_t>(i)];
+    const auto element = std::tuple(s.value, s.at.first, s.at.step, s.at.time);
+    if (s.kind == Stmt::Store) {
+      contents[element] = s.in[0];
+    } else if (s.kind == Stmt::Load && s.in.empty()) {
+      same[k] = contents.try_emplace(element, static_cast<int>(k)).first->second;
+    } else if (s.kind == Stmt::Apply || s.kind == Stmt::Number || s.kind == Stmt::Position) {
+      const auto key = std::tuple(static_cast<int>(s.kind), s.dtype, s.text, s.in, s.at.first, s.at.step);
+      same[k] = known.try_emplace(key, static_cast<int>(k)).first->second;
+    }
+  }
+}
+
+// What needs the result of a fold runs after it: it can neither go into a fold nor belong to one position of
+// its axes.
+bool folds_come_first(const Nest& n) {
+  std::vector<bool> late(n.body.size(), false), inside(n.body.size(), false);
+  for (std::size_t k = 0; k < n.body.size(); ++k) {
+    const Stmt& s = n.body[k];
+    bool needs_fold = false, in_fold = false;
+    for (const int i : s.in) {
+      needs_fold = needs_fold || late[static_cast<std::size_t>(i)];
+      in_fold = in_fold || inside[static_cast<std::size_t>(i)];
+    }
+    for (std::size_t a = 0; has_form(s) && a < n.axes.size(); ++a)
+      in_fold = in_fold || (n.axes[a].kind == Axis::Fold && s.at.step[a] != 0);
+    if (needs_fold && (in_fold || s.kind == Stmt::Fold)) return false;
+    late[k] = needs_fold || s.kind == Stmt::Fold;
+    inside[k] = in_fold && s.kind != Stmt::Fold;
+  }
+  return true;
+}
+
 // The same element of one value, named by statement `s` of a nest; split_axis keeps the statement current.
 struct Link {
   std::size_t first, second;  // statements
@@ -43,6 +84,9 @@ class Merger {
       if (!lay_side_by_side(a, b, pairs, merged)) continue;
       why = "an element is needed at another position";
       if (!compatible(merged, a.body.size())) continue;
+      number_values(merged);
+      why = "one needs the whole of a fold that the other is";
+      if (has_folds(merged) && !folds_come_first(merged)) continue;
       return merged;
     }
     return std::nullopt;
@@ -125,8 +169,6 @@ class Merger {
         return false;
     }
     if (folds_joined && folds_left) return false;
-    // What comes after a fold cannot be part of it.
-    if (host_is_a && !both && folds_joined && reads_fold_of(a, b)) return false;
     if (both && a.line != b.line) return false;
     out.axes = host.axes;
     out.line = host.line;
@@ -145,18 +187,6 @@ class Merger {
     moved(a, host_is_a);
     moved(b, !host_is_a);
     return true;
-  }
-
-  static bool reads_fold_of(const Nest& a, const Nest& b) {
-    std::vector<bool> late(a.body.size(), false);
-    for (std::size_t s = 0; s < a.body.size(); ++s) {
-      late[s] = a.body[s].kind == Stmt::Fold;
-      for (const int i : a.body[s].in) late[s] = late[s] || late[static_cast<std::size_t>(i)];
-      if (a.body[s].kind != Stmt::Store || !late[s]) continue;
-      for (const Stmt& t : b.body)
-        if (t.kind == Stmt::Load && t.value == a.body[s].value) return true;
-    }
-    return false;
   }
 
   // Every value that one of the two writes and the other touches is touched at one element per position, or
@@ -185,33 +215,10 @@ class Merger {
   const Nest &a_, &b_;
 };
 
-// Equal statements once; a load of what was stored or loaded before is that value.
-void number_values(Nest& n) {
-  std::map<std::tuple<ValueId, Index, Dims, std::vector<std::pair<int, Index>>>, int> contents;
-  std::map<std::tuple<int, Dtype, std::string, std::vector<int>, Index, Dims>, int> known;
-  std::vector<int> same(n.body.size());
-  for (std::size_t k = 0; k < n.body.size(); ++k) {
-    Stmt& s = n.body[k];
-    same[k] = static_cast<int>(k);
-    for (int& i : s.in) i = same[static_cast<std::size_t>(i)];
-    const auto element = std::tuple(s.value, s.at.first, s.at.step, s.at.time);
-    if (s.kind == Stmt::Store) {
-      contents[element] = s.in[0];
-    } else if (s.kind == Stmt::Load && s.in.empty()) {
-      same[k] = contents.try_emplace(element, static_cast<int>(k)).first->second;
-    } else if (s.kind == Stmt::Apply || s.kind == Stmt::Number || s.kind == Stmt::Position) {
-      const auto key = std::tuple(static_cast<int>(s.kind), s.dtype, s.text, s.in, s.at.first, s.at.step);
-      same[k] = known.try_emplace(key, static_cast<int>(k)).first->second;
-    }
-  }
-}
-
 }  // namespace
 
 std::optional<Nest> merge(const Nest& first, const Nest& second, const char*& why) {
-  std::optional<Nest> out = Merger(first, second).run(why);
-  if (out) number_values(*out);
-  return out;
+  return Merger(first, second).run(why);
 }
 
 }  // namespace etrace::emit

@@ -2,6 +2,7 @@
 #include "etrace/backend.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/nearest.h"
 #include "etrace/error.h"
@@ -27,6 +28,15 @@ const Backend& find_backend(std::string_view name) {
   for (const Backend* b : backends())
     if (b->name() == name) return *b;
   throw ValueError("backend", no_such_name("backend", name, row_names(backends())));
+}
+
+std::string default_backend() {
+  const char* wanted = std::getenv("ETRACE_BACKEND");
+  if (wanted == nullptr || *wanted == '\0') return "auto";
+  const std::vector<std::string> names = row_names(backends());
+  if (std::find(names.begin(), names.end(), wanted) == names.end())
+    throw ValueError("backend", "ETRACE_BACKEND: " + no_such_name("backend", wanted, names));
+  return wanted;
 }
 
 }  // namespace etrace

@@ -37,6 +37,12 @@ void check_options(const LearnerOptions& o) {
                      fmt::format("execution_window is {}; it must be at least 1", o.execution_window));
 }
 
+LearnerOptions complete(LearnerOptions o) {
+  check_options(o);
+  if (o.backend.empty()) o.backend = default_backend();
+  return o;
+}
+
 const ETraceGraph& with_relations(const ETraceGraph& g) {
   if (g.hidden_param_op_relations.empty())
     throw CompilationError("compile",
@@ -64,7 +70,7 @@ Tensor copied(const Tensor& t) { return Tensor::copy_of(t.aval(), t.bytes()); }
 Learner::Impl::Impl(ETraceGraph g, const LearningRule& r, LearnerOptions o)
     : graph(std::move(g)),
       rule(r.clone()),
-      options((check_options(o), std::move(o))),
+      options(complete(std::move(o))),
       builder(with_relations(graph), *rule, options.vjp_method),
       backend(find_backend(options.backend)) {
   for (const InputRecord& in : graph.module_info.model.inputs) {
@@ -90,7 +96,9 @@ const Loaded& Learner::Impl::program(const std::string& key, const std::function
   for (const Cached& c : cache)
     if (c.key == key) return c.loaded;
   Program p = lean(make());
-  std::shared_ptr<const Runnable> code = backend.compile(p);
+  // Empty traces are a few fills: compiling them would take longer than they ever do.
+  const Backend& engine = key == "init" ? find_backend("interpreter") : backend;
+  std::shared_ptr<const Runnable> code = engine.compile(p);
   if (cache.size() == kCachedPrograms) cache.pop_front();
   cache.push_back({key, {std::move(p), std::move(code)}});
   return cache.back().loaded;

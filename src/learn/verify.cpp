@@ -68,16 +68,16 @@ StepFunction in_windows(const StepProgram& step) {
 class OnlineRun {
  public:
   OnlineRun(const ETraceGraph& graph, const LearningRule& rule, ArraySpan sequences, const StepFunction& f,
-            const StepProgram& step)
-      : graph_(graph), rule_(rule), sequences_(sequences), f_(f), step_(step) {}
+            const StepProgram& step, std::string backend)
+      : graph_(graph), rule_(rule), sequences_(sequences), f_(f), step_(step), backend_(std::move(backend)) {}
 
   Arrays single_step() const {
-    Learner learner(graph_, rule_, {.vjp_method = VjpMethod::SingleStep});
+    Learner learner(graph_, rule_, {.vjp_method = VjpMethod::SingleStep, .backend = backend_});
     return learner.etrace_grad(sequences_, f_, {.reduction = Reduction::Sum}).grads.values;
   }
 
   Arrays windows(std::int64_t window) const {
-    Learner learner(graph_, rule_, {.vjp_method = VjpMethod::MultiStep});
+    Learner learner(graph_, rule_, {.vjp_method = VjpMethod::MultiStep, .backend = backend_});
     const SequenceOptions how{.chunk_size = window, .reduction = Reduction::Sum};
     const StepFunction f = window == 1 ? f_ : in_windows(step_);
     return learner.etrace_grad(sequences_, f, how).grads.values;
@@ -86,7 +86,7 @@ class OnlineRun {
   // Gradient of the loss of the last step if the traces were empty `horizon` steps before the end, so that
   // only credit of lags below it is there. One entry per horizon.
   std::vector<Arrays> last_step(const std::vector<std::int64_t>& horizons) const {
-    Learner learner(graph_, rule_, {.vjp_method = VjpMethod::SingleStep});
+    Learner learner(graph_, rule_, {.vjp_method = VjpMethod::SingleStep, .backend = backend_});
     std::vector<std::vector<StepInput>> args;
     for (std::int64_t t = 0; t < steps(); ++t) {
       const Arrays a = step_.arguments(step_of(sequences_, t));
@@ -121,6 +121,7 @@ class OnlineRun {
   ArraySpan sequences_;
   const StepFunction& f_;
   const StepProgram& step_;
+  std::string backend_;
 };
 
 using Vector = std::vector<double>;
@@ -330,7 +331,7 @@ VerifyReport verify(const Model& model, const LearningRule& rule, ArraySpan sequ
   VerifyReport report = start_report(graph, rule, step, reference);
   report.steps = steps;
   check_oracle(report, oracle, reference, o);
-  const OnlineRun online(graph, rule, sequences, f, step);
+  const OnlineRun online(graph, rule, sequences, f, step, o.backend);
   measure(report, 0, online.single_step(), reference);
   for (const std::int64_t k : windows) measure(report, k, online.windows(k), reference);
   if (o.lags > 0) measure_credit(report, oracle, online, o.lags);

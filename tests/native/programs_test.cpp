@@ -46,6 +46,19 @@ TEST(NativePrograms, ViewsOfViews) {
       {numbers({3, 4, 6}, 1), numbers({12, 6}, 2)});
 }
 
+// Each sum needs the whole of the one before: they cannot share a loop over the axis that they sum over.
+TEST(NativePrograms, FoldsThatFollowFolds) {
+  expect_same(
+      [](ArraySpan x) {
+        const Array y = x[0] + x[1];
+        const Array shifted = y - max(y, {2}, true);
+        const Array logs = log(sum(exp(shifted), {2}, true));
+        const Array loss = -sum((shifted - logs) * x[0], {2});
+        return Arrays{loss, mean(loss), shifted - logs};
+      },
+      {numbers({3, 8, 10}, 1), numbers({10}, 2)});
+}
+
 TEST(NativePrograms, ResultsThatAreArgumentsConstantsAndEachOther) {
   const Array table = numbers({4}, 9);
   expect_same(

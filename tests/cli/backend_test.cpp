@@ -1,0 +1,129 @@
+// --backend on every verb that runs programs: the same numbers on each, what a run says of its engine, and
+// what happens where native code cannot be made.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "cli/train_fixture.h"
+
+namespace etrace {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::operator+;
+using testing::run_etrace;
+using testing::Words;
+
+class Backends : public testing::TrainFixture {
+ protected:
+  // One that is empty, of its own.
+  testing::Surroundings empty_cache(const std::string& more = "LANG=C") const {
+    return {.environment = {"ETRACE_CACHE_DIR=" + file("cache"), more}};
+  }
+  static std::string last_line(const std::string& text) {
+    const std::size_t end = text.find_last_not_of('\n'), begin = text.rfind('\n', end);
+    return text.substr(begin + 1, end - begin);
+  }
+};
+
+constexpr const char* kWhyNot = "etrace: programs run in the interpreter: ";
+
+TEST_F(Backends, TrainingGivesTheSameNumbersAndSaysWhatRuns) {
+  const Words run = tiny({"--updates", "20"});
+  const auto interpreted = run_etrace(run + Words{"--backend", "interpreter"});
+  EXPECT_THAT(interpreted.text, HasSubstr("\nengine interpreter: "));
+  for (const char* backend : {"native", "auto"}) {
+    const auto r = run_etrace(run + Words{"--backend", backend}, empty_cache());
+    EXPECT_EQ(r.code, 0) << r.text;
+    EXPECT_THAT(r.text, AllOf(HasSubstr("\nengine " + std::string(backend) + ": "), Not(HasSubstr(kWhyNot))));
+    EXPECT_EQ(last_line(r.text), last_line(interpreted.text));
+  }
+  EXPECT_FALSE(fs::is_empty(file("cache")));
+  // Without the variable that pins the tests, native code takes over.
+  EXPECT_THAT(run_etrace(run, empty_cache("ETRACE_BACKEND=")).text, HasSubstr("\nengine auto: "));
+}
+
+TEST_F(Backends, CheckAndVerifyRunNatively) {
+  const std::string cell = std::string(ETRACE_REFERENCE_DIR) + "/cell_MGUCell.json";
+  const auto checked =
+      run_etrace({"check", "--backend", "native", "--stage", "forward,bptt", cell}, empty_cache());
+  EXPECT_EQ(checked.code, 0) << checked.text;
+  EXPECT_THAT(checked.text, AllOf(HasSubstr("1 passed, 0 failed"), Not(HasSubstr(kWhyNot))));
+  EXPECT_GE(std::distance(fs::directory_iterator(file("cache")), {}), 2);
+
+  const Words verify{"verify", "rnn", "--sizes", "2,3,1", "--steps", "4", "--window", "2", "--lags", "0"};
+  const auto native = run_etrace(verify + Words{"--backend", "native"}, empty_cache());
+  EXPECT_EQ(native.code, 0) << native.text;
+  EXPECT_EQ(native.text, run_etrace(verify).text);
+}
+
+TEST_F(Backends, MistakesAreNamed) {
+  const auto wrong = run_etrace(tiny({"--backend", "natve"}));
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.text,
+              HasSubstr("expected one of auto, interpreter, native, got 'natve' (did you mean native?)"));
+  const auto variable = run_etrace(tiny(), {.environment = {"ETRACE_BACKEND=gpu"}});
+  EXPECT_EQ(variable.code, 2);
+  EXPECT_THAT(variable.text, HasSubstr("ETRACE_BACKEND: there is no backend 'gpu'; expected one of auto"));
+}
+
+// One message, and the run ends as it would have.
+class WithoutNativeCode : public Backends {
+ protected:
+  void expect_interpreted(const std::string& shell_prefix, const std::vector<std::string>& environment) {
+    for (const char* backend : {"native", "auto"}) {
+      std::string command = "( " + shell_prefix + " exec env";
+      for (const std::string& e : environment) command += " '" + e + "'";
+      command += " '" ETRACE_CLI "'";
+      for (const std::string& word : tiny({"--updates", "20", "--backend", backend}))
+        command += " '" + word + "'";
+      const std::string out = file("out");
+      const int status = std::system((command + " 2>&1 ) | cat > '" + out + "'").c_str());
+      EXPECT_EQ(status, 0);
+      const std::string text = testing::contents(out);
+      const std::size_t at = text.find(kWhyNot);
+      ASSERT_NE(at, std::string::npos) << text;
+      EXPECT_EQ(text.find(kWhyNot, at + 1), std::string::npos) << "said twice:\n" << text;
+      EXPECT_THAT(text, HasSubstr("on 16 batches never trained on: loss "));
+    }
+  }
+};
+
+TEST_F(WithoutNativeCode, NoCompilerAndAFailingOne) {
+  expect_interpreted("", {"CC=/nonexistent/cc", "ETRACE_CACHE_DIR=" + file("cache")});
+  expect_interpreted("", {"CC=false", "ETRACE_CACHE_DIR=" + file("cache")});
+}
+
+TEST_F(WithoutNativeCode, ADiskThatIsFull) {
+  // No file may grow, as if there were no room; a write then fails.
+  expect_interpreted("trap '' XFSZ; ulimit -f 0;", {"ETRACE_CACHE_DIR=" + file("cache")});
+}
+
+TEST_F(WithoutNativeCode, AFolderThatCannotBeWritten) {
+  expect_interpreted("", {"ETRACE_CACHE_DIR=/proc/etrace"});  // also for root
+}
+
+TEST_F(WithoutNativeCode, ADiskWhoseFilesMayNotRun) {
+  std::ifstream mounts("/proc/mounts");
+  std::string device, folder, type, options, rest;
+  while (mounts >> device >> folder >> type >> options && std::getline(mounts, rest)) {
+    if (("," + options + ",").find(",noexec,") == std::string::npos || type != "tmpfs") continue;
+    const std::string own = folder + "/etrace-test-" + std::to_string(getpid());
+    if (::mkdir(own.c_str(), 0700) != 0) continue;
+    expect_interpreted("", {"ETRACE_CACHE_DIR=" + own});
+    fs::remove_all(own);
+    return;
+  }
+  GTEST_SKIP() << "there is no such folder here";
+}
+
+}  // namespace
+}  // namespace etrace
