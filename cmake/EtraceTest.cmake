@@ -179,7 +179,7 @@ function(etrace_add_readme_test)
   endforeach()
 endfunction()
 
-# An example states its last line of output in a comment, `// last line: text`; the test compares it.
+# An example states what it prints in a comment (cmake/RunExample.cmake); the test compares it.
 function(etrace_add_examples)
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*.cpp")
   foreach(source IN LISTS sources)
@@ -192,7 +192,7 @@ function(etrace_add_examples)
       OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/examples")
     if(ETRACE_BUILD_TESTS)
       add_test(NAME example/${name}
-        COMMAND "${CMAKE_COMMAND}" -DPROGRAM=$<TARGET_FILE:example_${name}> -DSOURCE=${source}
+        COMMAND "${CMAKE_COMMAND}" -DPROGRAM=$<TARGET_FILE:example_${name}> -DSOURCE=${source} -DROOT=${PROJECT_SOURCE_DIR}
                 -P "${PROJECT_SOURCE_DIR}/cmake/RunExample.cmake")
       set_tests_properties(example/${name} PROPERTIES LABELS example TIMEOUT 300
         ENVIRONMENT "ETRACE_CACHE_DIR=${PROJECT_BINARY_DIR}/tests/compiled")

@@ -1,20 +1,61 @@
-# Runs PROGRAM; fails unless it exits with 0 and ends with the line that SOURCE promises. The promise is a line
-# of its own, `// last line: …`: an example without one fails, too, so that a comment that was reflowed shows.
-file(STRINGS "${SOURCE}" promise ENCODING UTF-8 REGEX "last line: ")
+# Runs PROGRAM, with the file below ROOT that a line `// argument: …` of SOURCE names, if there is one; fails
+# unless it exits with 0 and prints what SOURCE promises in a line of its own:
+#   // last line: …          the last line
+#   // numbers to 1e-8: …    one number per line, each within 1e-8 of these (absolute)
+# An example without a promise fails, too, so that a comment that was reflowed shows.
+file(STRINGS "${SOURCE}" promise ENCODING UTF-8 REGEX "(last line|numbers to 1e-8): ")
 list(LENGTH promise promises)
-if(NOT promises EQUAL 1 OR NOT promise MATCHES "^// last line: *(.*[^ ]) *$")
+if(NOT promises EQUAL 1 OR NOT promise MATCHES "^// (last line|numbers to 1e-8): *(.*[^ ]) *$")
   message(FATAL_ERROR "${SOURCE} has no line that begins with `// last line: ` and says what it prints last; "
                       "put an empty comment line before it, so that it is not joined to the text")
 endif()
-set(promise "${CMAKE_MATCH_1}")
+set(kind "${CMAKE_MATCH_1}")
+set(promise "${CMAKE_MATCH_2}")
 
-execute_process(COMMAND "${PROGRAM}" OUTPUT_VARIABLE output ERROR_VARIABLE errors RESULT_VARIABLE code
-                OUTPUT_STRIP_TRAILING_WHITESPACE)
+set(arguments "")
+file(STRINGS "${SOURCE}" argument ENCODING UTF-8 LIMIT_COUNT 1 REGEX "^// argument: ")
+if(argument MATCHES "^// argument: *(.*[^ ]) *$")
+  set(arguments "${ROOT}/${CMAKE_MATCH_1}")
+endif()
+
+execute_process(COMMAND "${PROGRAM}" ${arguments} OUTPUT_VARIABLE output ERROR_VARIABLE errors
+                RESULT_VARIABLE code OUTPUT_STRIP_TRAILING_WHITESPACE)
 message("${output}\n${errors}")
 if(NOT code STREQUAL "0")
   message(FATAL_ERROR "${PROGRAM} ended with ${code}")
 endif()
-string(REGEX REPLACE "^.*\n" "" last "${output}")
-if(NOT last STREQUAL promise)
-  message(FATAL_ERROR "last line\n  is       ${last}\n  expected ${promise}")
+
+# A decimal number in billionths, cut off, as an integer that CMake can subtract.
+function(in_billionths text result)
+  if(NOT text MATCHES "^(-?)([0-9]+)\\.([0-9]+)$")
+    message(FATAL_ERROR "not a decimal number: ${text}")
+  endif()
+  set(sign "${CMAKE_MATCH_1}")
+  set(whole "${CMAKE_MATCH_2}")
+  string(SUBSTRING "${CMAKE_MATCH_3}000000000" 0 9 fraction)
+  string(REGEX REPLACE "^0+([0-9])" "\\1" digits "${whole}${fraction}")
+  set(${result} "${sign}${digits}" PARENT_SCOPE)
+endfunction()
+
+if(kind STREQUAL "last line")
+  string(REGEX REPLACE "^.*\n" "" last "${output}")
+  if(NOT last STREQUAL promise)
+    message(FATAL_ERROR "last line\n  is       ${last}\n  expected ${promise}")
+  endif()
+else()
+  string(REPLACE "\n" ";" found "${output}")
+  string(REPLACE " " ";" expected "${promise}")
+  list(LENGTH found count)
+  list(LENGTH expected wanted)
+  if(NOT count EQUAL wanted)
+    message(FATAL_ERROR "${count} lines, expected ${wanted} numbers")
+  endif()
+  foreach(f e IN ZIP_LISTS found expected)
+    in_billionths("${f}" a)
+    in_billionths("${e}" b)
+    math(EXPR apart "${a} - ${b}")
+    if(apart GREATER 10 OR apart LESS -10)
+      message(FATAL_ERROR "${f} is not ${e} to 1e-8")
+    endif()
+  endforeach()
 endif()

@@ -253,6 +253,8 @@ class SGD final : public Optimizer {
 struct AdamOptions {
   double beta1 = 0.9, beta2 = 0.999;
   double epsilon = 1e-8;  // added to the root
+  bool epsilon_first =
+      false;  // before the root's bias is corrected: m·√c₂/c₁ / (√v + ε), as TensorFlow has it
 };
 class Adam final : public Optimizer {
  public:

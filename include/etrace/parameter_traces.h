@@ -24,6 +24,7 @@ struct ParameterTraceOptions {
   // A low-pass filter behind the trace, ē ← κ·ē + e, which signals meet in its place. It moves with the
   // trace: a trace of twice the states (e, ē), whose D is [[D, 0], [D, κ]], fed by (f, f) and met by (0, l).
   std::optional<double> kappa = {};
+  std::vector<std::string> unfiltered = {};  // paths of hidden states whose signals meet e, not ē
 };
 
 class ParameterTraces : public BoundRule {

@@ -24,7 +24,8 @@ struct RuleSettings {
   std::optional<Dtype> trace_dtype = {};  // per_param: f16 or bf16 halve the traffic; sums stay in full
   std::int64_t snap_max_jacobian_elements = std::int64_t{1} << 24;  // sparse_n
   std::optional<std::uint64_t> random_feedback_key = {};            // random_feedback; it must be given
-  Array modulator = {};                                      // modulatory: stands where a call gives none
+  std::vector<std::string> unfiltered = {};  // kappa: paths of hidden states whose signals meet e, not ē
+  Array modulator = {};                      // modulatory: stands where a call gives none
   std::shared_ptr<const Synthesizer> synthesizer = nullptr;  // bootstrapped; null: an affine one
   RandomProjectionOptions projection = {};                   // random_projection
 };
@@ -88,12 +89,15 @@ class SnAp : public ConfiguredRule {
 };
 
 // e-prop: the trace may be filtered, ē ← κ·ē + e, and the signal may come back through fixed random weights.
+// The filter is that of a leaky readout. What is said to a state by something else (a regulariser of the
+// firing rate, by a state that counts spikes) can meet the trace itself: name the state in `unfiltered`.
 enum class Feedback : std::uint8_t { Symmetric, Random };
 struct EPropOptions {
   Feedback feedback = Feedback::Symmetric;
   double kappa_filter_decay = 0.0;
   std::optional<std::uint64_t> random_feedback_key = {};  // Feedback::Random needs one
   std::optional<Dtype> trace_dtype = {};
+  std::vector<std::string> unfiltered = {};  // paths of hidden states whose signals meet e, not ē
 };
 class EProp : public ConfiguredRule {
  public:
@@ -176,12 +180,17 @@ class KappaFilter {
 };
 
 // A fixed random matrix B [n_target, n_layer]: y·B takes the place of the gradient's way back.
+//
+//   const Array y = readout(stop_gradient(z));       // W learns from ∂L/∂y, and says nothing to z
+//   return feedback.attach(y, z);                    // y; what ∂L/∂y says to z comes through B
 class FixedRandomFeedback {
  public:
   FixedRandomFeedback(std::int64_t n_target, std::int64_t n_layer, std::uint64_t key, double init_scale = 0.1,
                       Dtype dtype = Dtype::F32);
   explicit FixedRandomFeedback(Array matrix);
   Array project(const Array& y) const;  // [..., n_target] -> [..., n_layer]
+  // y [..., n_target] itself, whose gradient also goes to the layer [..., n_layer], as ∂L/∂y·B.
+  Array attach(const Array& y, const Array& layer) const;
   const Array& matrix() const { return matrix_; }
 
  private:

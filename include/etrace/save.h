@@ -30,7 +30,7 @@ void save_safetensors(const std::string& path, const TensorFile&);
 TensorFile load_safetensors(const std::string& path);
 
 // NumPy's archive, without metadata (ValueError), without bfloat16 and beyond 4 GiB (NotSupportedError). The
-// order is kept.
+// order is kept. Integers of 8 and 16 bits come back as i32.
 void save_npz(const std::string& path, const TensorFile&);
 TensorFile load_npz(const std::string& path);
 

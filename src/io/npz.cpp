@@ -35,10 +35,35 @@ constexpr Spelling kDtypes[] = {{Dtype::Bool, "|b1"}, {Dtype::I32, "<i4"}, {Dtyp
   throw CompilationError(kStage, name + ": " + message);
 }
 
+// Integers that are narrower than any a tensor can have: they are read as i32.
+template <class T>
+std::string as_i32(std::string_view data) {
+  std::string out;
+  out.reserve(data.size() / sizeof(T) * sizeof(std::int32_t));
+  for (std::size_t at = 0; at + sizeof(T) <= data.size(); at += sizeof(T))
+    append_bytes(out, static_cast<std::int32_t>(number_at<T>(data, at)));
+  return out;
+}
+struct Narrow {
+  std::string_view text;
+  std::size_t width;
+  std::string (*widened)(std::string_view data);
+};
+constexpr Narrow kNarrow[] = {{"|u1", 1, as_i32<std::uint8_t>},
+                              {"|i1", 1, as_i32<std::int8_t>},
+                              {"<u2", 2, as_i32<std::uint16_t>},
+                              {"<i2", 2, as_i32<std::int16_t>}};
+const Narrow* narrow(const std::string& descr) {
+  const auto* found =
+      std::find_if(std::begin(kNarrow), std::end(kNarrow), [&](const Narrow& n) { return n.text == descr; });
+  return found == std::end(kNarrow) ? nullptr : found;
+}
+
 Dtype read_dtype(const std::string& descr, const std::string& name) {
   for (const Spelling& s : kDtypes)
     if (s.text == descr) return s.dtype;
-  // LIMIT: little-endian element types that a tensor can have; int8, uint64, complex … are not converted.
+  if (narrow(descr) != nullptr) return Dtype::I32;
+  // LIMIT: little-endian element types that a tensor can hold; uint64, complex … are not converted.
   const bool is_object = descr.find('O') != std::string::npos;
   const char* kind = descr.starts_with('>') ? "big-endian " : "";
   throw NotSupportedError(
@@ -410,10 +435,16 @@ Tensor read_npy(std::string_view bytes, const std::string& name) {
   } catch (const ValueError& e) {
     fail(name, "shape: " + e.message());
   }
-  const std::string_view data = bytes.substr(header_begin + header_size);
-  if (data.size() != aval.bytes())
-    fail(name, fmt::format("found {} bytes of data, expected {} for {}", data.size(), aval.bytes(),
-                           to_string(aval)));
+  std::string_view data = bytes.substr(header_begin + header_size);
+  const Narrow* small = narrow(header.descr());
+  const std::size_t expected =
+      small == nullptr ? aval.bytes() : aval.bytes() / sizeof(std::int32_t) * small->width;
+  if (data.size() != expected)
+    fail(name, fmt::format("found {} bytes of data, expected {} for {}", data.size(), expected,
+                           small == nullptr ? to_string(aval)
+                                            : fmt::format("'{}'{}", small->text, to_string(aval.shape))));
+  std::string wide;
+  if (small != nullptr) data = wide = small->widened(data);
   Tensor out = header.fortran_order() ? from_fortran_order(aval, data) : Tensor::copy_of(aval, data.data());
   require_booleans(out, name, kStage);
   return out;

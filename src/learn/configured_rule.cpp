@@ -51,6 +51,8 @@ std::string ConfiguredRule::describe() const {
     if (a.sparse_n) details.push_back(fmt::format("n {}", *a.sparse_n));
     if (a.kappa) details.push_back(fmt::format("kappa {}", *a.kappa));
   }
+  if (a.kappa && !settings_.unfiltered.empty())
+    details.push_back(fmt::format("not for {}", fmt::join(settings_.unfiltered, ", ")));
   if (a.learning_signal == LearningSignal::RandomFeedback)
     details.push_back(fmt::format("random feedback from key {}", *settings_.random_feedback_key));
   if (a.learning_signal == LearningSignal::Bootstrapped && settings_.synthesizer != nullptr)
@@ -135,6 +137,7 @@ std::unique_ptr<const BoundRule> ConfiguredRule::engine(const ETraceGraph& g) co
     refuse_inner_loops(g, name_, "there, Jacobians are without the recurrent products that this rule keeps");
   ParameterTraceOptions o{.rule = name_, .trace_dtype = settings_.trace_dtype};
   o.kappa = a.kappa;
+  o.unfiltered = settings_.unfiltered;
   o.memoryless = recursion == TemporalRecursion::None;
   if (recursion == TemporalRecursion::ScalarLeak)
     o.jacobian = [decay = a.decay->x()](const Array& d) { return leak_of(decay, d); };
@@ -187,6 +190,18 @@ Array FixedRandomFeedback::project(const Array& y) const {
                      fmt::format("a value of shape {} for {} targets: its last axis must have that size",
                                  to_string(y.shape()), matrix_.shape()[0]));
   return dot(y, matrix_);
+}
+
+Array FixedRandomFeedback::attach(const Array& y, const Array& layer) const {
+  const Shape& m = matrix_.shape();
+  if (y.rank() == 0 || layer.rank() != y.rank() || y.shape().back() != m[0] || layer.shape().back() != m[1])
+    throw ValueError(
+        "FixedRandomFeedback",
+        fmt::format("values of shape {} attached to a layer of shape {}: they must have equal axes "
+                    "but for the last, of {} targets and {} units",
+                    to_string(y.shape()), to_string(layer.shape()), m[0], m[1]));
+  const Array back = dot(layer, transpose(matrix_, {1, 0}));
+  return y + (back - stop_gradient(back));  // zero, with a derivative
 }
 
 }  // namespace etrace

@@ -107,7 +107,12 @@ struct KappaLift {
   Array injection(const Array& f) const {
     return concatenate(Arrays{f, when == EachStep ? f : zeros_as(f)}, 1);
   }
-  Array signal(const Array& l) const { return concatenate(Arrays{zeros_as(l), l}, 1); }
+  // filtered [M]: which states' signals meet ē, the others e; undefined: all
+  static Array signal(const Array& l, const Array& filtered) {
+    if (!filtered.defined()) return concatenate(Arrays{zeros_as(l), l}, 1);
+    const Array to_filter = l * reshape(filtered, {1, filtered.size(), 1});
+    return concatenate(Arrays{l - to_filter, to_filter}, 1);
+  }
   // AtEntry: the step (e, ē) ← (e, κ·ē + e) in front of the window, and the signal in front of that.
   Array entry_step(const Array& transition) const {  // [2M, 2M, X]
     const Array wide = expand_dims(transition, {0});
@@ -115,7 +120,10 @@ struct KappaLift {
     const Array d = slice_axis(slice_axis(wide, 1, 0, m), 2, 0, m), none = zeros_as(d);
     return squeeze(blocks(d, none, diagonal(1.0, d), diagonal(kappa, d)), {0});
   }
-  Array entry_signal(const Array& l) const { return concatenate(Arrays{l, l * kappa}, 1); }
+  Array entry_signal(const Array& l, const Array& filtered) const {
+    const Array to_filter = filtered.defined() ? l * reshape(filtered, {1, filtered.size(), 1}) : l;
+    return concatenate(Arrays{l, to_filter * kappa}, 1);
+  }
 };
 
 // What a window gives to the traces of one group, states in front: [K, M…, X].
@@ -125,6 +133,21 @@ struct GroupWindow {
   Array jacobians;
   CarriedWindow carried;  // of all positions, unless some trace sums them first
 };
+
+bool is_unfiltered(const ParameterTraceOptions& o, const HiddenInfo& h) {
+  return std::find(o.unfiltered.begin(), o.unfiltered.end(), to_string(h.path)) != o.unfiltered.end();
+}
+
+void require_hidden_states(const ETraceGraph& g, const ParameterTraceOptions& o) {
+  std::vector<std::string> known;
+  for (const HiddenGroup& group : g.hidden_groups)
+    for (const HiddenInfo& h : group.hidden_states) known.push_back(to_string(h.path));
+  for (const std::string& path : o.unfiltered)
+    if (std::find(known.begin(), known.end(), path) == known.end())
+      throw ValueError(
+          o.rule, fmt::format("unfiltered names {}, which is no hidden state in a group; there are: {}", path,
+                              fmt::join(known, ", ")));
+}
 
 // Axes 0 and 1 as one.
 Array merge_front(const Array& a) {
@@ -149,6 +172,7 @@ struct ParameterTraces::Impl {
 
   Array signal_of(const HiddenGroup& group, const Array& value) const;
   std::optional<KappaLift> lift_for(const Signals&) const;
+  Array filtered_states(const HiddenGroup&, Dtype) const;
   std::vector<GroupWindow> group_windows(const WindowData&, const Signals&,
                                          const std::optional<KappaLift>&) const;
   CarriedWindow carried_for(const Trace&, const GroupWindow&) const;
@@ -171,6 +195,7 @@ struct ParameterTraces::Impl {
 
 ParameterTraces::Impl::Impl(const ETraceGraph& graph, ParameterTraceOptions o)
     : g(graph), options(std::move(o)) {
+  require_hidden_states(g, options);
   for (const HiddenGroup& group : g.hidden_groups)
     zero_jacobian.push_back(!group.snap && !group.descent && !options.trace_dtype && !options.kappa &&
                             !options.jacobian && (options.memoryless || has_zero_jacobian(group)));
@@ -312,21 +337,36 @@ std::optional<KappaLift> ParameterTraces::Impl::lift_for(const Signals& signals)
   return lift;
 }
 
+// Per state of the group [M]: 1 if signals to it meet the filter, 0 if they meet the trace itself. Undefined:
+// all meet the filter.
+Array ParameterTraces::Impl::filtered_states(const HiddenGroup& group, Dtype dtype) const {
+  if (options.unfiltered.empty()) return {};
+  std::vector<double> mask;
+  for (const HiddenInfo& h : group.hidden_states)
+    mask.insert(mask.end(), static_cast<std::size_t>(h.num_state), is_unfiltered(options, h) ? 0.0 : 1.0);
+  const std::vector<double> own = mask;  // the same for every neighbour under SnAp
+  while (static_cast<std::int64_t>(mask.size()) < group.trace_state_width())
+    mask.insert(mask.end(), own.begin(), own.end());
+  return array(mask, dtype);
+}
+
 std::vector<GroupWindow> ParameterTraces::Impl::group_windows(const WindowData& w, const Signals& signals,
                                                               const std::optional<KappaLift>& lift) const {
   std::vector<GroupWindow> out;
   for (std::size_t k = 0; k < g.hidden_groups.size(); ++k) {
     const HiddenGroup& group = g.hidden_groups[k];
+    const Array filtered = filtered_states(group, w.jacobians[k].dtype());
     GroupWindow gw;
     gw.freeze = freezing(w, group, w.jacobians[k].dtype());
     if (!signals.each_step.empty()) {
       gw.each_step = at_last_substep(group, signal_of(group, signals.each_step[k]));
-      if (lift) gw.each_step = lift->signal(gw.each_step);
+      if (lift) gw.each_step = KappaLift::signal(gw.each_step, filtered);
     }
     if (!signals.entry.empty()) {
       gw.entry = signal_of(group, expand_dims(signals.entry[k], {0}));
       if (lift)
-        gw.entry = lift->when == KappaLift::AtEntry ? lift->entry_signal(gw.entry) : lift->signal(gw.entry);
+        gw.entry = lift->when == KappaLift::AtEntry ? lift->entry_signal(gw.entry, filtered)
+                                                    : KappaLift::signal(gw.entry, filtered);
     }
     Array d = states_first(group, w.jacobians[k], 2);
     if (options.memoryless) d = zeros_of(d.aval());
@@ -466,7 +506,7 @@ Arrays ParameterTraces::contract(const WindowData& w, ArraySpan old, ArraySpan s
   GradientRouter router(m.g, w.params);
   for (const Trace& t : m.traces) {
     Array s = m.signal_of(*t.group, expand_dims(signal[t.group->index], {0}));
-    if (m.options.kappa) s = KappaLift{KappaLift::EachStep, *m.options.kappa}.signal(s);
+    if (m.options.kappa) s = KappaLift::signal(s, m.filtered_states(*t.group, s.dtype()));
     if (t.as_factors) {
       const LastX* x = m.last_x(t.relation);
       router.add(*t.trainable,

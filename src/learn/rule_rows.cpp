@@ -145,6 +145,19 @@ std::optional<Dtype> RuleOptions::dtype(std::string_view name) const {
   wrong_option(name, *a, "an element type such as f32");
 }
 
+std::vector<std::string> listed(const std::string& text) {
+  std::vector<std::string> out;
+  std::string item;
+  for (const char c : text + ",") {
+    if (c != ',') {
+      if (c != ' ') item += c;
+    } else if (!item.empty()) {
+      out.push_back(std::exchange(item, {}));
+    }
+  }
+  return out;
+}
+
 // Defaults of rules -----------------------------------------------------------------------------------------
 std::string_view name(VjpMethod m) { return m == VjpMethod::SingleStep ? "single-step" : "multi-step"; }
 

@@ -10,4 +10,11 @@ inline RuleOption trace_dtype_option() {
           "type that traces are kept in; sums stay in the model's type"};
 }
 
+inline RuleOption unfiltered_option() {
+  return {"unfiltered", RuleOption::Type::Text, "", "paths, with commas between them",
+          "hidden states whose signals meet the trace itself and not its filter"};
+}
+// "a/b, c" -> {"a/b", "c"}
+std::vector<std::string> listed(const std::string& text);
+
 }  // namespace etrace

@@ -1,6 +1,6 @@
 // Adam and AdamW.
 //   m ← β₁·m + (1 − β₁)·g      v ← β₂·v + (1 − β₂)·g²      c = 1 − βᵗ
-//   d = (m/c₁) / (√(v/c₂) + ε)
+//   d = (m/c₁) / (√(v/c₂) + ε), or with epsilon_first (m·√c₂/c₁) / (√v + ε)
 // AdamW is the same with the weight decay outside of m and v.
 #include <cmath>
 
@@ -33,7 +33,8 @@ Moments adam(const AdamOptions& o, const Array& grad, ArraySpan slots, const Arr
   const Array v = o.beta2 * slots[1] + (1.0 - o.beta2) * square(grad);
   // Both corrections are scalars; multiplied into the denominator they cost one product per element.
   const Array c1 = correction(o.beta1, count), c2 = correction(o.beta2, count);
-  return {m / (sqrt(v) * (c1 / sqrt(c2)) + o.epsilon * c1), m, v};
+  const Array scale = c1 / sqrt(c2);
+  return {m / (sqrt(v) * scale + o.epsilon * (o.epsilon_first ? scale : c1)), m, v};
 }
 
 }  // namespace

@@ -50,6 +50,7 @@ void read(Numbers& n, AdamOptions& o) {
   n.read("beta1", o.beta1);
   n.read("beta2", o.beta2);
   n.read("epsilon", o.epsilon);
+  n.read("epsilon_first", o.epsilon_first);
 }
 void read(Numbers& n, RmspropOptions& o) {
   n.read("decay", o.decay);

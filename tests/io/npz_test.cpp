@@ -190,11 +190,27 @@ TEST(Npy, FortranOrderIsTransposed) {
   EXPECT_EQ(read_npy(npy(dict("'<f8'", "(2, 0)", "True"), ""), "w"), Tensor::zeros({Dtype::F64, {2, 0}}));
 }
 
+TEST(Npy, NarrowIntegersAreReadAsI32) {
+  const auto read = [](const char* descr, const std::string& data, const char* fortran = "False") {
+    return read_npy(npy(dict(descr, "(2, 2)", fortran), data), "w");
+  };
+  EXPECT_EQ(read("'|u1'", raw<std::uint8_t>({0, 1, 200, 255})),
+            Tensor::of<std::int32_t>({0, 1, 200, 255}, {2, 2}));
+  EXPECT_EQ(read("'|i1'", raw<std::int8_t>({0, 1, -128, 127}), "True"),
+            Tensor::of<std::int32_t>({0, -128, 1, 127}, {2, 2}));
+  EXPECT_EQ(read("'<u2'", raw<std::uint16_t>({0, 1, 65535, 300})),
+            Tensor::of<std::int32_t>({0, 1, 65535, 300}, {2, 2}));
+  EXPECT_EQ(read("'<i2'", raw<std::int16_t>({0, 1, -32768, 300})),
+            Tensor::of<std::int32_t>({0, 1, -32768, 300}, {2, 2}));
+  EXPECT_THAT(npy_error(npy(dict("'<i2'", "(3,)"), "12")),
+              HasSubstr("found 2 bytes of data, expected 6 for '<i2'"));
+}
+
 TEST(Npy, ElementTypesThatAreNotSupported) {
   EXPECT_THAT(unsupported("'>f8'"),
               AllOf(HasSubstr("w: the big-endian element type '>f8'"), HasSubstr("astype")));
   EXPECT_THAT(unsupported("'|O'"), HasSubstr("'|O' (Python objects)"));
-  for (const char* descr : {"'<U5'", "'<c8'", "'|u1'", "'<i2'", "'|V2'", "''"})
+  for (const char* descr : {"'<U5'", "'<c8'", "'<u8'", "'>i2'", "'|V2'", "''"})
     EXPECT_THAT(unsupported(descr), HasSubstr(descr));
   EXPECT_THAT(unsupported("[('x', '<f4')]"), HasSubstr("structured"));
 }

@@ -1,4 +1,6 @@
 // e-prop: the filter behind the trace, and random feedback.
+#include <fmt/format.h>
+
 #include "learn/scenario.h"
 
 namespace etrace {
@@ -92,6 +94,94 @@ TEST(Kappa, MovesWithoutGradients) {
     else
       EXPECT_GT(apart, 1e-3);
   }
+}
+
+// v ← .8 v + x·win + z·w, z ← tanh(v), n ← n + z, read as (z, n).
+Model counting(bool batched = false) {
+  const auto shape = [&](std::int64_t n) { return batched ? Shape{2, n} : Shape{n}; };
+  return step_model({arg("x", shape(3)), hidden("v", shape(4)), hidden("z", shape(4)), hidden("n", shape(4)),
+                     param("w", {4, 4}), param("win", {3, 4})},
+                    [](In& in) {
+                      const Array v = 0.8 * in["v"] + matmul(in["x"], in["win"]) + matmul(in["z"], in["w"]);
+                      const Array z = tanh(v), n = in["n"] + z;
+                      in.set("v", v);
+                      in.set("z", z);
+                      in.set("n", n);
+                      return concatenate(Arrays{z, n}, static_cast<int>(z.rank()) - 1);
+                    });
+}
+
+// Signals to n meet the trace itself, those to z the filter: by linearity the sum of D_RTRL on the one part
+// of the loss and EProp on the other.
+TEST(Kappa, StatesThatAreNotFiltered) {
+  const StepFunction weighted = [](StepCall& model, ArraySpan s) -> LossAndAux {
+    return {sum(model(s[0]) * s[1])};
+  };
+  for (const bool batched : {false, true})
+    for (const std::int64_t order : {0, 2}) {  // diagonal, SnAp-2
+      SCOPED_TRACE(fmt::format("batched {}, sparse_n {}", batched, order));
+      const Model m = counting(batched);
+      const Sequence data = draw_sequence(m, 7);
+      const Array to_z = data.targets *
+                         broadcast_to(array({1, 1, 1, 1, 0, 0, 0, 0}, Dtype::F64), data.targets.shape()),
+                  to_n = data.targets - to_z;
+      const auto rule = [&](double kappa, std::vector<std::string> unfiltered) {
+        ETraceAxes axes{.trace_filter = TraceFilter::Kappa, .kappa = kappa};
+        if (order > 0) {
+          axes.recurrence_scope = RecurrenceScope::SparseN;
+          axes.sparse_n = order;
+        }
+        return ConfiguredRule(axes, {.unfiltered = std::move(unfiltered)});
+      };
+      const auto gradient = [&](const LearningRule& r, const Array& coefficients) {
+        Learner learner = make_learner(m, r);
+        return learner
+            .etrace_grad(Arrays{data.args[0], coefficients}, weighted, {.reduction = Reduction::Sum})
+            .grads;
+      };
+      const auto summed = [](const ParamValues& a, const ParamValues& b) {
+        GradientSum sum;
+        sum.add(a);
+        sum.add(b);
+        return sum.value();
+      };
+      const ParamValues found = gradient(rule(0.7, {"n"}), data.targets);
+      expect_gradients(found, summed(gradient(rule(0.7, {}), to_z), gradient(rule(0.0, {}), to_n)), 1e-12);
+      EXPECT_GT(largest_deviation(found, gradient(rule(0.7, {}), data.targets)), 1e-3);
+      expect_gradients(gradient(rule(0.7, {"v", "z", "n"}), data.targets),
+                       gradient(rule(0.0, {}), data.targets), 1e-12);
+
+      // The same for a signal from outside.
+      const auto solved = [&](const LearningRule& r, const char* state) {
+        Learner learner = make_learner(m, r);
+        learner.etrace_evolve(data.args);
+        Arrays signals;
+        for (const HiddenGroup& group : learner.graph().hidden_groups) {
+          Arrays states;
+          for (const HiddenInfo& h : group.hidden_states)
+            states.push_back(to_string(h.path) == state ? ones_like(zeros_of(h.invar.aval))
+                                                        : zeros_of(h.invar.aval));
+          signals.push_back(group.concat_hidden(states));
+        }
+        return learner.solve(signals);
+      };
+      expect_gradients(solved(rule(0.7, {"n"}), "n"), solved(rule(0.0, {}), "n"), 1e-12);
+      expect_gradients(solved(rule(0.7, {"n"}), "z"), solved(rule(0.7, {}), "z"), 1e-12);
+      EXPECT_GT(largest_deviation(solved(rule(0.7, {}), "n"), solved(rule(0.0, {}), "n")), 1e-3);
+    }
+}
+
+TEST(Kappa, StatesThatAreNotFilteredByName) {
+  const Model m = counting();
+  expect_error<ValueError>(
+      "unfiltered names spikes, which is no hidden state in a group; there are: v, z, n",
+      [&] { make_learner(m, EProp({.kappa_filter_decay = 0.5, .unfiltered = {"spikes"}})); });
+  const auto rule = make_rule("EProp", {{"kappa_filter_decay", 0.5}, {"unfiltered", "n, z"}});
+  EXPECT_EQ(rule->describe(), "EProp (kappa 0.5, not for n, z)");
+  EXPECT_EQ(largest_deviation(gradients_of(m, *rule, draw_sequence(m, 5)),
+                              gradients_of(m, EProp({.kappa_filter_decay = 0.5, .unfiltered = {"z", "n"}}),
+                                           draw_sequence(m, 5))),
+            0.0);
 }
 
 // Random feedback -------------------------------------------------------------------------------------------
@@ -191,6 +281,15 @@ TEST(Parts, FilterAndFeedback) {
   EXPECT_EQ(norm(filter.value()), 0.0);
   expect_error<ValueError>("kappa 1", [] { KappaFilter f(zeros({2}), 1.0); });
   const FixedRandomFeedback feedback(2, 5, 1);
+  // attach: the value stays to the bit, the gradient also goes to the layer, as ct·B.
+  const Array y = random::normal(random::key(4), {3, 2}), layer = random::normal(random::key(5), {3, 5}),
+              ct = random::normal(random::key(6), {3, 2});
+  EXPECT_EQ(feedback.attach(y, layer).tensor(), y.tensor());
+  const Arrays back =
+      grad([&](ArraySpan in) { return sum(feedback.attach(in[0], in[1]) * ct); }, {0, 1})(Arrays{y, layer});
+  EXPECT_LE(relative_deviation(back[0], ct), 1e-6);
+  EXPECT_LE(relative_deviation(back[1], feedback.project(ct)), 1e-6);
+  expect_error<ValueError>("attached to a layer of shape", [&] { feedback.attach(y, ones({3, 4})); });
   EXPECT_EQ(feedback.project(ones({3, 2})).shape(), Shape({3, 5}));
   expect_error<ValueError>("for 2 targets", [&] { feedback.project(ones({3})); });
 }

@@ -88,6 +88,18 @@ TEST(Rules, Adam) {
       [](Number& n, double g) { n.theta -= kRate * adam_step(n, g + kDecay * n.theta, 0.0, 0.5, 0.1); });
 }
 
+TEST(Rules, AdamWithTheEpsilonInFrontOfTheCorrection) {
+  const auto reference = [](Number& n, double g) {
+    n.a = 0.9 * n.a + 0.1 * g;
+    n.b = 0.999 * n.b + 0.001 * g * g;
+    const double scale = std::sqrt(1 - std::pow(0.999, n.t)) / (1 - std::pow(0.9, n.t));
+    n.theta -= kRate * scale * n.a / (std::sqrt(n.b) + 0.1);
+  };
+  expect_follows(Adam(kRate, {.epsilon = 0.1, .epsilon_first = true}), reference);
+  expect_follows(*make("adam", {.learning_rate = kRate, .numbers = {{"epsilon", 0.1}, {"epsilon_first", 1}}}),
+                 reference);
+}
+
 TEST(Rules, AdamW) {
   const auto with_decay = [](double decay) {
     return [decay](Number& n, double g) {

@@ -13,6 +13,7 @@ std::vector<RuleOption> coordinates_and_settings() {
                  "sparse_n: refuse if positions x (neighbours x states)² is more"});
   out.push_back({"random_feedback_key", RuleOption::Type::Integer, "", "any",
                  "random_feedback: from which its matrices are drawn"});
+  out.push_back(unfiltered_option());
   out.push_back({"modulator", RuleOption::Type::Number, "", "a number",
                  "modulatory: the third factor where a call gives none"});
   out.push_back({"projection_key", RuleOption::Type::Integer, "42", "any",
@@ -36,6 +37,7 @@ const RegisterRule kConfigured(
            o.integer("snap_max_jacobian_elements").value_or(s.snap_max_jacobian_elements);
        if (const auto key = o.integer("random_feedback_key"))
          s.random_feedback_key = static_cast<std::uint64_t>(*key);
+       s.unfiltered = listed(o.text("unfiltered").value_or(""));
        if (const auto m = o.number("modulator")) s.modulator = Array(*m);
        if (const auto key = o.integer("projection_key"))
          s.projection.projection_key = static_cast<std::uint64_t>(*key);

@@ -17,7 +17,9 @@ EProp::EProp(const EPropOptions& o)
                                                                        : LearningSignal::Symmetric,
                      .trace_filter = TraceFilter::Kappa,
                      .kappa = o.kappa_filter_decay},
-          {.trace_dtype = o.trace_dtype, .random_feedback_key = o.random_feedback_key}) {}
+          {.trace_dtype = o.trace_dtype,
+           .random_feedback_key = o.random_feedback_key,
+           .unfiltered = o.unfiltered}) {}
 
 namespace {
 
@@ -40,6 +42,7 @@ const RegisterRule kEProp(
                   "of the filter behind the trace"},
                  {"random_feedback_key", RuleOption::Type::Integer, "", "any",
                   "from which random weights are drawn; random feedback needs it"},
+                 unfiltered_option(),
                  trace_dtype_option()},
      .make = [](const RuleOptions& o) {
        EPropOptions own;
@@ -48,6 +51,7 @@ const RegisterRule kEProp(
        if (const auto key = o.integer("random_feedback_key"))
          own.random_feedback_key = static_cast<std::uint64_t>(*key);
        own.trace_dtype = o.dtype("trace_dtype");
+       own.unfiltered = listed(o.text("unfiltered").value_or(""));
        return std::make_shared<EProp>(own);
      }});
 
