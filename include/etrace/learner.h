@@ -24,15 +24,17 @@ struct LearnerOptions {
   // Every state that holds a random key (u32[2]) starts from this seed and its path.
   std::optional<std::uint64_t> seed = {};
   VjpMethod vjp_method = VjpMethod::SingleStep;
-  bool vmap = false;  // the model is written for one sample; states and arguments get a lane each
-  int verbose = 0;    // 1 prints the compilation report, 2 with every record
+  bool vmap = false;         // the model is written for one sample; states and arguments get a lane each
+  int verbose = 0;           // 1 prints the compilation report, 2 with every record
   std::string backend = {};  // by name, etrace/backend.h; empty: default_backend()
   Compat compat = Compat::None;
   ControlFlowPolicy control_flow = {};
   bool strict = false;  // a warning of the compiler is an error
   // Single-step learners run so many steps as one window: the trace is passed once per window. The gradient
   // is the same sum in another order, so that its last bits depend on this number (1e-7 relative in float32).
-  std::int64_t execution_window = 32;
+  // None: chosen from the sizes of traces and states; Learner::execution() says what and why.
+  std::optional<std::int64_t> execution_window = {};
+  std::optional<std::int64_t> memory_limit = {};  // bytes for traces and windows; more is refused
 };
 
 // The loss of one step, from the model's result and the target: loss::mse …
@@ -139,6 +141,7 @@ class Learner {
   std::string describe() const;      // the rule with its options, and the method: "D_RTRL, single-step"
   std::int64_t trace_bytes() const;  // of all that the rule carries
   const LearnerOptions& options() const;
+  const ExecutionChoice& execution() const;
   CompilationReport report() const;
   std::int64_t running_index() const;  // calls so far: steps, or windows of a multi-step learner
   std::int64_t age() const;            // steps that the traces have seen
@@ -150,7 +153,7 @@ class Learner {
   std::vector<std::string> state_names() const;
 
   // The programs that run for one loss, lean: `length` steps of a sequence. Windows have
-  // options().execution_window.
+  // execution().window.
   LearnerPlan plan(const StepFunction&, std::span<const Aval> slices, std::int64_t length = 100,
                    const optim::Optimizer* = nullptr) const;
 

@@ -112,6 +112,14 @@ struct EvolveForm {
   bool freeze = false;  // takes weights
 };
 
+// How a single-step learner runs sequences.
+struct ExecutionChoice {
+  std::int64_t window = 32;                      // steps at once
+  std::int64_t trace_bytes = 0, kept_bytes = 0;  // traces; what a window keeps of each of its steps
+  std::string reason;
+  std::string to_string() const;
+};
+
 // A step function, traced for a form.
 struct Objective {
   StepProgram steps;
@@ -138,6 +146,10 @@ class PlanBuilder {
   Objective objective(const StepFunction&, std::span<const Aval> slices, const SequenceForm&) const;
 
   // As recorded; lean() is what runs.
+  // Steps that a single-step learner runs at once, from the sizes of traces and states, or `wanted`.
+  // ValueError if traces and window take more than memory_limit bytes.
+  ExecutionChoice execution(std::optional<std::int64_t> wanted = {},
+                            std::optional<std::int64_t> memory_limit = {}) const;
   Program init(std::uint64_t seed = 0) const;  // () -> traces
   // (params, states, traces, arguments[, weights]) -> (results, states, traces)
   Program evolve(const EvolveForm&) const;

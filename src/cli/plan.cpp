@@ -90,8 +90,8 @@ struct PlanArguments {
   std::string model, loss = "mse", optimizer = "adam", program, method = "single-step",
                      backend = "interpreter";
   RuleArguments rule;
-  std::optional<std::int64_t> batch;
-  std::int64_t window = 32, length = 100;
+  std::optional<std::int64_t> batch, window;
+  std::int64_t length = 100;
   bool equations = false, passes = false, json = false;
 };
 
@@ -129,10 +129,12 @@ void run_plan(const PlanArguments& o) {
                             o.method == "multi-step" ? VjpMethod::MultiStep : VjpMethod::SingleStep);
   const StepFunction f = loss_of_first_result(o.loss);
   const auto optimizer = optim::make(o.optimizer);
+  const ExecutionChoice execution = builder.execution(o.window);
   LearnerPlan plan =
-      builder.plan(f, slices_of(model), std::min(o.window, o.length), o.length, optimizer.get());
+      builder.plan(f, slices_of(model), std::min(execution.window, o.length), o.length, optimizer.get());
   if (!o.program.empty()) plan.programs = {plan.at(o.program)};
   nlohmann::json all = nlohmann::json::array();
+  if (!o.json && o.program.empty()) std::cout << "Sequences run " << execution.to_string() << "\n\n";
   for (const Program& recorded : plan.programs) {
     if (o.passes) {
       print_passes(recorded, o.equations);
@@ -164,9 +166,8 @@ void add_plan(CLI::App& app, Status&) {
       ->capture_default_str();
   verb->add_option("--batch", o->batch, "samples of a built-in model (default: one, without a batch axis)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
-  verb->add_option("--window", o->window, "steps that run at once")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
-      ->capture_default_str();
+  verb->add_option("--window", o->window, "steps that run at once (default: chosen by size)")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   verb->add_option("--length", o->length, "steps of the sequence")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
       ->capture_default_str();

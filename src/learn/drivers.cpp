@@ -125,11 +125,11 @@ StepInput modulator_of(const char* what, const StepInput& given, std::int64_t le
 }
 
 SequenceForm form_of(const SequenceOptions& o, const StepInput& modulator, std::int64_t length,
-                     const Array& weights, const LearnerOptions& options) {
+                     const Array& weights, const ExecutionChoice& execution) {
   SequenceForm form;
   form.length = length;
   form.chunk = o.chunk_size;
-  form.execution_window = options.execution_window;
+  form.execution_window = execution.window;
   form.weighted = o.mask.defined();
   form.samples = samples_of(weights);
   form.freeze = o.freeze && form.weighted;
@@ -167,7 +167,7 @@ SequenceGradient Learner::etrace_grad(ArraySpan sequences, const StepFunction& f
   const std::int64_t length = sequence_length(what, sequences);
   const Array weights = weights_of(what, o.mask, length, impl.graph);
   const StepInput modulator = modulator_of(what, o.modulator, length, *impl.rule, impl.modulator);
-  const SequenceForm form = form_of(o, modulator, length, weights, impl.options);
+  const SequenceForm form = form_of(o, modulator, length, weights, impl.execution);
   const Avals slices = step_types(sequences);
   const Impl::KnownObjective known = impl.objective(f, slices, form);
   require_finite(what, sequences, weights, o.freeze);
@@ -211,7 +211,7 @@ Arrays Learner::etrace_evolve(ArraySpan sequences, const EvolveOptions& o) {
   const Array weights = weights_of(what, o.mask, length, impl.graph);
   EvolveForm form;
   form.length = length;
-  form.window = impl.options.execution_window;
+  form.window = impl.execution.window;
   form.samples = samples_of(weights);
   form.freeze = o.freeze;
   const Loaded& code =
@@ -248,12 +248,12 @@ SequenceTraining Learner::etrace_train(ArraySpan sequences, const StepFunction& 
   const std::int64_t length = sequence_length(what, sequences);
   const Array weights = weights_of(what, o.mask, length, impl.graph);
   const StepInput modulator = modulator_of(what, o.modulator, length, *impl.rule, impl.modulator);
-  const SequenceForm form = form_of(o, modulator, length, weights, impl.options);
+  const SequenceForm form = form_of(o, modulator, length, weights, impl.execution);
   const Avals slices = step_types(sequences);
   std::int64_t every = length;
   if (o.update == UpdateEvery::Step) every = 1;
   if (o.update == UpdateEvery::Window)
-    every = o.window > 0 ? o.window : form.chunk ? *form.chunk : impl.options.execution_window;
+    every = o.window > 0 ? o.window : form.chunk ? *form.chunk : impl.execution.window;
   every = std::min(every, length);
   const std::int64_t call = std::min(form.chunk.value_or(1), length);
   if (every % call != 0 && every < length)

@@ -119,7 +119,9 @@ Learner compile(Module& model, const LearningRule& rule, ArraySpan example, cons
   ETraceGraph graph = o.vmap ? compile_etrace_graph(in_lanes(step.model, *o.batch_size), options)
                              : compile_etrace_graph(model, args, options);
   auto impl = std::make_unique<Learner::Impl>(std::move(graph), rule, o);
-  if (o.verbose > 0) std::cout << CompilationReport(impl->graph).to_string(o.verbose);
+  if (o.verbose > 0)
+    std::cout << CompilationReport(impl->graph).to_string(o.verbose) << "\nSequences run "
+              << impl->execution.to_string() << "\n";
   for (const StateEntry& e : states(model))
     if (is_a(e.state->kind(), StateKind::ShortTerm)) impl->resettable.push_back(e.state->shared_from_this());
   // Leaves of touched states, in the order of the program's inputs.
@@ -241,6 +243,7 @@ std::int64_t Learner::trace_bytes() const {
   return bytes;
 }
 const LearnerOptions& Learner::options() const { return impl().options; }
+const ExecutionChoice& Learner::execution() const { return impl().execution; }
 CompilationReport Learner::report() const { return CompilationReport(impl().graph); }
 std::int64_t Learner::running_index() const { return to_int(impl().memory.back().at(0)); }
 std::int64_t Learner::age() const { return to_int(impl().memory[impl().memory.size() - 2].at(0)); }
@@ -326,7 +329,7 @@ void Learner::set_state(std::string_view path, const Array& value) {
 LearnerPlan Learner::plan(const StepFunction& f, std::span<const Aval> slices, std::int64_t length,
                           const optim::Optimizer* optimizer) const {
   LearnerPlan out =
-      impl().builder.plan(f, slices, std::min(impl().options.execution_window, length), length, optimizer);
+      impl().builder.plan(f, slices, std::min(impl().execution.window, length), length, optimizer);
   for (Program& p : out.programs) p = lean(std::move(p));
   return out;
 }

@@ -32,9 +32,9 @@ constexpr std::size_t kCachedPrograms = 32;
 void check_options(const LearnerOptions& o) {
   if (o.verbose < 0 || o.verbose > 2)
     throw ValueError("compile", fmt::format("verbose is {}; it must be 0, 1 or 2", o.verbose));
-  if (o.execution_window < 1)
+  if (o.execution_window && *o.execution_window < 1)
     throw ValueError("compile",
-                     fmt::format("execution_window is {}; it must be at least 1", o.execution_window));
+                     fmt::format("execution_window is {}; it must be at least 1", *o.execution_window));
 }
 
 LearnerOptions complete(LearnerOptions o) {
@@ -72,6 +72,7 @@ Learner::Impl::Impl(ETraceGraph g, const LearningRule& r, LearnerOptions o)
       rule(r.clone()),
       options(complete(std::move(o))),
       builder(with_relations(graph), *rule, options.vjp_method),
+      execution(builder.execution(options.execution_window, options.memory_limit)),
       backend(find_backend(options.backend)) {
   for (const InputRecord& in : graph.module_info.model.inputs) {
     if (in.role == Role::Arg) continue;

@@ -62,6 +62,7 @@ struct Learner::Impl {
   std::shared_ptr<const LearningRule> rule;
   LearnerOptions options;
   PlanBuilder builder;
+  ExecutionChoice execution;
   const Backend& backend;
   std::vector<Place> params, states;
   Tensors memory;

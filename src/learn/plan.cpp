@@ -11,6 +11,7 @@
 #include "etrace/ops/numpy.h"
 #include "learn/interface.h"
 #include "learn/lists.h"
+#include "learn/window_choice.h"
 #include "learn/window_plan.h"
 
 namespace etrace {
@@ -309,6 +310,11 @@ Objective PlanBuilder::objective(const StepFunction& f, std::span<const Aval> sl
   Objective out{windows(chunk), std::nullopt};
   if (length % chunk != 0) out.rest = windows(length % chunk);
   return out;
+}
+
+ExecutionChoice PlanBuilder::execution(std::optional<std::int64_t> wanted,
+                                       std::optional<std::int64_t> memory_limit) const {
+  return choose_window(graph(), rule(), wanted, memory_limit);
 }
 
 Program PlanBuilder::init(std::uint64_t seed) const {

@@ -215,7 +215,7 @@ TEST_F(Train, RefusesDamagedAndForeignCheckpoints) {
 
 TEST_F(Train, EveryMistakeHasAnAnswer) {
   const std::vector<std::pair<Words, std::string>> mistakes = {
-      {{"--model", "nope"}, "there is no built-in model 'nope'; --model takes one of gru"},
+      {{"--model", "nope"}, "there is no built-in model 'nope'; --model takes one of "},
       {{"--rule", "nope"}, "there is no learning rule 'nope'"},
       {{"--decay", "0.5"}, "takes no option decay_or_rank; it takes: trace_dtype"},
       {{"--rule", "pp_prop", "--decay", "0.5", "--rank", "2"}, "give one of them"},

@@ -194,7 +194,7 @@ TEST(Verbs, HelpFitsAPageAndExplainsEveryName) {
               HasSubstr("\n  --sizes N,N,…            of a built-in model"));
   EXPECT_THAT(run_etrace({"verify", "--help"}).text,
               AllOf(HasSubstr("mse                   mean squared error"), HasSubstr("cosine  ")));
-  EXPECT_THAT(run_etrace({"train", "--help"}).text, AllOf(HasSubstr("gru            a gated recurrent layer"),
+  EXPECT_THAT(run_etrace({"train", "--help"}).text, AllOf(HasSubstr("gru             a gated recurrent layer"),
                                                           HasSubstr("sgd      gradient descent")));
 }
 
