@@ -2,10 +2,10 @@
 //
 // Slots are walked as rows of columns (the last axis, axes joined where the strides allow it). What belongs
 // to the anchors of a row is contiguous or is gathered first, so that all arithmetic runs over unit strides.
-// One step of a dense weight has code of its own (trace_direct.h). With more than a few steps, and rows ×
-// columns that split into source and anchor, the sums over k are matrix products: one per sample for the
-// trace, one over all samples for the gradient. Threads take stretches of rows; every sum has one order, so
-// results do not depend on their number.
+// A dense weight has code of its own, for one step (trace_direct.h) and for many (trace_tiles.h). Elsewhere,
+// with more than a few steps, and rows × columns that split into source and anchor, the sums over k are
+// matrix products: one per sample for the trace, one over all samples for the gradient. Threads take
+// stretches of rows; every sum has one order, so results do not depend on their number.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -13,6 +13,7 @@
 #include "etrace/error.h"
 #include "ops/trace_direct.h"
 #include "ops/trace_geometry.h"
+#include "ops/trace_tiles.h"
 #include "runtime/etp_gemm.h"
 #include "runtime/etp_math.h"
 #include "runtime/thread_pool.h"
@@ -50,12 +51,12 @@ S store(T v) {
 }
 
 void gemm(Index m, Index n, Index k, const float* a, Index ar, Index ac, const float* b, Index br, Index bc,
-          float* c, void* scratch) {
-  etp_gemm_f32(m, n, k, a, ar, ac, b, br, bc, c, n, 0, scratch);
+          float* c, Index cr, void* scratch) {
+  etp_gemm_f32(m, n, k, a, ar, ac, b, br, bc, c, cr, 0, scratch);
 }
 void gemm(Index m, Index n, Index k, const double* a, Index ar, Index ac, const double* b, Index br, Index bc,
-          double* c, void* scratch) {
-  etp_gemm_f64(m, n, k, a, ar, ac, b, br, bc, c, n, 0, scratch);
+          double* c, Index cr, void* scratch) {
+  etp_gemm_f64(m, n, k, a, ar, ac, b, br, bc, c, cr, 0, scratch);
 }
 
 // One pass --------------------------------------------------------------------------------------------------
@@ -123,10 +124,10 @@ class Pass {
     x += start.source, v += start.anchor;
     if (g_.column.source == 0)
       gemm(count, g_.column.size, depth, x, g_.row.source, x_step, v, v_step, g_.column.anchor, out,
-           product_scratch_);
+           g_.column.size, product_scratch_);
     else
       gemm(count, g_.column.size, depth, v, g_.row.anchor, v_step, x, x_step, g_.column.source, out,
-           product_scratch_);
+           g_.column.size, product_scratch_);
   }
 
   void row(Index in_block, Index slot, const Axis& at, Index b) {
@@ -348,12 +349,21 @@ class Pass {
 
 // The kernel ------------------------------------------------------------------------------------------------
 template <class T>
-std::size_t product_scratch(const Geometry& g) {
+std::size_t product_scratch(const Geometry& g, bool all_rows) {
   const int flags = ETP_GEMM_TA | ETP_GEMM_TB;
-  const Index depth = g.steps * g.batch;
-  const std::size_t bytes = sizeof(T) == 4 ? etp_gemm_scratch_f32(kBlock, g.column.size, depth, flags)
-                                           : etp_gemm_scratch_f64(kBlock, g.column.size, depth, flags);
+  const Index depth = g.steps * g.batch, rows = all_rows ? g.row.size : kBlock;
+  const std::size_t bytes = sizeof(T) == 4 ? etp_gemm_scratch_f32(rows, g.column.size, depth, flags)
+                                           : etp_gemm_scratch_f64(rows, g.column.size, depth, flags);
   return (bytes + 63) / 64 * 64;
+}
+
+// What the steps of the window add to the gradient of a stretch of rows: one product over steps and samples.
+template <class T>
+void own_gradient(const Geometry& g, const Buffers<T>& b, Index first, Index last, const Axis& at,
+                  void* scratch) {
+  gemm(last - first, g.column.size, g.steps * g.batch, b.source + at.source + first * g.row.source,
+       g.row.source, g.elements, b.weighted + at.anchor, g.positions, 1,
+       b.gradient + at.parameter + first * g.row.parameter, g.row.parameter, scratch);
 }
 
 // How the work is dealt out to threads: no two parts add to one element of the gradient, and no sum depends
@@ -418,10 +428,12 @@ Kernel kernel_for(const KernelRequest& request, const Storage<T>& storage) {
   const auto g = std::make_shared<const Geometry>(geometry_of(request));
   const Layout at(request.params);
   const bool direct = DirectPass<T>::fits(*g, at, storage);
+  const bool tiles = !direct && g->steps >= kProductSteps && TilePass<T>::fits(*g, at, storage);
   const Split split(*g);
-  const std::size_t own =
-      direct ? 0 : (static_cast<std::size_t>(Pass<T>::scratch_elements(*g)) * sizeof(T) + 63) / 64 * 64;
-  const std::size_t per_part = direct ? 0 : own + product_scratch<T>(*g);
+  const std::size_t elements =
+      static_cast<std::size_t>(tiles ? TilePass<T>::scratch_elements(*g) : Pass<T>::scratch_elements(*g));
+  const std::size_t own = direct ? 0 : (elements * sizeof(T) + 63) / 64 * 64;
+  const std::size_t per_part = direct ? 0 : own + product_scratch<T>(*g, tiles);
 
   Kernel kernel;
   kernel.scratch_bytes = per_part * static_cast<std::size_t>(split.parts);
@@ -441,7 +453,8 @@ Kernel kernel_for(const KernelRequest& request, const Storage<T>& storage) {
                              at.entry ? static_cast<T*>(args.out[1]) : nullptr,
                              storage};
     const bool empty = g->slots == 0 || g->batch == 0;
-    if (buffers.gradient != nullptr && (!direct || empty)) std::fill_n(buffers.gradient, g->parameters, T(0));
+    const bool fresh = direct || (tiles && buffers.weighted != nullptr);  // every element is written
+    if (buffers.gradient != nullptr && (!fresh || empty)) std::fill_n(buffers.gradient, g->parameters, T(0));
     if (empty) return;
     auto run = [&](int part) {
       if (direct) {
@@ -451,6 +464,14 @@ Kernel kernel_for(const KernelRequest& request, const Storage<T>& storage) {
         });
       }
       std::byte* scratch = static_cast<std::byte*>(args.scratch) + static_cast<std::size_t>(part) * per_part;
+      if (tiles) {
+        TilePass<T> pass(*g, buffers, reinterpret_cast<T*>(scratch));
+        return for_rows(*g, split, part, [&](Index first, Index last, Index slot, const Axis& start) {
+          if (buffers.gradient != nullptr && buffers.weighted != nullptr)
+            own_gradient(*g, buffers, first, last, start, scratch + own);
+          pass.rows(first, last, slot, start);
+        });
+      }
       Pass<T> pass(*g, buffers, reinterpret_cast<T*>(scratch), scratch + own);
       if (split.kind == Split::Columns) pass.only_columns(split.begin(part), split.begin(part + 1));
       for_rows(*g, split, part, [&](Index first, Index last, Index slot, const Axis& start) {

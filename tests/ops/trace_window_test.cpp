@@ -1,0 +1,88 @@
+// The pass over a trace: its kernels against the elementary equations that it stands for.
+#include "etrace/ops/trace_window.h"
+
+#include "etrace/array.h"
+#include "etrace/random.h"
+#include "support/numeric.h"
+#include "support/values.h"
+
+namespace etrace::testing {
+namespace {
+
+struct WindowCase {
+  std::int64_t rows, columns, batch, states, steps;
+  bool gradient = true, weighted = true;
+};
+
+// x is dense, or 0 and 1 with few ones.
+Arrays draw_window(const WindowCase& c, Dtype dtype, bool spikes) {
+  std::uint64_t seed = 1;
+  const auto draw = [&](const Shape& s) { return convert(random::normal(random::key(seed++), s), dtype); };
+  const Array x = draw({c.steps, c.batch, c.rows});
+  Arrays in{draw({c.batch, c.states, c.rows, c.columns}), draw({c.states, c.states, c.batch, c.columns}),
+            spikes ? convert(x > 1.3, dtype) : x, draw({c.steps, c.states, c.batch, c.columns})};
+  if (c.gradient) in.push_back(draw({c.states, c.batch, c.columns}));
+  if (c.gradient && c.weighted) in.push_back(draw({c.steps, c.batch, c.columns}));
+  return in;
+}
+
+Arrays run_window(const WindowCase& c, const Arrays& in) {
+  const TracePattern dense{{c.rows, c.columns}, {}, {0, 1}, {}, {1, 0}, {}};
+  TraceWindow w;
+  w.trace = in[0], w.transition = in[1], w.source = in[2], w.injection = in[3];
+  if (c.gradient) w.entry = in[4];
+  if (c.gradient && c.weighted) w.weighted = in[5];
+  const TraceWindowResult r = trace_window(dense, w);
+  return c.gradient ? Arrays{r.trace, r.gradient} : Arrays{r.trace};
+}
+
+// The same, by the sums of trace_window.h.
+Arrays plain_window(const WindowCase& c, const Arrays& in) {
+  const auto sum_of = [](const Array& a, const Dims& axes) { return reduce_sum(a, axes); };
+  const Array e = in[0];
+  // P [a, c, B, p] -> [B, a, c, 1, p]; e [B, c, r, p] -> [B, 1, c, r, p]
+  const Array moved = sum_of(expand_dims(transpose(in[1], {2, 0, 1, 3}), {3}) * expand_dims(e, {1}), {2});
+  // x [K, B, r] -> [K, B, 1, r, 1]; q [K, a, B, p] -> [K, B, a, 1, p]
+  const Array x = expand_dims(in[2], {2, 4});
+  const Array added = sum_of(x * expand_dims(transpose(in[3], {0, 2, 1, 3}), {3}), {0});
+  Arrays out{moved + added};
+  if (!c.gradient) return out;
+  Array g = sum_of(expand_dims(transpose(in[4], {1, 0, 2}), {2}) * e, {0, 1});
+  if (c.weighted) g = g + sum_of(expand_dims(in[2], {3}) * expand_dims(in[5], {2}), {0, 1});
+  out.push_back(g);
+  return out;
+}
+
+// Sizes that fill tiles and sizes that do not; few and many steps; one, two and more states.
+TEST(TraceWindowKernel, IsTheSumsThatItStandsFor) {
+  const WindowCase cases[] = {
+      {12, 32, 2, 1, 5},  {13, 37, 3, 1, 4},       {13, 37, 3, 2, 9},       {1, 50, 2, 2, 4},
+      {150, 16, 1, 2, 6}, {131, 5, 2, 1, 33},      {7, 19, 2, 3, 5},        {12, 32, 2, 2, 3},
+      {12, 32, 2, 2, 1},  {9, 40, 2, 1, 8, false}, {9, 40, 2, 2, 8, false}, {9, 41, 2, 2, 8, true, false},
+  };
+  for (const WindowCase& c : cases)
+    for (const Dtype dtype : {Dtype::F32, Dtype::F64})
+      for (const bool spikes : {false, true}) {
+        SCOPED_TRACE(to_string(Shape({c.rows, c.columns, c.batch, c.states, c.steps})) +
+                     (spikes ? " spikes" : ""));
+        const Arrays in = draw_window(c, dtype, spikes);
+        const Arrays expected = plain_window(c, in);
+        EXPECT_EQ(difference(run_window(c, in), expected, dtype == Dtype::F32 ? 2e-5 : 1e-12), std::nullopt);
+      }
+}
+
+// Sums that leave zeros out have the bits of those that do not: row 0 stays, the others make its tile dense.
+TEST(TraceWindowKernel, LeavingOutZerosChangesNoBit) {
+  const WindowCase c{12, 48, 1, 2, 16};
+  Arrays in = draw_window(c, Dtype::F32, true);
+  const Arrays few = run_window(c, in);
+  const Array others = arange(c.rows, Dtype::F32) >= 1.0;
+  in[2] = where(broadcast_to(others, in[2].shape()), ones_like(in[2]), in[2]);
+  const Arrays many = run_window(c, in);
+  const auto first_row = [](const Arrays& r) { return slice_axis(r[0], 2, 0, 1).tensor(); };
+  EXPECT_EQ(first_row(few), first_row(many));
+  EXPECT_NE(few[0].tensor(), many[0].tensor());
+}
+
+}  // namespace
+}  // namespace etrace::testing
