@@ -25,7 +25,9 @@ Dims whole_steps(const char* who, const Constant& delay, double dt) {
   return steps;
 }
 
+// Ascending; 0 alone if there are none.
 Dims different(Dims steps) {
+  if (steps.empty()) steps.push_back(0);
   std::sort(steps.begin(), steps.end());
   steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
   return steps;
@@ -44,37 +46,64 @@ double time_step(const char* who, const Time& dt) {
 
 }  // namespace
 
-DelayLine::DelayLine(const Shape& size, std::int64_t length, Dtype dtype)
-    : ring(short_term("ring", full(size.with_front(length), 0.0, dtype))),
-      next(short_term("next", full({}, std::int64_t{0}, Dtype::I32), false)),
-      size_(size),
-      length_(length) {}
-
-void DelayLine::push(const Array& x) {
-  require_sample("a delay of values " + to_string(size_), x, size_);
-  if (is_batch(x, size_.rank()) != batched())
-    wrong_input("a delay of values " + to_string(size_), x,
-                "a batch as the states have it; call init_all_states(model, batch) with that of the input");
-  const int axis = batched() ? 1 : 0;
-  const Array place = next.value();
-  Arrays starts(x.rank() + 1, whole(0));
-  starts[static_cast<std::size_t>(axis)] = place;
-  ring.set(
-      dynamic_update_slice(ring.value(), convert(expand_dims(x, {axis}), ring.avals()[0].dtype), starts));
-  next.set(rem(place + whole(1), whole(length_)));
+DelayLine::DelayLine(const Shape& size, std::int64_t longest, DelayMemory memory, Dtype dtype)
+    : size_(size), longest_(longest) {
+  if (longest == 0) return;
+  if (memory == DelayMemory::Hidden) {
+    for (std::int64_t k = 1; k <= longest; ++k)
+      past_.push_back(&hidden("past_" + std::to_string(k), size, dtype));
+  } else {
+    ring_ = &short_term("ring", full(size.with_front(longest + 1), 0.0, dtype));
+    next_ = &short_term("next", full({}, std::int64_t{0}, Dtype::I32), false);
+  }
 }
 
-Array DelayLine::read(const Dims& delays) const {
+bool DelayLine::batched() const {
+  const std::size_t axes =
+      ring_ != nullptr ? ring_->avals()[0].shape.rank() - 1 : past_.front()->avals()[0].shape.rank();
+  return axes > size_.rank();
+}
+
+Arrays DelayLine::through(const Array& x, const Dims& delays) {
+  const std::string who = "a delay of values " + to_string(size_);
+  require_sample(who, x, size_);
+  for (const std::int64_t d : delays)
+    if (d < 0 || d > longest_)
+      wrong_option(who,
+                   "a delay of " + std::to_string(d) + " steps; the longest is " + std::to_string(longest_));
+  if (longest_ == 0) return Arrays(delays.size(), x);
+  if (is_batch(x, size_.rank()) != batched())
+    wrong_input(who, x,
+                "a batch as the states have it; call init_all_states(model, batch) with that of the input");
+  return ring_ != nullptr ? through_ring(x, delays) : through_states(x, delays);
+}
+
+// LIMIT: the ring is no hidden state, so no trace follows it: online rules carry no credit through it.
+Arrays DelayLine::through_ring(const Array& x, const Dims& delays) {
+  const int axis = batched() ? 1 : 0;
+  const Array place = next_->value();
+  Arrays starts(x.rank() + 1, whole(0));
+  starts[static_cast<std::size_t>(axis)] = place;
+  const Array entry = convert(expand_dims(x, {axis}), ring_->avals()[0].dtype);
+  ring_->set(dynamic_update_slice(ring_->value(), entry, starts));
+  next_->set(rem(place + whole(1), whole(longest_ + 1)));
   std::vector<double> back;
-  for (const std::int64_t d : delays) {
-    if (d < 0 || d >= length_)
-      wrong_option("a delay of " + std::to_string(length_) + " steps",
-                   "entry " + std::to_string(d) + " was asked for");
-    back.push_back(static_cast<double>(length_ - 1 - d));
-  }
-  // `next` is one behind the newest entry.
-  const Array places = rem(next.value() + array(back, Dtype::I32), whole(length_));
-  return take(ring.value(), places, batched() ? 1 : 0);
+  for (const std::int64_t d : delays) back.push_back(static_cast<double>(longest_ + 1 - d));
+  const Array places = rem(place + array(back, Dtype::I32), whole(longest_ + 1));
+  const Array read = take(ring_->value(), places, axis);  // [batch, delays, size]
+  Arrays found;
+  for (std::int64_t k = 0; k < static_cast<std::int64_t>(delays.size()); ++k)
+    found.push_back(squeeze(slice_axis(read, axis, k, k + 1), {axis}));
+  return found;
+}
+
+Arrays DelayLine::through_states(const Array& x, const Dims& delays) {
+  Arrays entries{convert(x, past_.front()->avals()[0].dtype)};  // by age
+  for (const HiddenState* s : past_) entries.push_back(s->value());
+  for (std::size_t k = 0; k < past_.size(); ++k) past_[k]->set(entries[k]);
+  Arrays found;
+  for (const std::int64_t d : delays) found.push_back(entries[static_cast<std::size_t>(d)]);
+  return found;
 }
 
 Delay::Delay(const Size& n, const Time& delay, const DelayOptions& o) : Dynamics("Delay", n, o.dt, o.dtype) {
@@ -89,22 +118,16 @@ Delay::Delay(const Size& n, const Time& delay, const DelayOptions& o) : Dynamics
                    "delays of shape " + to_string(given) + " for values of shape " + to_string(size()));
     choice_ = broadcast_to(array(which, given, Dtype::I32), size());
   }
-  if (steps_.back() > 0) line_ = &child<DelayLine>("line", size(), steps_.back() + 1, o.dtype);
+  if (steps_.back() > 0) line_ = &child<DelayLine>("line", size(), steps_.back(), o.memory, o.dtype);
 }
 
 Array Delay::update(const Array& x) {
   require_input(x);
   if (line_ == nullptr) return x;
-  line_->push(x);
-  const Array read = line_->read(steps_);
-  const int axis = x.rank() == size().rank() ? 0 : 1;
-  if (!choice_.defined()) return squeeze(read, {axis});
-  Array y = squeeze(slice_axis(read, axis, 0, 1), {axis});
-  for (std::size_t k = 1; k < steps_.size(); ++k) {
-    const auto at = static_cast<std::int64_t>(k);
-    const Array candidate = squeeze(slice_axis(read, axis, at, at + 1), {axis});
-    y = where(broadcast_to(equal_to(choice_, static_cast<int>(k)), y.shape()), candidate, y);
-  }
+  const Arrays read = line_->through(x, steps_);
+  Array y = read[0];
+  for (std::size_t k = 1; k < read.size(); ++k)
+    y = where(broadcast_to(equal_to(choice_, static_cast<int>(k)), y.shape()), read[k], y);
   return y;
 }
 
@@ -145,16 +168,13 @@ DelayedLinear::DelayedLinear(const SparsePattern& p, const Time& delays, const D
       steps_(different(delays_of(p, delays, time_step("DelayedLinear", o.dt)))),
       pattern_(spread(p, delays_of(p, delays, *o.dt.number()), steps_)),
       in_size_(p.rows()),
-      line_(child<DelayLine>("line", Shape{p.rows()}, steps_.empty() ? 1 : steps_.back() + 1, o.dtype)) {}
+      line_(child<DelayLine>("line", Shape{p.rows()}, steps_.back(), o.memory, o.dtype)) {}
 
 Array DelayedLinear::update(const Array& x) {
   require_sample("a DelayedLinear", x, {in_size_});
-  line_.push(x);
-  const Array read = line_.read(steps_);  // [batch, delays, in]
-  Dims sizes = x.shape().to_dims();
-  sizes.back() = static_cast<std::int64_t>(steps_.size()) * in_size_;
+  const Array past = concatenate(line_.through(x, steps_), -1);  // [batch, delays·in]
   const Array bias = weight.has_leaf("bias") ? weight.value("bias") : Array();
-  return sparse_matmul(reshape(read, sizes), weight.value("weight"), pattern_, bias);
+  return sparse_matmul(past, weight.value("weight"), pattern_, bias);
 }
 
 }  // namespace etrace::nn

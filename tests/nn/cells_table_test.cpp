@@ -92,6 +92,7 @@ struct CellRow {
   bool known = false;  // theory says that the gradient is exact, whatever the weights
   bool lane_is_known = false;
   enum Memory { Kept, None, Recurrent } memory = Kept;  // Recurrent: each unit comes back to itself through W
+  bool spiking = false;                                 // finite differences do not see surrogate derivatives
 };
 
 // Biases that differ from zero, so that a forgotten one is seen.
@@ -106,6 +107,64 @@ std::shared_ptr<Module> image_cell(Dtype dtype) {
                                 nn::ConvCellOptions{.bias_init = nn::init::normal(0.5), .dtype = dtype});
 }
 void without_image_recurrence(Module& m) { without_recurrence(m, 2); }
+
+const nn::Surrogate kWide = nn::surrogate::sigmoid(1.0);  // never zero
+
+// Connection e of kIn·kOut is e % 3 steps late.
+struct DelayedUnits : Module {
+  DelayedUnits(nn::DelayMemory memory, Dtype dtype)
+      : in(child<nn::DelayedLinear>(
+            "in", nn::connect::all_to_all(kIn, kOut), rem(arange(kIn * kOut), Array(3)),
+            nn::DelayedLinearOptions{.memory = memory, .bias_init = nn::init::normal(0.5), .dtype = dtype})),
+        h(hidden("h", {kOut}, dtype)) {}
+  Array update(const Array& x) override {
+    const Array kept = 0.6 * h.value();
+    h.set(kept + in(x));
+    return h.value();
+  }
+  nn::DelayedLinear& in;
+  HiddenState& h;
+};
+template <nn::DelayMemory kMemory>
+std::shared_ptr<Module> delayed_units(Dtype dtype) {
+  return std::make_shared<DelayedUnits>(kMemory, dtype);
+}
+Vector delayed_formula(ByHand& c, const Vector& x) {
+  const Vector w = c.param("in/weight.weight"), bias = c.param("in/weight.bias"), before = c.state("h");
+  const Vector one = c.state("one"), two = c.state("two");  // steps ago; at first longer than x, and 0
+  const Vector* const past[] = {&x, &one, &two};
+  const Vector now = each([&](auto k) {
+    double y = 0.6 * before[k] + bias[k];
+    for (std::size_t i = 0; i < kIn; ++i) y += w[i * kOut + k] * (*past[(i * kOut + k) % 3])[i];
+    return y;
+  });
+  c.state("two") = one;
+  c.state("one") = x;
+  return c.state("h") = now;
+}
+
+// Conductances drive units that leak.
+template <class Projection>
+struct ProjectedUnits : Module {
+  ProjectedUnits(std::int64_t synapses, Dtype dtype)
+      : in(child<Projection>("in", nn::SynapticCurrent::cuba())), h(hidden("h", {kOut}, dtype)) {
+    in.template connect<nn::Linear>(kIn, kOut, nn::LinearOptions{.bias_init = {}, .dtype = dtype});
+    in.template synapse<nn::Expon>(synapses, nn::ExponOptions{.tau = 5.0, .dtype = dtype});
+  }
+  Array update(const Array& x) override {
+    const Array kept = 0.6 * h.value();
+    h.set(kept + in(x));
+    return h.value();
+  }
+  Projection& in;
+  HiddenState& h;
+};
+// Connection and synapse are linear, so either may come first.
+Vector projection_formula(ByHand& c, const Vector& x) {
+  const Vector y = c.map("in/comm/0", x), before = c.state("g"), h = c.state("h");
+  const Vector g = c.state("g") = each([&](auto k) { return std::exp(-0.2) * before[k] + y[k]; });
+  return c.state("h") = each([&](auto k) { return 0.6 * h[k] + g[k]; });
+}
 
 std::vector<CellRow> cell_rows() {
   using namespace nn;
@@ -240,6 +299,79 @@ std::vector<CellRow> cell_rows() {
        [](Module&) {},
        true,
        true},
+      {"LeakySpikeReadout",
+       [](Dtype dtype) {
+         return std::make_shared<LeakySpikeReadout>(
+             kIn, kOut,
+             LeakySpikeReadoutOptions{.weight_init = init::normal(3.0), .surrogate = kWide, .dtype = dtype});
+       },
+       [](ByHand& c, const Vector& x) {
+         const Vector w = c.param("W"), before = c.state("V");
+         const Vector now = c.state("V") = each([&](auto k) {
+           double y = 0.0;
+           for (std::size_t i = 0; i < x.size(); ++i) y += x[i] * w[i * kOut + k];
+           return std::exp(-0.2) * (before[k] - (before[k] >= 1.0 ? 1.0 : 0.0)) + (1 - std::exp(-0.2)) * y;
+         });
+         return each([&](auto k) { return now[k] >= 1.0 ? 1.0 : 0.0; });
+       },
+       {kIn},
+       {kOut},
+       {},
+       [](Module&) {},
+       true,
+       true,
+       CellRow::Kept,
+       true},
+      {"LIFLayer",  // its formula: spiking_test
+       [](Dtype dtype) {
+         return std::make_shared<LIFLayer>(
+             kIn, kOut, LIFLayerOptions{.neuron = {.surrogate = kWide, .dtype = dtype}, .input_scale = 3.0});
+       },
+       {},
+       {kIn},
+       {kOut},
+       {},
+       [](Module& m) { without_recurrence(m); },
+       false,
+       false,
+       CellRow::Kept,
+       true},
+      {"DelayedLinear",
+       delayed_units<DelayMemory::Ring>,
+       delayed_formula,
+       {kIn},
+       {kOut},
+       {},
+       [](Module&) {},
+       true,
+       true},
+      {"DelayedLinear, in hidden states",
+       delayed_units<DelayMemory::Hidden>,
+       delayed_formula,
+       {kIn},
+       {kOut},
+       {},
+       [](Module&) {},
+       true,
+       true},
+      {"AlignPost",
+       [](Dtype dtype) { return std::make_shared<ProjectedUnits<AlignPost>>(kOut, dtype); },
+       projection_formula,
+       {kIn},
+       {kOut},
+       {},
+       [](Module&) {},
+       true,
+       true},
+      {"AlignPre",
+       [](Dtype dtype) { return std::make_shared<ProjectedUnits<AlignPre>>(kIn, dtype); },
+       projection_formula,
+       {kIn},
+       {kOut},
+       {},
+       [](Module&) {},
+       true,
+       true},
       // The convolutions have their own tests; these are the formulas of the cells above.
       {"ConvRNNCell",
        image_cell<ConvRNNCell>,
@@ -357,6 +489,7 @@ TEST(CellTable, GradientsAreExactWithoutRecurrence) {
       testing::expect_exact_gradients(*cell, {.in = row.in,
                                               .batch = batch,
                                               .must_be_known = batch ? row.known : row.lane_is_known,
+                                              .spiking = row.spiking,
                                               .silent = row.silent,
                                               .memory = row.memory != CellRow::None,
                                               .coupled = row.memory == CellRow::Recurrent});

@@ -20,7 +20,11 @@ struct DynamicsRow {
   double gain = 2.0, offset = 0.0;  // of what the Linear gives, so that the units are alive
   bool spiking = true;              // finite differences do not see surrogate derivatives
   bool known = true;                // theory says that the gradient is exact
+  std::vector<std::string> silent = {};
 };
+
+// Spikes act on receptors through a switch: what drives them has no gradient.
+const std::vector<std::string> kDrive{"in/weight.bias", "in/weight.weight"};
 
 template <class Unit, class Options>
 std::function<std::shared_ptr<Module>(Dtype)> unit(Options options) {
@@ -29,6 +33,24 @@ std::function<std::shared_ptr<Module>(Dtype)> unit(Options options) {
     o.dtype = dtype;
     return std::make_shared<Unit>(kUnits, o);
   };
+}
+
+// What is late drives units that leak, so that past and units are one group.
+struct LateUnits : Module {
+  LateUnits(const nn::Time& delay, Dtype dtype)
+      : late(child<nn::Delay>("late", kUnits, delay,
+                              nn::DelayOptions{.memory = nn::DelayMemory::Hidden, .dtype = dtype})),
+        h(hidden("h", {kUnits}, dtype)) {}
+  Array update(const Array& x) override {
+    const Array kept = 0.7 * h.value();
+    h.set(kept + tanh(late(x)));
+    return h.value();
+  }
+  nn::Delay& late;
+  HiddenState& h;
+};
+std::function<std::shared_ptr<Module>(Dtype)> delayed(const nn::Time& delay) {
+  return [=](Dtype dtype) { return std::make_shared<LateUnits>(delay, dtype); };
 }
 
 std::vector<DynamicsRow> dynamics_rows() {
@@ -59,6 +81,23 @@ std::vector<DynamicsRow> dynamics_rows() {
       {"Alpha", unit<Alpha>(AlphaOptions{}), 1.0, 0.0, false},
       {"STD", unit<STD>(STDOptions{.U = 0.4}), 0.5, 0.5, false},
       {"STP", unit<STP>(STPOptions{.tau_f = 30.0, .tau_d = 20.0}), 0.5, 0.5, false},
+      {"STD, learned constants", unit<STD>(STDOptions{.tau = learned(50.0), .U = learned(0.4)}), 0.5, 0.5,
+       false},
+      {"AMPA", unit<AMPA>(ReceptorOptions{.alpha = learned(0.98), .beta = learned(0.18)}), 1.0, 0.0, false,
+       true, kDrive},
+      {"GABAa",
+       unit<GABAa>(
+           ReceptorOptions{.alpha = learned(0.53), .beta = learned(0.18), .T = learned(1.0), .T_dur = 1.0}),
+       1.0, 0.0, false, true, kDrive},
+      {"NMDA",
+       unit<NMDA>(NMDAOptions{.alpha1 = learned(2.0),
+                              .beta1 = learned(0.01),
+                              .alpha2 = learned(1.0),
+                              .beta2 = learned(0.5),
+                              .T = learned(1.0)}),
+       1.0, 0.0, false, true, kDrive},
+      {"Delay, in hidden states", delayed(2.0), 1.0, 0.0, false},
+      {"Delay, in hidden states, one each", delayed(array({1, 0, 3, 2})), 1.0, 0.0, false},
   };
 }
 
@@ -82,8 +121,11 @@ TEST(DynamicsTable, GradientsAreExact) {
     for (const Batch batch : {Batch(), Batch(2)}) {
       SCOPED_TRACE(row.name + (batch ? " with a batch" : ""));
       DrivenUnits net(row, Dtype::F64);
-      testing::expect_exact_gradients(
-          net, {.in = {kSenders}, .batch = batch, .must_be_known = row.known, .spiking = row.spiking});
+      testing::expect_exact_gradients(net, {.in = {kSenders},
+                                            .batch = batch,
+                                            .must_be_known = row.known,
+                                            .spiking = row.spiking,
+                                            .silent = row.silent});
     }
 }
 

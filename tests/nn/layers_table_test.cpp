@@ -19,6 +19,7 @@ enum class What {
   Lookup,       // of whole numbers
   Convolution,  // without a batch, theory does not see that its gradient is exact
   Joined,       // parameters reach parts of the hidden state: not learned online
+  OfBatches,    // samples of a batch act on each other; by hand: two samples
 };
 
 struct LayerRow {
@@ -238,6 +239,22 @@ std::vector<LayerRow> layer_rows() {
        {{"weight.scale", {1, 2}}, {"weight.bias", {0, 1}}},
        {1, 1, 3, 3},
        {-1, -1, 3, 3}},
+      {"BatchNorm",
+       made<BatchNorm>(Shape{2}, BatchNormOptions{.epsilon = 0.0}),
+       {2},
+       {2},
+       {{"weight.scale", {1, 2}}, {"weight.bias", {0, 1}}},
+       {1, 4, 3, 8},
+       {-1, -1, 1, 3},
+       What::OfBatches},
+      {"BatchNorm, channels first",
+       made<BatchNorm>(Shape{2, 1}, BatchNormOptions{.epsilon = 0.0, .channel_first = true}),
+       {2, 1},
+       {2, 1},
+       {{"weight.scale", {1, 2}}, {"weight.bias", {0, 1}}},
+       {1, 4, 3, 8},
+       {-1, -1, 1, 3},
+       What::OfBatches},
       {"PReLU",
        made<PReLU>(Shape{2, 2}, PReLUOptions{}),
        {2, 2},
@@ -292,9 +309,11 @@ TEST(LayerTable, ByHand) {
     const auto layer = row.make(Dtype::F64);
     for (const auto& [name, values] : row.params) set_leaf(*layer, name, values);
     EXPECT_EQ(row.params.size(), param_leaf_ids(*layer).size()) << "a parameter has no value by hand";
-    const Array x = array(row.x, row.in, row.what == What::Lookup ? Dtype::I32 : Dtype::F64);
-    EXPECT_EQ(testing::difference((*layer)(x).tensor(), array(row.y, row.out, Dtype::F64).tensor(), 1e-12),
-              std::nullopt);
+    const Batch samples = row.what == What::OfBatches ? Batch(2) : Batch();
+    const Array x = array(row.x, testing::with_batch(row.in, samples),
+                          row.what == What::Lookup ? Dtype::I32 : Dtype::F64);
+    const Array y = array(row.y, testing::with_batch(row.out, samples), Dtype::F64);
+    EXPECT_EQ(testing::difference((*layer)(x).tensor(), y.tensor(), 1e-12), std::nullopt);
   }
 }
 
@@ -308,6 +327,7 @@ TEST(LayerTable, ABatchIsItsRows) {
       const Array y = (*layer)(x);
       EXPECT_EQ(y.dtype(), dtype);
       ASSERT_EQ(y.shape(), row.out.with_front(3));
+      if (row.what == What::OfBatches) continue;
       for (std::int64_t b = 0; b < 3; ++b)
         EXPECT_EQ(testing::difference((*layer)(dynamic_index(x, b)).tensor(), dynamic_index(y, b).tensor(),
                                       dtype == Dtype::F64 ? 1e-13 : 1e-5),
@@ -350,7 +370,8 @@ struct LeakyUnits : Module {
 TEST(LayerTable, GradientsAreExact) {
   for (const LayerRow& row : layer_rows()) {
     if (row.what == What::Joined) continue;
-    for (const Batch batch : {Batch(), Batch(2)}) {
+    for (const Batch batch : {Batch(), Batch(3)}) {
+      if (row.what == What::OfBatches && !batch) continue;
       SCOPED_TRACE(row.name + (batch ? " with a batch" : ""));
       LeakyUnits units(row.make(Dtype::F64), row.out);
       testing::expect_exact_gradients(units, {.in = row.in,

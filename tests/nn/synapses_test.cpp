@@ -8,6 +8,7 @@
 #include "etrace/nn.h"
 #include "etrace/random.h"
 #include "etrace/units.h"
+#include "etrace/verify.h"
 #include "support/errors.h"
 #include "support/numeric.h"
 #include "support/values.h"
@@ -229,6 +230,52 @@ TEST(Delay, InALearner) {
   for (int t = 0; t < 7; ++t) eager(dynamic_index(xs, t));
   EXPECT_EQ(testing::difference(learner.state("h").tensor(), eager.h.value().tensor(), 1e-13), std::nullopt);
   for (const Array& g : result.grads.values) EXPECT_TRUE(all(is_finite(g)).item<bool>());
+}
+
+// h ← 0.6·h + tanh(what in(x) was two steps ago).
+struct LateNet : Module {
+  explicit LateNet(nn::DelayMemory memory)
+      : in(child<nn::Linear>("in", 3, 4, nn::LinearOptions{.dtype = kSynapseReal})),
+        late(child<nn::Delay>("late", 4, 2.0, nn::DelayOptions{.memory = memory, .dtype = kSynapseReal})) {}
+  Array update(const Array& x) override {
+    const Array before = h.value();
+    h.set(0.6 * before + tanh(late(in(x)) + own(x)));
+    return h.value();
+  }
+  nn::Linear& in;
+  nn::Linear& own = child<nn::Linear>("own", 3, 4, nn::LinearOptions{.dtype = kSynapseReal});
+  nn::Delay& late;
+  HiddenState& h = hidden("h", {4}, kSynapseReal);
+};
+
+// LIMIT of rings: weights before the delay act on later steps through a state that no trace follows. verify
+// expects no more of them, says why, and measures it; hidden states carry the credit.
+TEST(Delay, CreditPassesThroughHiddenStatesNotThroughARing) {
+  testing::Random random(9);
+  const Array xs = random.f64({8, 3}), ys = random.f64({8, 4});
+  for (const nn::DelayMemory memory : {nn::DelayMemory::Ring, nn::DelayMemory::Hidden}) {
+    const bool carried = memory == nn::DelayMemory::Hidden;
+    LateNet net(memory);
+    const VerifyReport report = verify(net, D_RTRL(), xs, ys, loss::mse, {.windows = {1, 4}, .lags = 0});
+    EXPECT_TRUE(report.met()) << report.to_string();
+    for (const VerifyReport::Leaf& leaf : report.leaves) {
+      SCOPED_TRACE(to_string(leaf.id));
+      EXPECT_TRUE(leaf.alive);
+      const bool before = to_string(leaf.id).starts_with("in/");
+      const VerifyReport::Measure& step = leaf.measures.at(0);
+      if (before && !carried) {
+        EXPECT_GT(step.deviation, 0.99);  // nothing arrives within a step
+        EXPECT_NE(leaf.expected.single_step.expectation, Expectation::Exact);
+        EXPECT_THAT(leaf.expected.single_step.reason, HasSubstr("late/line/ring"));
+      } else {
+        EXPECT_LT(step.deviation, 1e-10);
+        EXPECT_EQ(leaf.expected.single_step.expectation, Expectation::Exact);
+      }
+    }
+    const std::string text = compile_etrace_graph(net, zeros({3}, kSynapseReal)).explain();
+    EXPECT_THAT(text, HasSubstr(carried ? "group 0: h, late/line/past_1, late/line/past_2"
+                                        : "in no group\n  late/line/next\n  late/line/ring"));
+  }
 }
 
 // Connections

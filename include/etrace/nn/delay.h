@@ -9,27 +9,41 @@
 #pragma GCC visibility push(default)
 namespace etrace::nn {
 
-// What came in during the last `length` steps, in a ring: state `ring` [length, size] and `next`, the place
-// of the oldest entry. Delays are numbers of steps. No state is a hidden one: online rules carry no credit
-// through a delay, windows with reverse mode inside do.
+// What a delay keeps of the past.
+enum class DelayMemory : std::uint8_t {
+  // One ring: states `ring` [longest delay + 1, size] and `next`, the place of the oldest entry. A step
+  // writes
+  // one entry, whatever the delay. No state is a hidden one: online rules carry no credit through the delay,
+  // windows with reverse mode inside do.
+  Ring,
+  // Hidden states past_1, past_2 … [size], one per step of the longest delay, which pass on their values.
+  // Online rules carry credit through the delay, exactly where the transition of what is delayed keeps
+  // positions apart; a trace of weights before the delay holds that many states more per position.
+  Hidden,
+};
+
+// What came in during the last steps. Delays are numbers of steps, up to `longest`.
 class DelayLine : public Module {
  public:
-  DelayLine(const Shape& size, std::int64_t length, Dtype);
-  void push(const Array& x);             // x becomes the newest entry
-  Array read(const Dims& delays) const;  // [batch, delays, size]: 0 is the newest entry
+  DelayLine(const Shape& size, std::int64_t longest, DelayMemory, Dtype);
+  // Takes x in and gives what came each of these numbers of steps ago; 0: x itself.
+  Arrays through(const Array& x, const Dims& delays);
   const Shape& size() const { return size_; }
-  std::int64_t length() const { return length_; }
-
-  ShortTermState &ring, &next;
+  std::int64_t longest() const { return longest_; }
 
  private:
-  bool batched() const { return ring.avals()[0].shape.rank() == size_.rank() + 2; }
+  Arrays through_ring(const Array& x, const Dims& delays);
+  Arrays through_states(const Array& x, const Dims& delays);
+  bool batched() const;
   Shape size_;
-  std::int64_t length_;
+  std::int64_t longest_;
+  ShortTermState *ring_ = nullptr, *next_ = nullptr;  // null with DelayMemory::Hidden
+  std::vector<HiddenState*> past_;                    // past_1 …; empty with DelayMemory::Ring
 };
 
 struct DelayOptions {
   Time dt = 1.0;
+  DelayMemory memory = DelayMemory::Ring;
   Dtype dtype = Dtype::F32;
 };
 
@@ -47,6 +61,7 @@ class Delay : public Dynamics {
 
 struct DelayedLinearOptions {
   Time dt = 1.0;
+  DelayMemory memory = DelayMemory::Ring;
   Initializer weight_init =
       {};                      // of the stored weights [nnz]; empty: normal, variance 2/mean number of inputs
   Initializer bias_init = {};  // empty: no bias
@@ -56,7 +71,9 @@ struct DelayedLinearOptions {
 };
 
 // y_j(t) = Σ_i w_ij·x_i(t − d_ij) + b_j: a delay per synapse. `delays` has one entry per entry of the
-// pattern. One parameter `weight` with the leaves bias [out] and weight [nnz], in the pattern's order.
+// pattern. The weights come after the delay, so their own credit is that of a Linear, whatever keeps the
+// past; DelayMemory::Hidden is for credit of what x comes from. One parameter `weight` with the leaves bias
+// [out] and weight [nnz], in the pattern's order.
 class DelayedLinear : public WeightLayer {
  public:
   DelayedLinear(const SparsePattern&, const Time& delays, const DelayedLinearOptions& = {});
