@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "bench/workloads.h"
+#include "cli/workloads.h"
 #include "native/compile.h"
 
 namespace et = etrace;

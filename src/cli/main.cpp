@@ -48,6 +48,7 @@ void add_verbs(CLI::App& app, Status& status) {
   add_train(app, status);
   add_eval(app, status);
   add_check(app, status);
+  add_bench(app, status);
   add_print(app, status);
   add_ops(app, status);
   for (CLI::App* verb : app.get_subcommands({})) verb->group("Verbs");

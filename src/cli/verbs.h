@@ -18,5 +18,6 @@ void add_eval(CLI::App&, Status&);
 void add_verify(CLI::App&, Status&);
 void add_plan(CLI::App&, Status&);
 void add_demo(CLI::App&, Status&);
+void add_bench(CLI::App&, Status&);
 
 }  // namespace etrace::cli

@@ -182,7 +182,7 @@ TEST(Verbs, AModelIsWrittenToAFileAndReadBack) {
 }
 
 TEST(Verbs, HelpFitsAPageAndExplainsEveryName) {
-  for (const char* verb : {"demo", "explain", "verify", "train", "eval", "check", "print", "ops"}) {
+  for (const char* verb : {"demo", "explain", "verify", "train", "eval", "bench", "check", "print", "ops"}) {
     const auto r = run_etrace({"help", verb});
     EXPECT_EQ(r.code, 0);
     EXPECT_EQ(r.text, run_etrace({verb, "--help"}).text);
@@ -194,8 +194,9 @@ TEST(Verbs, HelpFitsAPageAndExplainsEveryName) {
               HasSubstr("\n  --sizes N,N,…            of a built-in model"));
   EXPECT_THAT(run_etrace({"verify", "--help"}).text,
               AllOf(HasSubstr("mse                   mean squared error"), HasSubstr("cosine  ")));
-  EXPECT_THAT(run_etrace({"train", "--help"}).text, AllOf(HasSubstr("gru             a gated recurrent layer"),
-                                                          HasSubstr("sgd      gradient descent")));
+  EXPECT_THAT(run_etrace({"train", "--help"}).text,
+              AllOf(HasSubstr(" a gated recurrent layer and a linear readout\n"),
+                    HasSubstr("sgd      gradient descent")));
 }
 
 }  // namespace

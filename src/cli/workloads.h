@@ -1,4 +1,5 @@
-// The benchmark workloads: models W1 to W6 and their data, float32, n_in 100, n_out 10.
+// The benchmark workloads: models W1 to W6 and their data, float32, n_in 100, n_out 10. For `etrace bench`
+// and for the programs of bench/.
 #pragma once
 
 #include <cmath>
@@ -122,29 +123,43 @@ struct W6 : Module {
 // A workload by name, with data for `steps`.
 struct Workload {
   std::shared_ptr<Module> model;
-  Array example;  // of one step
+  Array example;               // of one step
+  double multiply_adds = 0.0;  // of the forward products of one step, all samples
   std::function<Array(std::uint64_t seed, std::int64_t steps)> inputs;
   std::function<Array(std::uint64_t seed, std::int64_t steps)> targets;
 };
-inline Workload workload(const std::string& name, std::int64_t batch) {
+// Batch and units of W1, W2, W3 (W4 is W3 of 2048) may be chosen; 0 units: the workload's own number.
+inline Workload workload(const std::string& name, std::int64_t batch, std::int64_t units = 0) {
   Workload w;
   Shape in{batch, kIn}, out{batch, kOut};
   bool spikes = false, uniform = false;
-  if (name == "W1") w.model = std::make_shared<W1>(256);
-  if (name == "W2") w.model = std::make_shared<W2>(512);
-  if (name == "W3") w.model = std::make_shared<W3>(512), spikes = true;
-  if (name == "W5")
-    w.model = std::make_shared<W5>(10000, 100), in = {batch, 10000}, out = {batch, 2}, uniform = true;
-  if (name == "W6")
-    w.model = std::make_shared<W6>(), in = {batch, 16, 16, 2}, out = {batch, 4}, spikes = true;
+  const std::int64_t n = units != 0 ? units : name == "W1" ? 256 : 512;
+  double weights = static_cast<double>((kIn + n) * n + n * kOut);
+  if (name == "W1") w.model = std::make_shared<W1>(n);
+  if (name == "W2") {
+    w.model = std::make_shared<W2>(n);
+    weights += 2.0 * static_cast<double>((kIn + n) * n);
+  }
+  if (name == "W3") w.model = std::make_shared<W3>(n), spikes = true;
+  if (name == "W5") {
+    w.model = std::make_shared<W5>(10000, 100);
+    in = {batch, 10000}, out = {batch, 2}, uniform = true;
+    weights = 10000.0 * 102.0;
+  }
+  if (name == "W6") {
+    w.model = std::make_shared<W6>();
+    in = {batch, 16, 16, 2}, out = {batch, 4}, spikes = true;
+    weights = 16.0 * 16.0 * (8.0 * 18.0 + 8.0 * 4.0);
+  }
   w.example = zeros(in);
+  w.multiply_adds = weights * static_cast<double>(batch);
   w.inputs = [=](std::uint64_t seed, std::int64_t steps) {
     const Shape all = in.with_front(steps);
     if (spikes) return convert(random::bernoulli(random::key(seed), 0.1, all), Dtype::F32);
     return uniform ? random::uniform(random::key(seed), all) : random::normal(random::key(seed), all);
   };
   w.targets = [=](std::uint64_t seed, std::int64_t steps) {
-    return random::normal(random::key(seed), out.with_front(steps));
+    return random::normal(random::key(seed), out.with_front(steps)) * 0.5;
   };
   return w;
 }

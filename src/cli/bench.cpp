@@ -1,0 +1,339 @@
+// etrace bench: what this machine can do at most, and in the same run what learning takes of it.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <ctime>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "cli/bench_run.h"
+#include "cli/engine.h"
+#include "cli/help.h"
+#include "cli/option_values.h"
+#include "cli/output.h"
+#include "cli/verbs.h"
+#include "etrace/error.h"
+#include "etrace/version.h"
+
+namespace etrace::cli {
+
+namespace {
+
+using bench::ExecutionForm;
+using bench::Limits;
+using bench::Measured;
+using bench::Row;
+using bench::Rule;
+using nlohmann::ordered_json;
+
+struct BenchArguments {
+  std::vector<std::string> parts, only, rules, forms, backends;
+  std::vector<std::int64_t> batches, threads;
+  std::int64_t steps = 1'000'000;
+  bool quick = false, latency = false;
+  std::string json;
+};
+
+const std::vector<std::string> kParts{"machine", "workloads", "length", "size", "start", "latency"};
+const std::vector<std::string> kWorks{"W1", "W2", "W3", "W5", "W6"};
+const std::vector<Rule> kRules{Rule::DRtrl, Rule::PpProp, Rule::MultiStep, Rule::Bptt};
+
+template <class T>
+bool wants(const std::vector<T>& chosen, const T& one) {
+  return chosen.empty() || std::find(chosen.begin(), chosen.end(), one) != chosen.end();
+}
+
+std::string cpu_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "unknown CPU";
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d", std::gmtime(&now));
+  return text;
+}
+
+// One run of the verb: prints as it goes, and keeps everything for --json.
+class Bench {
+ public:
+  explicit Bench(const BenchArguments& o) : o_(o), least_(o.quick ? 0.05 : 0.4) {
+    const int all = default_threads();
+    for (const std::int64_t n : {std::int64_t{1}, std::int64_t{all}})
+      if (wants(o.threads, n) && std::find(threads_.begin(), threads_.end(), n) == threads_.end())
+        threads_.push_back(static_cast<int>(n));
+    for (const std::int64_t n : o.threads)
+      if (std::find(threads_.begin(), threads_.end(), n) == threads_.end())
+        threads_.push_back(static_cast<int>(n));
+    for (const int n : threads_) limits_.emplace(n, std::make_unique<Limits>(n));
+  }
+
+  void run() {
+    out_ = {{"format", "etrace.bench"}, {"version", version()}, {"date", today()},
+            {"cpu", cpu_name()},        {"threads", threads_},  {"quick", o_.quick}};
+    say(fmt::format("etrace {}, {}, {}, {} threads at most{}\n", version(), today(), cpu_name(),
+                    default_threads(), o_.quick ? ", quick" : ""));
+    const auto part = [&](const char* name, void (Bench::*f)()) {
+      if (is_part(name)) (this->*f)();
+    };
+    part("machine", &Bench::machine);
+    part("workloads", &Bench::workloads);
+    part("length", &Bench::length);
+    part("size", &Bench::size);
+    part("start", &Bench::start);
+    part("latency", &Bench::latency);
+    if (!o_.json.empty()) write_output(o_.json, out_.dump(1) + "\n");
+  }
+
+ private:
+  bool is_part(const std::string& name) const {
+    if (o_.latency) return name == "latency";
+    if (o_.parts.empty()) return name != "latency";
+    return wants(o_.parts, name);
+  }
+  void say(const std::string& text) const {
+    (o_.json == kStandardOutput ? std::cerr : std::cout) << text << std::flush;
+  }
+
+  void machine() {
+    say("\nwhat the machine can do, measured now\n"
+        "threads   read-modify-write GB/s   copy GB/s   multiply-add GFLOP/s\n");
+    for (const int n : threads_) {
+      Limits& l = *limits_.at(n);
+      const double update = l.update_bandwidth() * 1e-9, copy = l.copy_bandwidth() * 1e-9,
+                   fma = l.fma_rate() * 1e-9;
+      say(fmt::format("{:>7}   {:>22.1f}   {:>9.1f}   {:>20.0f}\n", n, update, copy, fma));
+      out_["machine"].push_back(
+          {{"threads", n}, {"update_GBps", update}, {"copy_GBps", copy}, {"fma_GFLOPs", fma}});
+    }
+  }
+
+  std::vector<std::int64_t> batches_of(const std::string& work) const {
+    if (work == "W5") return {1};
+    if (work == "W6") return {8};
+    if (!o_.batches.empty()) return o_.batches;
+    return o_.quick ? std::vector<std::int64_t>{1, 32} : std::vector<std::int64_t>{1, 32, 128};
+  }
+
+  std::vector<Row> rows() const {
+    std::vector<Row> out;
+    for (const std::string& work : kWorks)
+      for (const Rule rule : kRules)
+        for (const std::int64_t batch : batches_of(work))
+          for (const ExecutionForm form : {ExecutionForm::Step, ExecutionForm::Window}) {
+            // Windows with reverse mode inside, and reverse mode over everything, have no other form.
+            if (form == ExecutionForm::Step && (rule == Rule::MultiStep || rule == Rule::Bptt)) continue;
+            if (!wants(o_.only, work) || !wants(o_.rules, std::string(name(rule))) ||
+                !wants(o_.forms, std::string(name(form))))
+              continue;
+            out.push_back({.work = work, .rule = rule, .batch = batch, .form = form});
+          }
+    return out;
+  }
+
+  void workloads() {
+    say(fmt::format(
+        "\nmicroseconds per step with its gradient; windows of {}. limit: the products at the rate of "
+        "multiply-adds, or\none read-modify-write pass over the traces (per window: one per window), "
+        "by as many threads\n{:<4}{:<11}{:>5}  {:<7}{:<12}{:>7}{:>11}{:>11}{:>8}{:>11}{:>10}\n",
+        bench::kWindow, "", "rule", "batch", "form", "engine", "threads", "us/step", "limit", "ratio",
+        "traces MB", "grown MB"));
+    for (Row row : rows())
+      for (const std::string& backend : {std::string("interpreter"), std::string("native")})
+        for (const int n : threads_) {
+          if (!wants(o_.backends, backend)) continue;
+          row.backend = backend;
+          row.threads = n;
+          one(row);
+        }
+  }
+
+  void one(const Row& row) {
+    const std::string title = fmt::format("{:<4}{:<11}{:>5}  {:<7}{:<12}{:>7}", row.work, name(row.rule),
+                                          row.batch, name(row.form), row.backend, row.threads);
+    ordered_json entry{{"work", row.work},       {"rule", name(row.rule)}, {"batch", row.batch},
+                       {"form", name(row.form)}, {"backend", row.backend}, {"threads", row.threads}};
+    try {
+      const Measured m = measure(row, *limits_.at(row.threads), least_);
+      say(fmt::format("{}{:>11.1f}{:>11.1f}{:>8.2f}{:>11.2f}{:>10.1f}\n", title, m.seconds_per_step * 1e6,
+                      m.limit * 1e6, m.seconds_per_step / m.limit, static_cast<double>(m.trace_bytes) * 1e-6,
+                      static_cast<double>(m.grown_bytes) * 1e-6));
+      add_numbers(entry, m);
+    } catch (const NotSupportedError& e) {
+      say(fmt::format("{}  {}\n", title, e.what()));
+      entry["refused"] = e.what();
+    }
+    out_["workloads"].push_back(entry);
+  }
+  static void add_numbers(ordered_json& entry, const Measured& m) {
+    entry["us_per_step"] = m.seconds_per_step * 1e6;
+    entry["limit_us"] = m.limit * 1e6;
+    entry["trace_bytes"] = m.trace_bytes;
+    entry["grown_bytes"] = m.grown_bytes;
+  }
+
+  // The same row for growing lengths or sizes.
+  void sweep(const char* key, Row row, const std::vector<std::int64_t>& values, std::int64_t Row::*field) {
+    for (const std::int64_t value : values) {
+      row.*field = value;
+      const Measured m = measure(row, *limits_.at(row.threads), o_.quick ? 0.02 : 0.2);
+      say(fmt::format("{:<8}{:>8}{:>12.1f}{:>9.2f}{:>12.2f}{:>10.1f}\n", name(row.rule), value,
+                      m.seconds_per_step * 1e6, m.seconds_per_step / m.limit,
+                      static_cast<double>(m.trace_bytes) * 1e-6, static_cast<double>(m.grown_bytes) * 1e-6));
+      ordered_json entry{{"work", row.work},
+                         {"rule", name(row.rule)},
+                         {"batch", row.batch},
+                         {"threads", row.threads},
+                         {key, value}};
+      add_numbers(entry, m);
+      out_[key].push_back(entry);
+    }
+  }
+  static std::string sweep_head(const char* what) {
+    return fmt::format("{:<8}{:>8}{:>12}{:>9}{:>12}{:>10}\n", "rule", what, "us/step", "ratio", "traces MB",
+                       "grown MB");
+  }
+
+  void length() {
+    say("\nW1, batch 1, native, over the length of the sequence (online: in pieces of 960 steps at most)\n" +
+        sweep_head("steps"));
+    Row row{.work = "W1", .threads = threads_.back()};
+    std::vector<std::int64_t> lengths{100, 1000, 10000};
+    row.rule = Rule::Bptt;
+    sweep("length", row, lengths, &Row::steps);
+    if (!o_.quick) lengths.push_back(100000);
+    row.rule = Rule::DRtrl;
+    sweep("length", row, lengths, &Row::steps);
+  }
+
+  void size() {
+    say("\nW1, batch 1, windows, native, over the number of units\n" + sweep_head("units"));
+    std::vector<std::int64_t> sizes;
+    for (std::int64_t n = 64; n <= (o_.quick ? 1024 : 4096); n *= 2) sizes.push_back(n);
+    for (const Rule rule : {Rule::DRtrl, Rule::PpProp})
+      sweep("size", {.work = "W1", .rule = rule, .threads = threads_.back()}, sizes, &Row::units);
+  }
+
+  void start() {
+    say(fmt::format(
+        "\nfrom a model to its first gradient over {} steps, milliseconds\n{:<4}{:<11}{:>5}{:>14}{:>16}{:>16}"
+        "{:>16}\n",
+        bench::kWindow, "", "rule", "batch", "graph, plan", "interpreter", "native, cold", "native, cached"));
+    for (const char* work : {"W1", "W2", "W3"})
+      for (const Rule rule : {Rule::DRtrl, Rule::PpProp}) {
+        if (!wants(o_.only, std::string(work))) continue;
+        const bench::StartTimes t = bench::start_times(work, rule, 32);
+        say(fmt::format("{:<4}{:<11}{:>5}{:>14.1f}{:>16.1f}{:>16.1f}{:>16.1f}\n", work, name(rule), 32,
+                        t.build * 1e3, t.interpreted * 1e3, t.cold * 1e3, t.cached * 1e3));
+        out_["start"].push_back({{"work", work},
+                                 {"rule", name(rule)},
+                                 {"batch", 32},
+                                 {"build_ms", t.build * 1e3},
+                                 {"interpreter_ms", t.interpreted * 1e3},
+                                 {"cold_ms", t.cold * 1e3},
+                                 {"cached_ms", t.cached * 1e3}});
+      }
+  }
+
+  void latency() {
+    say(
+        fmt::format("\none step called from outside, learner.step(x, target), W1 D_RTRL batch 1, {} steps; "
+                    "microseconds\n{:<12}{:>7}{:>9}{:>9}{:>9}{:>9}\n",
+                    o_.steps, "engine", "threads", "p50", "p99", "p99.9", "max"));
+    for (const std::string& backend : {std::string("native"), std::string("interpreter")})
+      for (const int n : threads_) {
+        // The interpreter only if it is asked for: it is slower, and 10⁶ steps are many.
+        if (o_.backends.empty() ? backend != "native" : !wants(o_.backends, backend)) continue;
+        set_num_threads(n);
+        const std::vector<double> times = bench::step_latencies("W1", Rule::DRtrl, backend, o_.steps);
+        const auto at = [&](double part) {
+          const auto k = static_cast<std::size_t>(std::ceil(part * static_cast<double>(times.size())));
+          return times[std::max<std::size_t>(k, 1) - 1] * 1e6;
+        };
+        say(fmt::format("{:<12}{:>7}{:>9.2f}{:>9.2f}{:>9.2f}{:>9.1f}\n", backend, n, at(0.5), at(0.99),
+                        at(0.999), times.back() * 1e6));
+        out_["latency"].push_back({{"work", "W1"},
+                                   {"rule", "D_RTRL"},
+                                   {"batch", 1},
+                                   {"backend", backend},
+                                   {"threads", n},
+                                   {"steps", o_.steps},
+                                   {"p50_us", at(0.5)},
+                                   {"p99_us", at(0.99)},
+                                   {"p99.9_us", at(0.999)},
+                                   {"max_us", times.back() * 1e6}});
+      }
+  }
+
+  const BenchArguments& o_;
+  const double least_;
+  std::vector<int> threads_;
+  std::map<int, std::unique_ptr<Limits>> limits_;
+  ordered_json out_;
+};
+
+CLI::Option* list_option(CLI::App& verb, const char* name, std::vector<std::string>& to,
+                         const std::string& doc, const std::vector<std::string>& known) {
+  return verb.add_option(name, to, fmt::format("{}: {}", doc, fmt::join(known, ", ")))
+      ->type_name("NAME,…")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(one_of(known));
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Status&) {
+  CLI::App* verb = app.add_subcommand("bench", "measure this machine, and what learning takes of it");
+  auto o = std::make_shared<BenchArguments>();
+  std::vector<std::string> rules, engines{"interpreter", "native"};
+  for (const Rule r : kRules) rules.emplace_back(name(r));
+  list_option(*verb, "--part", o->parts, "parts of the run (default: all but latency)", kParts);
+  list_option(*verb, "--only", o->only, "workloads (default: all)", kWorks);
+  list_option(*verb, "--rule", o->rules, "rules of the part workloads (default: all)", rules);
+  list_option(*verb, "--form", o->forms, "forms of the part workloads (default: both)", {"step", "window"});
+  list_option(*verb, "--backend", o->backends,
+              "engines of workloads and latency (default: both; latency: native)", engines);
+  verb->add_option("--batch", o->batches, "batches of W1, W2, W3 (default: 1,32,128)")
+      ->type_name("N,…")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(whole_number<std::int64_t>(1, 4096));
+  verb->add_option("--threads", o->threads, "numbers of threads (default: 1 and all)")
+      ->type_name("N,…")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(whole_number<std::int64_t>(1, 4096));
+  verb->add_flag("--latency", o->latency, "only the part latency: the time of every single step");
+  verb->add_option("--steps", o->steps, "steps of the part latency")
+      ->type_name("N")
+      ->check(count_from(1))
+      ->capture_default_str();
+  verb->add_flag("--quick", o->quick,
+                 "shorter measurements, fewer sizes: to see that it works, not to quote");
+  verb->add_option(
+          "--json", o->json,
+          "write all numbers to this file; -: to standard output, and what is for people to standard error")
+      ->type_name("FILE");
+  verb->footer(
+      wrapped("Workloads:", 11,
+              "W1 a vanilla recurrent network of 256 units; W2 a GRU of 512; W3 512 spiking neurons with "
+              "exponential synapses; W5 10,000 neurons with 100 random synapses each (batch 1); W6 a "
+              "convolutional spiking layer (batch 8)") +
+      wrapped("Rules:", 11,
+              "multi_step is D_RTRL between windows and reverse mode inside; BPTT is reverse mode over the "
+              "sequence") +
+      "A quoted number comes from the preset release on a machine that does nothing else.\n");
+  verb->callback([o] {
+    require_writable("bench", {"--json", o->json});
+    Bench(*o).run();
+  });
+}
+
+}  // namespace etrace::cli
