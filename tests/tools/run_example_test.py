@@ -30,6 +30,12 @@ class RunExample(unittest.TestCase):
         self.assertIn("is       not solved", wrong.stderr)
         self.assertNotEqual(judge(source, "solved\\n", code=1).returncode, 0)
 
+    def test_the_promised_numbers(self):
+        source = "// What it does.\n//\n// numbers to 1e-8: 1.5 -0.25\n"
+        self.assertEqual(judge(source, "1.500000001\\n-0.250000002\\n").returncode, 0)
+        for wrong in ("1.50000002\\n-0.25\\n", "1.5\\n", "1.5\\n0.25\\n", "1.5\\nnan\\n"):
+            self.assertNotEqual(judge(source, wrong).returncode, 0, wrong)
+
     def test_a_promise_that_was_reflowed_or_left_out_fails(self):
         for source in ("// What it does. last line: solved\n", "// What it does.\n"):
             self.assertIn("has no line that begins with", judge(source, "solved\\n").stderr)
@@ -38,7 +44,8 @@ class RunExample(unittest.TestCase):
         examples = sorted((ROOT / "examples").glob("*.cpp"))
         self.assertTrue(examples)
         for example in examples:
-            promises = [l for l in example.read_text().splitlines() if l.startswith("// last line: ")]
+            kinds = ("// last line: ", "// numbers to 1e-8: ")
+            promises = [l for l in example.read_text().splitlines() if l.startswith(kinds)]
             self.assertEqual(len(promises), 1, example.name)
 
 
