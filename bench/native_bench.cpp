@@ -42,12 +42,13 @@ double best_of(const std::function<void()>& f) {
 
 // e ← 0.9·e + 1e-3 over a buffer of this size, by so many threads: the time of one pass.
 double seconds_per_pass(std::size_t bytes, unsigned threads) {
-  std::vector<float> e(std::max<std::size_t>(bytes / sizeof(float), 1), 1.0F);
-  const std::size_t part = (e.size() + threads - 1) / threads;
-  const std::size_t rounds = 1 + (std::size_t{1} << 28) / std::max<std::size_t>(bytes, 1 << 16);
+  const std::size_t size = std::max<std::size_t>(bytes / sizeof(float), 1);
+  et::Tensor e = et::Tensor::full({et::Dtype::F32, {static_cast<std::int64_t>(size)}}, 1.0);
+  float* const data = reinterpret_cast<float*>(e.writable());
+  const std::size_t part = (size + threads - 1) / threads;
+  const std::size_t rounds = 1 + (std::size_t{1} << 26) / std::max<std::size_t>(bytes, 1 << 16);
   const auto work = [&](unsigned t) {
-    float* data = e.data();
-    const std::size_t begin = std::min(e.size(), t * part), end = std::min(e.size(), begin + part);
+    const std::size_t begin = std::min(size, t * part), end = std::min(size, begin + part);
     for (std::size_t r = 0; r < rounds; ++r)
       for (std::size_t i = begin; i < end; ++i) data[i] = 0.9F * data[i] + 1e-3F;
   };
@@ -69,15 +70,15 @@ struct Row {
 
 // Buffers that live as long as the measurement.
 struct Bound {
-  std::vector<std::vector<float>> memory;
+  std::vector<et::Tensor> memory;
   std::vector<const void*> arguments;
   std::vector<void*> results;
 };
 Bound bind(const et::Program& p, const et::bench::Workload& w, std::int64_t steps) {
   Bound b;
   const auto room = [&](const et::Aval& aval) {
-    b.memory.emplace_back(aval.bytes() / sizeof(float) + 16);
-    return b.memory.back().data();
+    b.memory.push_back(et::Tensor::full(aval, 0.0));
+    return reinterpret_cast<float*>(b.memory.back().writable());
   };
   const et::Array data[] = {w.inputs(1, steps), w.targets(2, steps)};
   for (std::size_t i = 0; i < p.arguments.size(); ++i) {

@@ -2,6 +2,7 @@
 #include "base/memory.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -27,6 +28,18 @@ std::optional<std::size_t> free_memory() {
   return std::nullopt;
 }
 
+// Large pages for a large block, where the system has them for the asking: a pass over a trace, or over the
+// steps of a window, otherwise waits for an entry of the page table every few lines.
+void ask_for_large_pages([[maybe_unused]] std::byte* block, [[maybe_unused]] std::size_t bytes) {
+#if defined(MADV_HUGEPAGE)
+  constexpr std::size_t kWorth = std::size_t{1} << 22U, kPage = 4096;
+  if (block == nullptr || bytes < kWorth) return;
+  const std::size_t skipped = (kPage - reinterpret_cast<std::uintptr_t>(block) % kPage) % kPage;
+  ::madvise(block + skipped, (bytes - skipped) / kPage * kPage,
+            MADV_HUGEPAGE);  // a wish: errors do not matter
+#endif
+}
+
 }  // namespace
 
 std::string bytes_text(std::int64_t n) {
@@ -45,8 +58,10 @@ std::string bytes_text(std::int64_t n) {
 std::byte* allocate_block(std::size_t bytes) {
   if (bytes >= kAskFirst)
     if (const auto free = free_memory(); free && bytes > *free) return nullptr;
-  return static_cast<std::byte*>(::operator new[](bytes == 0 ? kBlockAlignment : bytes,
-                                                  std::align_val_t{kBlockAlignment}, std::nothrow));
+  auto* block = static_cast<std::byte*>(::operator new[](bytes == 0 ? kBlockAlignment : bytes,
+                                                         std::align_val_t{kBlockAlignment}, std::nothrow));
+  ask_for_large_pages(block, bytes);
+  return block;
 }
 
 void free_block(std::byte* p) noexcept { ::operator delete[](p, std::align_val_t{kBlockAlignment}); }

@@ -19,7 +19,7 @@ namespace etrace::emit {
 
 namespace {
 
-constexpr Index kLanes = 16, kLineBlock = 4096, kColumnBlock = 128;
+constexpr Index kLanes = 16, kLineBlock = 4096, kColumnBlock = 512;
 
 std::string variable_type(Dtype t) { return t == Dtype::Bool ? "_Bool" : std::string(c_type(t)); }
 

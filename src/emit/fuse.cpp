@@ -18,7 +18,7 @@ constexpr std::size_t kMostStmts = 160, kMostPointers = 28;
 
 class BlockFusion {
  public:
-  BlockFusion(EmitProgram& p, Block& b) : p_(p), block_(b) {}
+  BlockFusion(EmitProgram& p, Block& b, bool loops_to_come) : p_(p), block_(b), loops_(loops_to_come) {}
 
   void run() {
     for (Item& item : block_) nodes_.push_back({std::move(item), {}, {}, {}, true});
@@ -126,11 +126,22 @@ class BlockFusion {
     return changed;
   }
 
+  static bool has_folds(const Nest& n) { return !n.axes.empty() && n.axes.back().kind == Axis::Fold; }
+  // A loop computes what it reads: if that becomes a nest, the two will walk through time together, and what
+  // the loop gives need not be stored. A fold has an order of its own, in which that could not be.
+  bool follows_loop(std::size_t i) const {
+    return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& n) {
+      return n.alive && std::holds_alternative<Region>(n.item.step) &&
+             meet(n.uses.writes, nodes_[i].uses.reads);
+    });
+  }
+
   // Node j takes i in. i must be able to run right before j.
   bool try_join(std::size_t i, std::size_t j) {
     if (nodes_[i].before[j]) return false;  // the other way round
     for (std::size_t k = 0; k < nodes_.size(); ++k)
       if (nodes_[k].alive && k != i && k != j && nodes_[k].before[i] && nodes_[j].before[k]) return false;
+    if (loops_ && has_folds(*nest(j)) && !has_folds(*nest(i)) && follows_loop(i)) return false;
     const char* why = nullptr;
     std::optional<Nest> merged = merge(*nest(i), *nest(j), why);
     if (!merged || merged->body.size() > kMostStmts) return false;
@@ -176,18 +187,20 @@ class BlockFusion {
 
   EmitProgram& p_;
   Block& block_;
+  bool loops_;
   std::vector<Node> nodes_;
 };
 
-void fuse_block(EmitProgram& p, Block& b) {
+void fuse_block(EmitProgram& p, Block& b, bool loops_to_come) {
   for (Item& item : b)
     if (auto* region = std::get_if<Region>(&item.step))
-      for (Block& inner : region->blocks) fuse_block(p, inner);
-  BlockFusion(p, b).run();
+      for (Block& inner : region->blocks) fuse_block(p, inner, loops_to_come);
+  BlockFusion(p, b, loops_to_come).run();
 }
 
 }  // namespace
 
-void fuse(EmitProgram& p) { fuse_block(p, p.entry); }
+void fuse_around_loops(EmitProgram& p) { fuse_block(p, p.entry, true); }
+void fuse(EmitProgram& p) { fuse_block(p, p.entry, false); }
 
 }  // namespace etrace::emit

@@ -15,6 +15,8 @@ void lay_out(EmitProgram&);
 void walk_time(EmitProgram&);
 // Nests that walk the same positions become one.
 void fuse(EmitProgram&);
+// The same before walk_time(): what follows a loop does not join a fold yet.
+void fuse_around_loops(EmitProgram&);
 // A step writes its result where a copy would put it, and the copy goes.
 void coalesce(EmitProgram&);
 // The same for products and kernels alone, as long as copies of their results are whole.

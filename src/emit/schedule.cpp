@@ -97,7 +97,10 @@ void choose_parts(Nest& n) {
   for (const Stmt& s : n.body)
     work += s.kind == Stmt::Load || s.kind == Stmt::Store ? 1.0 : static_cast<double>(s.cost);
   for (const Axis& a : n.axes) work *= static_cast<double>(a.size);
-  const Index unit = n.lane == 0 ? 64 : 1;  // whole vectors
+  const bool folds = n.axes.back().kind == Axis::Fold;
+  const Index unit = n.lane != 0 ? 1
+                     : folds     ? 128
+                                 : 64;  // whole vectors; of columns, stretches worth a fetch
   const auto most = std::min<Index>(kMostParts, n.axes[0].size / unit);
   n.parts = std::clamp<Index>(static_cast<Index>(work / kPartWork), 1, std::max<Index>(most, 1));
 }

@@ -12,7 +12,9 @@ namespace etrace {
 
 namespace {
 
-constexpr double kPartWork = 1e6;  // multiplications that outweigh the hand-over to another thread many times
+// Multiplications that outweigh the hand-over to another thread: some microseconds of a product of one row,
+// which waits for its matrix, as of one that does not.
+constexpr double kPartWork = 1.2e5;
 constexpr std::int64_t kRowUnit = 6, kColumnUnit = 64;  // whole tiles of the product beneath
 
 template <class T>

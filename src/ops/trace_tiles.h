@@ -104,7 +104,7 @@ class TilePass {
            nullptr,
            all,
            g_.slots};
-    const auto finish = [&](Index i, Index c, const T* sums) {
+    const auto finish = [&](Index i, Index c, const T* sums) __attribute__((always_inline)) {
       const Index start = b * M * g_.slots + slot + (r + i) * n;
       l.e = e_ + start, l.out = out_ + start, l.sums = sums - c;
       if (b_.gradient != nullptr) l.g = b_.gradient + at.parameter + (r + i) * g_.row.parameter;

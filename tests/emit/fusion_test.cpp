@@ -98,6 +98,26 @@ TEST(EmitFusion, ARecurrencePerPositionIsATimeAxis) {
   EXPECT_EQ(p.arena_bytes, 0U);
 }
 
+TEST(EmitFusion, WhatFollowsARecurrenceWalksWithItBeforeItIsFolded) {
+  const Aval xs{Dtype::F32, {16, 32, 48}};
+  const EmitProgram p = built(
+      [](ArraySpan x) {
+        const ScanResult r = scan(
+            [](ArraySpan c, ArraySpan in) -> ScanResult {
+              const Array h = c[0] * 0.9 + in[0];
+              return {{h}, {h, h * h}};
+            },
+            {x[0]}, {x[1]});
+        const Array both = r.ys[0] * 2.0 + r.ys[1];
+        return Arrays{r.carry[0], both, sum(both, {0, 1})};
+      },
+      {kMatrix, xs}, {{0, 0}});
+  // One loop through time, which stores the sum of the two alone; one that folds it.
+  EXPECT_EQ(steps(p).regions, 0U);
+  EXPECT_EQ(steps(p).nests, 2U);
+  EXPECT_EQ(p.arena_bytes, xs.bytes());
+}
+
 TEST(EmitFusion, CoupledStatesAreCarriedTogether) {
   const Aval states{Dtype::F32, {2, 32 * 48}}, jacobians{Dtype::F32, {16, 2, 2, 32 * 48}};
   const EmitProgram p = built(
