@@ -51,6 +51,9 @@ struct StepData {
                                     // of length L all three have a leading axis L
   std::vector<Arrays> transitions;  // per group: its states at entry, then the constants of its
                                     // transition_jaxpr, for products with the whole transition
+  // Per composite relation: its operands, and per group ∂h/∂y of all pairs, [*varshape, S, positions of y];
+  // of one sample's y where y has the samples of the group.
+  std::vector<Arrays> composite_operands, composite_df;
 };
 
 // Values around one step, or around several (then with a leading time axis on outputs and data).

@@ -35,6 +35,9 @@ struct CompileOptions {
   bool include_recurrent_mixing = false;  // scope `coupled`: recurrent products stay inside the transition
   std::optional<std::int64_t> sparse_n;   // SnAp order; needs include_recurrent_mixing
   std::int64_t snap_max_jacobian_elements = std::int64_t{1} << 24;
+  // Weights that reach hidden states only through other trainable operators are related to them, too:
+  // ETraceGraph::composite_relations.
+  bool composite = false;
   ControlFlowPolicy control_flow;
   Compat compat = Compat::None;  // Braintrace: reproduce the reference system's decisions, defects included
   bool strict = false;           // a warning is an error
@@ -213,6 +216,10 @@ struct ETraceGraph {
   ModuleInfo module_info;  // program extended by every value the runtime needs
   std::vector<HiddenGroup> hidden_groups;
   std::vector<HiddenParamOpRelation> hidden_param_op_relations;
+  // With the option `composite`: operators whose result comes to no hidden state but through other trainable
+  // ones. Their y_to_hidden_group_jaxprs lead through these.
+  std::vector<HiddenParamOpRelation> composite_relations;
+  std::vector<const HiddenParamOpRelation*> all_relations() const;  // those two, one after the other
   std::optional<HiddenPerturbation> hidden_perturb;
   std::vector<CompilationRecord> diagnostics;
 
@@ -236,6 +243,7 @@ struct CompilationReport {
     std::string key;
     std::vector<std::size_t> groups;
     std::string name;  // of its leaves: "rnn/Wz/weight.bias"
+    bool composite = false;
   };
   struct Excluded {  // leaves of one parameter that are not learned online
     StatePath path;

@@ -57,7 +57,7 @@ struct TraceSlot {
   std::string name;  // "relation0/group0/weight"
   Aval aval;
   PortRole role = PortRole::Trace;           // Trace: new at the start of a sequence. Key, RuleParam: kept
-  std::optional<std::size_t> relation = {};  // whose it is alone; none: of several
+  std::optional<std::size_t> relation = {};  // of all_relations(): whose it is alone; none: of several
 };
 
 // A trace as documents show it.

@@ -5,7 +5,8 @@
 //
 // A window of K steps passes each trace once (etrace/ops/trace_window.h). Where D is zero by structure, no
 // trace is kept at all: the gradient of a window is one product of x and l·f, and the trace is made from the
-// last x and f when somebody asks for it.
+// last x and f when somebody asks for it. Weights behind other weights (ETraceGraph::composite_relations)
+// have a trace for every position of the states.
 #pragma once
 
 #include <memory>
@@ -25,6 +26,8 @@ struct ParameterTraceOptions {
   // trace: a trace of twice the states (e, ē), whose D is [[D, 0], [D, κ]], fed by (f, f) and met by (0, l).
   std::optional<double> kappa = {};
   std::vector<std::string> unfiltered = {};  // paths of hidden states whose signals meet e, not ē
+  // Bytes that the traces of composite relations may take, where the graph has any.
+  std::int64_t composite_max_bytes = std::int64_t{1} << 30;
 };
 
 class ParameterTraces : public BoundRule {

@@ -19,6 +19,9 @@ struct RandomProjectionOptions {
   ProjectionDraw draw = {};       // empty: fair signs
 };
 
+// Bytes that composite traces may take unless somebody says otherwise.
+constexpr std::int64_t kCompositeMaxBytes = std::int64_t{1} << 30;
+
 // What coordinates leave open. Each belongs to some values of the axes; others do not read it.
 struct RuleSettings {
   std::optional<Dtype> trace_dtype = {};  // per_param: f16 or bf16 halve the traffic; sums stay in full
@@ -28,6 +31,11 @@ struct RuleSettings {
   Array modulator = {};                      // modulatory: stands where a call gives none
   std::shared_ptr<const Synthesizer> synthesizer = nullptr;  // bootstrapped; null: an affine one
   RandomProjectionOptions projection = {};                   // random_projection
+  // per_param in scopes diagonal and coupled: weights that reach hidden states only through other trainable
+  // operators (a GRU's reset gate, an embedding before a cell) have traces, too: a number per state and slot.
+  // Refused if these take more bytes.
+  bool composite = false;
+  std::int64_t composite_max_bytes = kCompositeMaxBytes;
 };
 
 // The rule at a coordinate.
@@ -62,6 +70,8 @@ class ConfiguredRule : public LearningRule {
 // One trace per parameter -----------------------------------------------------------------------------------
 struct ParamDimOptions {
   std::optional<Dtype> trace_dtype = {};
+  bool composite = false;  // weights behind other weights have traces, too (RuleSettings)
+  std::int64_t composite_max_bytes = kCompositeMaxBytes;
 };
 // Jacobians without recurrent products.
 class D_RTRL : public ConfiguredRule {
@@ -98,6 +108,8 @@ struct EPropOptions {
   std::optional<std::uint64_t> random_feedback_key = {};  // Feedback::Random needs one
   std::optional<Dtype> trace_dtype = {};
   std::vector<std::string> unfiltered = {};  // paths of hidden states whose signals meet e, not ē
+  bool composite = false;                    // weights behind other weights have traces, too (RuleSettings)
+  std::int64_t composite_max_bytes = kCompositeMaxBytes;
 };
 class EProp : public ConfiguredRule {
  public:
@@ -109,6 +121,8 @@ class EProp : public ConfiguredRule {
 struct ThreeFactorOptions {
   Array modulator = {};  // stands until another is set
   std::optional<Dtype> trace_dtype = {};
+  bool composite = false;  // weights behind other weights have traces, too (RuleSettings)
+  std::int64_t composite_max_bytes = kCompositeMaxBytes;
 };
 class ThreeFactor : public ConfiguredRule {
  public:
@@ -120,6 +134,8 @@ class ThreeFactor : public ConfiguredRule {
 struct DNIOptions {
   std::shared_ptr<const Synthesizer> synthesizer = nullptr;  // null: affine, zero at the start
   std::optional<Dtype> trace_dtype = {};
+  bool composite = false;  // weights behind other weights have traces, too (RuleSettings)
+  std::int64_t composite_max_bytes = kCompositeMaxBytes;
 };
 class DNI : public ConfiguredRule {
  public:

@@ -70,7 +70,7 @@ nlohmann::json program_json(const Program& p, bool equations) {
 
 nlohmann::json programs_of(const ETraceGraph& graph) {
   nlohmann::json out = nlohmann::json::array();
-  if (graph.hidden_param_op_relations.empty()) return out;
+  if (graph.all_relations().empty()) return out;
   try {
     const PlanBuilder builder(graph, D_RTRL(), VjpMethod::SingleStep);
     for (const Program& p :

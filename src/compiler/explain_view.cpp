@@ -186,8 +186,9 @@ ExplainView::ExplainView(const ETraceGraph& g)
     position.emplace(g.module_info.jaxpr().eqns[i].id, i);
   relations_at.resize(g.module_info.jaxpr().eqns.size());
   const HiddenSources sources(g);
-  for (std::size_t i = 0; i < g.hidden_param_op_relations.size(); ++i) {
-    const HiddenParamOpRelation& info = g.hidden_param_op_relations[i];
+  const std::vector<const HiddenParamOpRelation*> all = g.all_relations();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const HiddenParamOpRelation& info = *all[i];
     Relation r{&info, std::nullopt, {}, relation_slots(g, info), {}};
     const auto& scan = info.control_flow_context;
     if (const auto it = position.find(scan ? scan->eqn_id : info.eqn_id); it != position.end())

@@ -15,6 +15,10 @@ namespace etrace {
 namespace {
 
 void check_options(const CompileOptions& options) {
+  if (options.composite && options.compat == Compat::Braintrace)
+    throw NotSupportedError("compile",
+                            "composite relations are unknown to the reference system; compile "
+                            "without compat, or without composite");
   if (!options.sparse_n) return;
   if (*options.sparse_n < 1)
     throw ValueError("compile", fmt::format("sparse_n={}; it must be at least 1", *options.sparse_n));
@@ -85,6 +89,13 @@ void settle_batches(ETraceGraph& graph) {
       if (y == (etp_rules(*r.primitive)->batched ? positions : positions.without(0)))
         group.batch_size = positions[0];
     }
+  for (const HiddenParamOpRelation& r : graph.composite_relations)
+    for (const std::size_t g : r.hidden_groups) {
+      HiddenGroup& group = graph.hidden_groups[g];
+      if (!group.batch_size && !group.varshape().is_scalar() && etp_rules(*r.primitive)->batched &&
+          r.y_var.aval.shape[0] == group.varshape()[0])
+        group.batch_size = group.varshape()[0];
+    }
 }
 
 void enforce_strict(const Reporter& reporter) {
@@ -119,9 +130,13 @@ void Passes::find_groups() {
 
 void Passes::find_relations() {
   auto& relations = graph.hidden_param_op_relations;
-  relations = find_hidden_param_op_relations_from_minfo(graph.module_info, graph.hidden_groups, reporter_,
-                                                        graph.options);
+  FoundRelations found =
+      etrace::find_relations(graph.module_info, graph.hidden_groups, reporter_, graph.options);
+  relations = std::move(found.direct);
+  graph.composite_relations = std::move(found.composite);
   for (const HiddenParamOpRelation& r : relations) refuse_drive_into_loop(r, graph.hidden_groups);
+  for (const HiddenParamOpRelation& r : graph.composite_relations)
+    refuse_drive_into_loop(r, graph.hidden_groups);
   std::move(loops_.relations.begin(), loops_.relations.end(), std::back_inserter(relations));
   settle_batches(graph);
 }
@@ -152,6 +167,13 @@ ETraceGraph compile_traced_step(const Model& model, const CompileOptions& option
 
 ETraceGraph compile_etrace_graph(const Model& model, const CompileOptions& options) {
   return compile_traced_step(model, options, {});
+}
+
+std::vector<const HiddenParamOpRelation*> ETraceGraph::all_relations() const {
+  std::vector<const HiddenParamOpRelation*> out;
+  for (const HiddenParamOpRelation& r : hidden_param_op_relations) out.push_back(&r);
+  for (const HiddenParamOpRelation& r : composite_relations) out.push_back(&r);
+  return out;
 }
 
 const HiddenGroup* ETraceGraph::hid_path_to_group(const StatePath& path) const {

@@ -1,6 +1,7 @@
 // What a hidden group can compute: its slab [*varshape, S], its transition and the Jacobians of it.
 #include <fmt/format.h>
 
+#include "compiler/position_graph.h"
 #include "etrace/error.h"
 #include "etrace/graph.h"
 #include "etrace/ops/numpy.h"
@@ -64,6 +65,45 @@ Array flat_jacobian(const HiddenGroup& g, ArraySpan hidden, ArraySpan consts) {
   return reshape(full, {p, s, p, s});
 }
 
+// The blocks J[p,·,q,·] of all pairs of positions that may act on each other: those of one sample, where it
+// is proven that samples do not, or else all.
+class Blocks {
+ public:
+  Blocks(const HiddenGroup& g, ArraySpan hidden, ArraySpan consts) : states_(g.num_state()) {
+    const bool apart =
+        g.batch_size && why_samples_mix(g.transition_jaxpr, g.transition_jaxpr.invars, g.batch()).empty();
+    positions_ = g.varshape().size() / (apart ? g.batch() : 1);
+    const Array all = apart ? of_samples(g, hidden, consts) : flat_jacobian(g, hidden, consts);
+    const std::int64_t samples = all.size() / (positions_ * positions_ * states_ * states_);
+    rows_ =
+        reshape(transpose(reshape(all, {samples, positions_, states_, positions_, states_}), {0, 1, 3, 2, 4}),
+                {samples * positions_ * positions_, states_, states_});
+  }
+  // Where the block of two positions stands among the rows; none: it is zero.
+  std::optional<std::int64_t> at(std::int64_t p, std::int64_t q) const {
+    if (p / positions_ != q / positions_) return std::nullopt;
+    return p * positions_ + q % positions_;
+  }
+  const Array& rows() const { return rows_; }  // [·, S, S]
+
+ private:
+  // One push per state of a sample, for all samples at once: [q·b, B, p, a] -> [B, p, a, q, b]
+  Array of_samples(const HiddenGroup& g, ArraySpan hidden, ArraySpan consts) const {
+    const Array slab = g.concat_hidden(hidden);
+    Dims sample = g.sample_shape().to_dims();
+    sample.push_back(states_);
+    const std::int64_t n = positions_ * states_;
+    const Array each = expand_dims(reshape(eye(n, slab.dtype()), Shape(sample).with_front(n).to_dims()), {1});
+    const Function transition = slab_transition(g, consts);
+    const Function push = [&](ArraySpan d) { return Arrays{jvp(transition)(Arrays{slab, d[0]})[1]}; };
+    const Array all = vmap(push)(Arrays{broadcast_to(each, slab.shape().with_front(n))})[0];
+    return moveaxis(reshape(all, {n, g.batch(), n}), 0, 2);
+  }
+
+  std::int64_t positions_ = 1, states_;
+  Array rows_;
+};
+
 Dims with_states(const Shape& varshape, std::int64_t width) {
   Dims dims = varshape.to_dims();
   dims.push_back(width);
@@ -93,16 +133,17 @@ Array cheap_diagonal(const HiddenGroup& g, ArraySpan hidden, ArraySpan consts) {
 }
 
 Array block_diagonal(const HiddenGroup& g, ArraySpan hidden, ArraySpan consts) {
-  const std::int64_t p = g.varshape().size(), s = g.num_state();
-  const Array rows = transpose(flat_jacobian(g, hidden, consts), {0, 2, 1, 3});  // [p, q, a, b]
-  const Array index = reshape(arange(p), {p, 1, 1, 1});
-  const Array blocks = take_along_axis(rows, broadcast_to(index, {p, 1, s, s}), 1);
-  return reshape(blocks, with_states(g.varshape(), s));
+  const Blocks blocks(g, hidden, consts);
+  std::vector<std::int64_t> own;
+  for (std::int64_t p = 0; p < g.varshape().size(); ++p) own.push_back(*blocks.at(p, p));
+  const Array index(Tensor::of(own, {g.varshape().size()}));
+  return reshape(take(blocks.rows(), index, 0), with_states(g.varshape(), g.num_state()));
 }
 
 // Dg[p,(k,a),(k',b)] = J[nbr(p,k),a,nbr(p,k'),b], zero on padding.
 Array widened(const HiddenGroup& g, ArraySpan hidden, ArraySpan consts) {
   const PositionPattern& pattern = *g.snap;
+  const Blocks blocks(g, hidden, consts);
   const auto k = static_cast<std::int64_t>(pattern.num_neighbour());
   const std::int64_t p = g.varshape().size(), s = g.num_state();
   std::vector<std::int64_t> pairs;
@@ -110,12 +151,12 @@ Array widened(const HiddenGroup& g, ArraySpan hidden, ArraySpan consts) {
   for (std::size_t i = 0; i < pattern.neighbours.size(); ++i)
     for (std::size_t u = 0; u < static_cast<std::size_t>(k); ++u)
       for (std::size_t v = 0; v < static_cast<std::size_t>(k); ++v) {
-        pairs.push_back(pattern.neighbours[i][u] * p + pattern.neighbours[i][v]);
-        valid.push_back(pattern.valid[i][u] && pattern.valid[i][v] ? 1.0 : 0.0);
+        const auto row = blocks.at(pattern.neighbours[i][u], pattern.neighbours[i][v]);
+        pairs.push_back(row.value_or(0));
+        valid.push_back(row && pattern.valid[i][u] && pattern.valid[i][v] ? 1.0 : 0.0);
       }
-  const Array rows = reshape(transpose(flat_jacobian(g, hidden, consts), {0, 2, 1, 3}), {p * p, s, s});
-  const Array picked = take(rows, Array(Tensor::of(pairs, {p, k, k})), 0);  // [p, k, k', a, b]
-  const Array mask = convert(Array(Tensor::of(valid, {p, k, k, 1, 1})), rows.dtype());
+  const Array picked = take(blocks.rows(), Array(Tensor::of(pairs, {p, k, k})), 0);  // [p, k, k', a, b]
+  const Array mask = convert(Array(Tensor::of(valid, {p, k, k, 1, 1})), picked.dtype());
   return reshape(transpose(picked * mask, {0, 1, 3, 2, 4}), with_states(g.varshape(), k * s));
 }
 

@@ -7,6 +7,13 @@
 #pragma GCC visibility push(default)
 namespace etrace {
 
+// Pass 3: relations, and with the option `composite` those that lead through other trainable operators.
+struct FoundRelations {
+  std::vector<HiddenParamOpRelation> direct, composite;
+};
+FoundRelations find_relations(const ModuleInfo&, const std::vector<HiddenGroup>&, Reporter&,
+                              const CompileOptions&);
+
 // Groups and relations of loops that are traced inside come after the flat ones.
 class Passes {
  public:

@@ -14,6 +14,7 @@
 #include "etrace/ops/linalg.h"
 #include "etrace/ops/reduce.h"
 #include "etrace/ops/shape.h"
+#include "ops/dot_dims.h"
 
 namespace etrace {
 
@@ -44,10 +45,13 @@ std::string not_preserving(const Eqn& eqn) {
       eqn.prim->name());
 }
 
-// Follows the axes that carry positions through a program.
+// Follows the axes that carry positions through a program. Of samples, which are positions on a leading axis,
+// products tell whether they keep them apart.
+enum class Positions : std::uint8_t { OfStates, Samples };
 class Sweeper {
  public:
-  Sweeper(const Shape& varshape, Compat compat) : varshape_(varshape), compat_(compat) {}
+  Sweeper(const Shape& varshape, Compat compat, Positions what = Positions::OfStates)
+      : varshape_(varshape), compat_(compat), what_(what) {}
 
   PositionSweep run(const Jaxpr& program, std::span<const Var> sources) {
     for (const Var& v : sources) {
@@ -112,6 +116,7 @@ class Sweeper {
   }
 
   void mix(const Eqn& eqn) {
+    if (what_ == Positions::Samples) return mix_samples(eqn);
     if (result_.mixing != nullptr)
       return fail(
           fmt::format("the transition applies more than one position-mixing equation reachable from the "
@@ -133,6 +138,52 @@ class Sweeper {
                               eqn.prim->name()));
     result_.mixing = &eqn;
     reach(eqn.out[0], leading_axes(varshape_.rank()));
+  }
+
+  // A product keeps samples apart if it does not sum over their axis.
+  void mix_samples(const Eqn& eqn) {
+    std::optional<std::size_t> axis;
+    if (eqn.prim == &dot_general_p)
+      axis = product_axis(eqn);
+    else if (const EtpRules* rules = etp_rules(*eqn.prim); rules != nullptr)
+      axis = operator_axis(eqn, *rules);
+    if (!axis) return fail(fmt::format("'{}' may sum over samples", eqn.prim->name()));
+    reach(eqn.out[0], {*axis});
+  }
+  // Batched operators have the samples of x in front.
+  std::optional<std::size_t> operator_axis(const Eqn& eqn, const EtpRules& rules) const {
+    for (std::size_t i = 0; i < eqn.in.size(); ++i)
+      if (const AxisMap* map = map_of(eqn.in[i]);
+          map != nullptr && (!rules.batched || rules.x_operand != i || (*map)[0] != 0))
+        return std::nullopt;
+    return 0;
+  }
+  // Results have the shared axes in front, then the free ones of both operands.
+  std::optional<std::size_t> product_axis(const Eqn& eqn) const {
+    const DotDims d = dot_dims(eqn.params);
+    std::optional<std::size_t> found;
+    std::size_t before = d.lhs_batch.size();
+    for (const std::size_t side : {0, 1}) {
+      const Dims &shared = side == 0 ? d.lhs_batch : d.rhs_batch,
+                 &summed = side == 0 ? d.lhs_contract : d.rhs_contract;
+      const auto has = [](const Dims& axes, std::size_t a) {
+        return std::find(axes.begin(), axes.end(), static_cast<std::int64_t>(a)) != axes.end();
+      };
+      const AxisMap* map = map_of(eqn.in[side]);
+      std::size_t at = before;
+      for (std::size_t a = 0; a < aval_of(eqn.in[side]).shape.rank(); ++a) {
+        const bool samples = map != nullptr && (*map)[0] == a;
+        if (samples && has(summed, a)) return std::nullopt;
+        if (has(summed, a)) continue;
+        const auto place = std::find(shared.begin(), shared.end(), static_cast<std::int64_t>(a));
+        const std::size_t to =
+            place != shared.end() ? static_cast<std::size_t>(place - shared.begin()) : at++;
+        if (samples && found && *found != to) return std::nullopt;
+        if (samples) found = to;
+      }
+      before = at;
+    }
+    return found;
   }
 
   // All reached operands must carry positions on the same axes; other operands are constants of the position.
@@ -255,9 +306,11 @@ class Sweeper {
     return map;
   }
 
-  // Reshapes that only add or drop axes of size 1.
+  // Reshapes that only add or drop axes of size 1, and those behind the samples.
   bool reshape_units(const Eqn& eqn, const AxisMap& map, const Shape& in) {
     const Shape& out = eqn.out[0].aval.shape;
+    if (what_ == Positions::Samples && map[0] == 0 && out.rank() > 0 && out[0] == in[0])
+      return settle(eqn, map);
     std::vector<std::size_t> to(in.rank(), kNone);
     std::size_t j = 0;
     for (std::size_t i = 0; i < in.rank(); ++i) {
@@ -302,7 +355,7 @@ class Sweeper {
   bool sweep_equations(const Jaxpr& body) {
     for (const Eqn& e : body.eqns) {
       if (!reads_reached(e)) continue;
-      if (is_mixing(e)) return false;
+      if (is_mixing(e) && what_ == Positions::OfStates) return false;
       step(e);
       if (!result_.reason.empty()) return false;
     }
@@ -311,7 +364,7 @@ class Sweeper {
 
   // A call preserves positions if its body does.
   bool call(const Jaxpr& body, const Eqn& eqn, std::size_t first) {
-    Sweeper inner(varshape_, compat_);
+    Sweeper inner(varshape_, compat_, what_);
     if (!sweep_body(body, eqn, first, inner)) return false;
     for (std::size_t i = 0; i < eqn.out.size(); ++i)
       if (const AxisMap* map = inner.map_of(body.outs[i])) {
@@ -345,7 +398,7 @@ class Sweeper {
       }
     for (bool changed = true; changed;) {
       changed = false;
-      Sweeper inner(varshape_, compat_);
+      Sweeper inner(varshape_, compat_, what_);
       for (std::size_t i = 0; i < nb; ++i)
         if (const AxisMap* map = map_of(eqn.in[nc + i])) inner.reach(body.invars[i], *map);
       for (std::size_t i = 0; i < carry.size(); ++i)
@@ -383,6 +436,7 @@ class Sweeper {
 
   Shape varshape_;
   Compat compat_;
+  Positions what_;
   PositionSweep result_;
   std::unordered_map<std::uint64_t, AxisMap> maps_;
 };
@@ -428,6 +482,10 @@ PositionSweep sweep_positions(const Jaxpr& program, std::span<const Var> sources
   return Sweeper(varshape, compat).run(program, sources);
 }
 
+std::string why_samples_mix(const Jaxpr& program, std::span<const Var> sources, std::int64_t samples) {
+  return Sweeper({samples}, Compat::None, Positions::Samples).run(program, sources).reason;
+}
+
 namespace {
 
 // Which positions influence which along each axis, and how many the busiest position influences.
@@ -446,10 +504,13 @@ Neighbourhood neighbourhood(const HiddenGroup& group, std::int64_t n, const Comp
   pattern.n = n;
   pattern.reason = sweep.reason;
   pattern.conservative = !sweep.reason.empty();
+  const bool samples_apart =
+      pattern.conservative && group.batch_size && options.compat == Compat::None &&
+      why_samples_mix(group.transition_jaxpr, group.hidden_invars, *group.batch_size).empty();
   for (std::size_t axis = 0; axis < varshape.rank(); ++axis) {
     const auto size = static_cast<std::size_t>(varshape[axis]);
     Matrix step = identity_matrix(size);
-    if (pattern.conservative)
+    if (pattern.conservative && !(axis == 0 && samples_apart))
       step.assign(size * size, true);
     else if (sweep.mixing != nullptr && axis + 1 == varshape.rank())
       step = etp_rules(*sweep.mixing->prim)->adjacency(sweep.mixing->params, varshape[axis]);

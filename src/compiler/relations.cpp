@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <deque>
 
+#include "compiler/composite_relations.h"
 #include "compiler/explain_text.h"
 #include "compiler/guard.h"
+#include "compiler/pipeline.h"
 #include "compiler/position_graph.h"
+#include "compiler/program_between.h"
 #include "compiler/program_index.h"
 #include "compiler/trainable_source.h"
 #include "etrace/control.h"
@@ -88,6 +91,7 @@ class RelationFinder {
       : info_(info),
         groups_(groups),
         reporter_(reporter),
+        options_(options),
         compat_(options.compat == Compat::Braintrace),
         index_(info.jaxpr()),
         sources_(info, index_, compat_) {
@@ -97,13 +101,12 @@ class RelationFinder {
     check_seams();
   }
 
-  std::vector<HiddenParamOpRelation> run() {
+  FoundRelations run() {
     BodySearch(info_, reporter_, compat_).run();
-    std::vector<HiddenParamOpRelation> relations;
     for (std::size_t i = 0; i < info_.jaxpr().eqns.size(); ++i)
       if (is_etp(*info_.jaxpr().eqns[i].prim))
-        if (auto r = relation(i)) relations.push_back(std::move(*r));
-    return relations;
+        if (auto r = relation(i)) found_.direct.push_back(std::move(*r));
+    return std::move(found_);
   }
 
  private:
@@ -140,7 +143,14 @@ class RelationFinder {
     const Reach reach = connected_states(r.y_var);
     std::vector<std::size_t> fitting = fitting_states(eqn, r, reach.hidden);
     if (fitting.empty()) {
-      report_excluded(eqn, r, reach.blockers);
+      HiddenParamOpRelation behind_others = r;
+      if (options_.composite && add_chains(index_, groups_, behind_others)) {
+        report_included(eqn, behind_others);
+        report_meeting_samples(eqn, behind_others);
+        found_.composite.push_back(std::move(behind_others));
+      } else {
+        report_excluded(eqn, r, reach.blockers);
+      }
       return std::nullopt;
     }
     for (const std::size_t h : fitting) {
@@ -320,14 +330,29 @@ class RelationFinder {
       names += (names.empty() ? "" : ", ") + std::string(blocker.prim->name()) +
                (known ? " of " + to_string(source.path) : "");
     }
+    HiddenParamOpRelation behind_others = r;
+    const std::int64_t numbers = !compat_ && add_chains(index_, groups_, behind_others)
+                                     ? composite_trace_numbers(behind_others, groups_)
+                                     : 0;
     emit(DiagnosticKind::RELATION_EXCLUDED_WEIGHT_TO_WEIGHT, eqn,
          fmt::format("{} hidden states only through another trainable ETP primitive ({}), so there is no "
                      "eligibility trace",
                      subject(r, "reaches", "reach"), names),
          r.path(), {},
          {{"blocking_primitives", Attr::list(primitives)}, {"blocking_weight_paths", Attr::list(paths)}},
-         "nothing, if the gradient of the current step is enough; to trace it, let its output reach a hidden "
-         "state without another weight");
+         compat_
+             ? "nothing, if the gradient of the current step is enough; to trace it, let its output reach "
+               "a hidden state without another weight"
+             : remedies(numbers));
+  }
+
+  // What helps a weight behind other weights, and what it costs.
+  static std::string remedies(std::int64_t numbers) {
+    return fmt::format(
+        "nothing, if the gradient of the current step is enough. Windows (vjp_method multi-step) carry its "
+        "credit inside each window without a trace; the rule option composite=true traces it, with {} "
+        "numbers: one per state and slot",
+        grouped(numbers));
   }
 
   // Does any way lead to a hidden state, other operators crossed?
@@ -395,49 +420,9 @@ class RelationFinder {
   // The program from y to the group's exit values: what y influences without crossing a mixing operator. All
   // else is constant.
   void add_tail(const Eqn& eqn, HiddenParamOpRelation& r, const HiddenGroup& group) {
-    VarIds reached{r.y_var.id}, needed;
-    std::vector<std::size_t> forward;
-    std::vector<Var> todo{r.y_var};
-    while (!todo.empty()) {
-      const Var v = todo.back();
-      todo.pop_back();
-      for (const std::size_t i : index_.consumers(v)) {
-        const Eqn& e = index_.eqn(i);
-        if (is_mixing_etp(e)) continue;
-        forward.push_back(i);
-        for (const Var& o : e.out)
-          if (reached.insert(o.id).second) todo.push_back(o);
-      }
-    }
-    std::sort(forward.begin(), forward.end());
-    forward.erase(std::unique(forward.begin(), forward.end()), forward.end());
-    for (const Var& v : group.hidden_outvars) needed.insert(v.id);
-    std::vector<std::size_t> eqns;
-    for (std::size_t k = forward.size(); k-- > 0;) {
-      const Eqn& e = index_.eqn(forward[k]);
-      if (std::none_of(e.out.begin(), e.out.end(), [&](const Var& v) { return needed.contains(v.id); }))
-        continue;
-      eqns.push_back(forward[k]);
-      for (const Atom& a : e.in)
-        if (const Var* v = as_var(a)) needed.insert(v->id);
-    }
-    std::reverse(eqns.begin(), eqns.end());
-    Jaxpr tail;
-    tail.invars = {r.y_var};
-    VarIds known{r.y_var.id};
-    auto need = [&](const Atom& a) {
-      const Var* v = as_var(a);
-      if (v != nullptr && known.insert(v->id).second) tail.constvars.push_back(*v);
-    };
-    for (const std::size_t i : eqns) {
-      for (const Atom& a : index_.eqn(i).in) need(a);
-      for (const Var& v : index_.eqn(i).out) known.insert(v.id);
-      tail.eqns.push_back(index_.eqn(i));
-    }
-    for (const Var& v : group.hidden_outvars) {
-      need(v);
-      tail.outs.emplace_back(v);
-    }
+    Jaxpr tail = program_between(
+        index_, r.y_var, group.hidden_outvars, [](const Eqn& e) { return !is_mixing_etp(e); },
+        [](const Var&) { return true; });
     const PositionSweep sweep = sweep_positions(tail, tail.invars, group.varshape(), Compat::None);
     r.tail_reasons.push_back(sweep.preserving()     ? std::string()
                              : sweep.reason.empty() ? std::string("it mixes positions")
@@ -462,10 +447,26 @@ class RelationFinder {
                            std::string(name(r.path_classification[i])));
       states += (i ? ", " : "") + to_string(r.connected_hidden_paths[i]);
     }
+    const bool composite = r.path_classification.front() == PathClassification::AllThroughOtherEtp;
     emit(DiagnosticKind::RELATION_INCLUDED, eqn,
-         fmt::format("{} traced through {} into {}", subject(r, "is", "are"), eqn.prim->name(), states),
+         fmt::format("{} traced through {} into {}", subject(r, "is", "are"), eqn.prim->name(), states) +
+             (composite ? fmt::format(" by way of other trainable operators: a composite relation, whose "
+                                      "traces hold {} numbers",
+                                      grouped(composite_trace_numbers(r, groups_)))
+                        : std::string()),
          r.path(), r.connected_hidden_paths,
          {{"hidden_group_indices", groups}, {"path_classification", Attr::dict(classes)}});
+  }
+
+  void report_meeting_samples(const Eqn& eqn, const HiddenParamOpRelation& r) {
+    for (std::size_t k = 0; k < r.tail_reasons.size(); ++k)
+      if (!r.tail_reasons[k].empty())
+        emit(DiagnosticKind::TRANSITION_TAIL_BOUNDED, eqn,
+             fmt::format("samples may act on each other on the way from {} to group {}: {}. The trace takes "
+                         "it that they do not, which is an approximation",
+                         leaves_of(r), r.hidden_groups[k], r.tail_reasons[k]),
+             r.path(), groups_[r.hidden_groups[k]].hidden_paths, {{"reason", r.tail_reasons[k]}},
+             "let operations act on each sample alone");
   }
 
   void emit(DiagnosticKind kind, const Eqn& eqn, std::string message, std::optional<StatePath> weight,
@@ -480,9 +481,11 @@ class RelationFinder {
   const ModuleInfo& info_;
   const std::vector<HiddenGroup>& groups_;
   Reporter& reporter_;
+  const CompileOptions& options_;
   bool compat_;
   ProgramIndex index_;
   SourceSearch sources_;
+  FoundRelations found_;
   std::unordered_map<std::uint64_t, std::size_t> hout_;      // exit Var -> index into info.hidden
   std::unordered_map<std::uint64_t, std::size_t> group_of_;  // exit Var -> group
 };
@@ -510,6 +513,11 @@ const TrainableSource* HiddenParamOpRelation::trainable(std::string_view key) co
 std::vector<HiddenParamOpRelation> find_hidden_param_op_relations_from_minfo(
     const ModuleInfo& info, const std::vector<HiddenGroup>& groups, Reporter& reporter,
     const CompileOptions& options) {
+  return find_relations(info, groups, reporter, options).direct;
+}
+
+FoundRelations find_relations(const ModuleInfo& info, const std::vector<HiddenGroup>& groups,
+                              Reporter& reporter, const CompileOptions& options) {
   return RelationFinder(info, groups, reporter, options).run();
 }
 

@@ -27,8 +27,8 @@ bool is_exclusion(DiagnosticKind k) {
 
 // Whether some relation traces a leaf.
 bool is_learned(const ETraceGraph& graph, const StatePath& path, std::int64_t leaf) {
-  for (const HiddenParamOpRelation& r : graph.hidden_param_op_relations)
-    for (const TrainableSource& t : r.trainables) {
+  for (const HiddenParamOpRelation* r : graph.all_relations())
+    for (const TrainableSource& t : r->trainables) {
       if (t.leaves.empty() && t.path == path && t.leaf == leaf) return true;
       if (std::find(t.leaves.begin(), t.leaves.end(), std::pair(path, leaf)) != t.leaves.end()) return true;
     }
@@ -60,9 +60,11 @@ std::vector<StatePath> states_outside_groups(const ETraceGraph& graph) {
 CompilationReport::CompilationReport(const ETraceGraph& graph)
     : dynamic_states(states_outside_groups(graph)), diagnostics(graph.diagnostics) {
   for (const HiddenGroup& g : graph.hidden_groups) hidden_groups.emplace_back(g.index, g.hidden_paths);
-  for (const HiddenParamOpRelation& r : graph.hidden_param_op_relations)
-    for (const TrainableSource& t : r.trainables)
-      etrace_weights.push_back({t.path, t.key, r.hidden_groups, join(graph.module_info.leaf_names(t))});
+  const std::vector<const HiddenParamOpRelation*> all = graph.all_relations();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    for (const TrainableSource& t : all[i]->trainables)
+      etrace_weights.push_back({t.path, t.key, all[i]->hidden_groups, join(graph.module_info.leaf_names(t)),
+                                i >= graph.hidden_param_op_relations.size()});
   for (const WeightInfo& w : graph.module_info.weights) {
     std::vector<std::string> leaves;
     for (std::size_t i = 0; i < w.invars.size(); ++i)
@@ -70,9 +72,9 @@ CompilationReport::CompilationReport(const ETraceGraph& graph)
         leaves.push_back(graph.module_info.leaf_name(w.path, leaf));
     if (!leaves.empty()) excluded_weights.push_back({w.path, exclusion_of(graph, w.path), join(leaves)});
   }
-  for (const HiddenParamOpRelation& r : graph.hidden_param_op_relations) {
+  for (const HiddenParamOpRelation* r : all) {
     std::vector<std::string> names;
-    for (const TrainableSource& t : r.trainables) names.push_back(join(graph.module_info.leaf_names(t)));
+    for (const TrainableSource& t : r->trainables) names.push_back(join(graph.module_info.leaf_names(t)));
     relations.push_back(join(names));
   }
   if (!relations.empty()) memory = trace_memory(graph);
@@ -94,8 +96,10 @@ std::string CompilationReport::to_string(int level) const {
           [](const auto& g) { return fmt::format("group {}: {}", g.first, path_list(g.second)); });
   section("Carried from step to step, in no group:", dynamic_states,
           [](const StatePath& p) { return to_string(p); });
-  section("Weights that are learned online:", etrace_weights,
-          [](const Weight& w) { return fmt::format("{} -> {}", w.name, group_list(w.groups)); });
+  section("Weights that are learned online:", etrace_weights, [](const Weight& w) {
+    return fmt::format("{} -> {}{}", w.name, group_list(w.groups),
+                       w.composite ? ", through other weights" : "");
+  });
   section("Weights that are not:", excluded_weights, [](const Excluded& w) {
     return fmt::format("{}: {}", w.name, w.reason ? meaning(*w.reason) : std::string_view(kNoOperator));
   });

@@ -58,7 +58,8 @@ std::vector<ScopeCost> scope_costs(const ETraceGraph& graph) {
   CompileOptions mixing = in_scope(graph, true);
   add("diagonal", in_scope(graph, false), [](const ETraceGraph&) { return "nothing of it"; });
   add("coupled", mixing, [](const ETraceGraph&) { return "each position's own share"; });
-  mixing.sparse_n = 2;  // a position's trace also holds the positions that it reaches in one step
+  mixing.composite = false;  // no such traces there
+  mixing.sparse_n = 2;       // a position's trace also holds the positions that it reaches in one step
   add("snap2", mixing, kept_by_neighbours);
   return out;
 }

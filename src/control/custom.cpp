@@ -2,6 +2,9 @@
 //   custom_jvp_call: y = call_jaxpr(x); (y, dy) = jvp_jaxpr(x, dx). Without a rule the body is
 //   differentiated. custom_vjp_call: y = call_jaxpr(x); (y, residuals) = fwd_jaxpr(x); ct_x =
 //   bwd_jaxpr(residuals, ct_y).
+#include <algorithm>
+#include <memory>
+
 #include "control/body.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
@@ -186,8 +189,34 @@ const Primitive custom_vjp_call_p{{
     },
 }};
 
+namespace {
+
+// Every call of a function traces its rules, so that rules that call it would trace without end.
+class TracedOnce {
+ public:
+  TracedOnce(const char* who, const std::shared_ptr<const char>& function) : function_(function.get()) {
+    if (std::find(active_.begin(), active_.end(), function_) != active_.end())
+      throw CompilationError(who,
+                             "the function or a rule of its derivative calls the function itself, and so its "
+                             "own rules, without end; call the plain function there");
+    active_.push_back(function_);
+  }
+  ~TracedOnce() { active_.pop_back(); }
+  TracedOnce(const TracedOnce&) = delete;
+  TracedOnce& operator=(const TracedOnce&) = delete;
+
+ private:
+  static thread_local std::vector<const char*> active_;
+  const char* function_;
+};
+thread_local std::vector<const char*> TracedOnce::active_;
+
+}  // namespace
+
 Function custom_jvp(Function f, Function rule) {
-  return [f = std::move(f), rule = std::move(rule)](ArraySpan args) {
+  return [f = std::move(f), rule = std::move(rule),
+          identity = std::make_shared<const char>()](ArraySpan args) {
+    const TracedOnce tracing("custom_jvp", identity);
     const Avals types = avals_of(args);
     const Body body = trace_body(types, f);
     const std::size_t nc = body.captured.size();
@@ -207,7 +236,9 @@ Function custom_jvp(Function f, Function rule) {
 }
 
 Function custom_vjp(Function f, Function fwd, Function bwd) {
-  return [f = std::move(f), fwd = std::move(fwd), bwd = std::move(bwd)](ArraySpan args) {
+  return [f = std::move(f), fwd = std::move(fwd), bwd = std::move(bwd),
+          identity = std::make_shared<const char>()](ArraySpan args) {
+    const TracedOnce tracing("custom_vjp", identity);
     const Avals types = avals_of(args);
     auto closed = [&](const Function& g, const Avals& in, const char* what) {
       const Body b = trace_body(in, g);

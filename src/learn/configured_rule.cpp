@@ -27,6 +27,9 @@ void require_settings(const std::string& rule, const ETraceAxes& a, const RuleSe
                                        name(a.trace_factorization)));
   if (a.learning_signal == LearningSignal::RandomFeedback && !s.random_feedback_key)
     throw ValueError(rule, "random feedback needs a random_feedback_key, from which its matrices are drawn");
+  if (s.composite_max_bytes < 0)
+    throw ValueError(
+        rule, fmt::format("composite_max_bytes is {}; it must not be negative", s.composite_max_bytes));
   const double eps = s.projection.projection_eps;
   if (!(eps > 0.0) || static_cast<float>(eps) < std::numeric_limits<float>::min())
     throw ValueError(rule, fmt::format("projection_eps is {}; it must be positive, also in float32", eps));
@@ -61,6 +64,7 @@ std::string ConfiguredRule::describe() const {
     details.push_back(fmt::format("key {}", settings_.projection.projection_key));
   if (settings_.trace_dtype)
     details.push_back(fmt::format("traces in {}", etrace::name(*settings_.trace_dtype)));
+  if (settings_.composite) details.emplace_back("composite");
   const std::string head = anonymous ? config_.describe() : name_;
   return details.empty() ? head : fmt::format("{} ({})", head, fmt::join(details, ", "));
 }
@@ -70,6 +74,7 @@ void ConfiguredRule::configure(CompileOptions& o) const {
   o.include_recurrent_mixing = a.recurrence_scope != RecurrenceScope::Diagonal;
   o.sparse_n = a.sparse_n;
   if (a.sparse_n) o.snap_max_jacobian_elements = settings_.snap_max_jacobian_elements;
+  o.composite = settings_.composite;
 }
 
 bool ConfiguredRule::takes_modulator() const {
@@ -119,10 +124,34 @@ Array leak_of(double decay, const Array& like) {
   return broadcast_in_dim(eye(like.shape()[1], like.dtype()) * decay, like.shape(), {1, 2});
 }
 
+void refuse_composites(const ETraceGraph& g, const std::string& rule, const char* why) {
+  std::vector<std::string> weights;
+  for (const HiddenParamOpRelation& r : g.composite_relations)
+    for (const TrainableSource& t : r.trainables)
+      for (std::string& name : g.module_info.leaf_names(t)) weights.push_back(std::move(name));
+  if (weights.empty()) return;
+  throw NotSupportedError(rule, fmt::format("{}: composite relations, which lead through other trainable "
+                                            "operators. {}. Use D_RTRL or OSTLRecurrent, or leave composite "
+                                            "off",
+                                            fmt::join(weights, ", "), why));
+}
+
 }  // namespace
 
 std::unique_ptr<const BoundRule> ConfiguredRule::engine(const ETraceGraph& g) const {
   const ETraceAxes& a = config_.axes();
+  if (a.trace_factorization == TraceFactorization::IoFactorized)
+    refuse_composites(g, name_,
+                      "This rule keeps one value per output of an operator, and these outputs are "
+                      "no position of a state");
+  if (a.trace_factorization == TraceFactorization::RandomProjection)
+    refuse_composites(g, name_,
+                      "This rule projects what operators add to a state at their own outputs, and "
+                      "these outputs are no position of a state");
+  if (a.recurrence_scope == RecurrenceScope::SparseN)
+    refuse_composites(g, name_,
+                      "This rule follows the neighbours of an output's position, and these outputs "
+                      "are no position of a state");
   const TemporalRecursion recursion = a.temporal_recursion.f();
   switch (a.trace_factorization) {
     case TraceFactorization::IoFactorized:
@@ -136,6 +165,7 @@ std::unique_ptr<const BoundRule> ConfiguredRule::engine(const ETraceGraph& g) co
   if (a.recurrence_scope != RecurrenceScope::Diagonal)
     refuse_inner_loops(g, name_, "there, Jacobians are without the recurrent products that this rule keeps");
   ParameterTraceOptions o{.rule = name_, .trace_dtype = settings_.trace_dtype};
+  o.composite_max_bytes = settings_.composite_max_bytes;
   o.kappa = a.kappa;
   o.unfiltered = settings_.unfiltered;
   o.memoryless = recursion == TemporalRecursion::None;

@@ -8,6 +8,7 @@
 #include "etrace/executor.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
+#include "learn/composite_traces.h"
 #include "learn/interface.h"
 #include "learn/lists.h"
 #include "learn/window.h"
@@ -176,32 +177,50 @@ StepValues ETraceGraphExecutor::solve_h2w_h2h_jacobian(ArraySpan inputs) const {
     }
     step.data.df.push_back(std::move(df));
   }
+  for (const HiddenParamOpRelation& r : g.composite_relations) {
+    step.data.composite_operands.push_back(operand_values(g, r, env, step.data.params));
+    Arrays df;
+    for (std::size_t k = 0; k < r.hidden_groups.size(); ++k) {
+      const Jaxpr& chain = r.y_to_hidden_group_jaxprs[k];
+      df.push_back(chain_derivative(r, chain, g.hidden_groups[r.hidden_groups[k]],
+                                    values(env, chain.constvars), env.get(r.y_var)));
+    }
+    step.data.composite_df.push_back(std::move(df));
+  }
   return step;
 }
 
 namespace {
 
-// StepData as one list, and back: what a loop over steps carries out.
-Arrays flat(const StepValues& v) {
-  Arrays out = v.outputs;
-  for (const Arrays& a : v.data.operands) out.insert(out.end(), a.begin(), a.end());
-  for (const Arrays& a : v.data.df) out.insert(out.end(), a.begin(), a.end());
-  out.insert(out.end(), v.data.jacobians.begin(), v.data.jacobians.end());
-  for (const Arrays& a : v.data.transitions) out.insert(out.end(), a.begin(), a.end());
+// Outputs and data of a step as one list of places: what a loop over steps carries out.
+std::vector<Array*> places(StepValues& v) {
+  std::vector<Array*> out;
+  const auto add = [&](Arrays& list) {
+    for (Array& a : list) out.push_back(&a);
+  };
+  const auto add_all = [&](std::vector<Arrays>& lists) {
+    for (Arrays& list : lists) add(list);
+  };
+  add(v.outputs);
+  add_all(v.data.operands);
+  add_all(v.data.df);
+  add(v.data.jacobians);
+  add_all(v.data.transitions);
+  add_all(v.data.composite_operands);
+  add_all(v.data.composite_df);
+  return out;
+}
+
+Arrays flat(StepValues v) {
+  Arrays out;
+  for (const Array* a : places(v)) out.push_back(*a);
   return out;
 }
 
 StepValues restored(const StepValues& like, ArraySpan stacked) {
   StepValues out = like;
   std::size_t next = 0;
-  for (Array& a : out.outputs) a = stacked[next++];
-  for (Arrays& list : out.data.operands)
-    for (Array& a : list) a = stacked[next++];
-  for (Arrays& list : out.data.df)
-    for (Array& a : list) a = stacked[next++];
-  for (Array& a : out.data.jacobians) a = stacked[next++];
-  for (Arrays& list : out.data.transitions)
-    for (Array& a : list) a = stacked[next++];
+  for (Array* a : places(out)) *a = stacked[next++];
   return out;
 }
 

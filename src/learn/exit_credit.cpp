@@ -15,9 +15,9 @@ namespace {
 // The operands of an equation that belong to relations.
 std::vector<std::size_t> traced_operands(const ETraceGraph& g, const Eqn& eqn) {
   std::vector<std::size_t> out;
-  for (const HiddenParamOpRelation& r : g.hidden_param_op_relations)
-    if (r.eqn_id == eqn.id)
-      for (const TrainableSource& t : r.trainables) out.push_back(t.operand);
+  for (const HiddenParamOpRelation* r : g.all_relations())
+    if (r->eqn_id == eqn.id)
+      for (const TrainableSource& t : r->trainables) out.push_back(t.operand);
   return out;
 }
 

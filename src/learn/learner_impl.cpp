@@ -44,7 +44,7 @@ LearnerOptions complete(LearnerOptions o) {
 }
 
 const ETraceGraph& with_relations(const ETraceGraph& g) {
-  if (g.hidden_param_op_relations.empty())
+  if (g.all_relations().empty())
     throw CompilationError("compile",
                            "no parameter is learned online: no weight reaches a hidden state through an "
                            "eligibility-trace operator.\n" +

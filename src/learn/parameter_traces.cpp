@@ -8,6 +8,7 @@
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
+#include "learn/composite_traces.h"
 #include "learn/operator_rules.h"
 #include "learn/routing.h"
 #include "learn/window.h"
@@ -65,7 +66,12 @@ struct Freezing {
     const Array one = reshape(eye(d.shape()[1], d.dtype()), {1, d.shape()[1], d.shape()[1], 1});
     return on * d + (1.0 - on) * one;
   }
-  Array injected(const Array& df) const { return active.defined() ? df * expand_dims(active, {1}) : df; }
+  Array injected(const Array& df) const {  // [K', M, X, …]
+    if (!active.defined()) return df;
+    Array on = expand_dims(active, {1});
+    while (on.rank() < df.rank()) on = expand_dims(on, {-1});
+    return df * on;
+  }
 };
 
 // active [K] or [K, B] -> [K·L, 1] or [K·L, X]
@@ -190,11 +196,15 @@ struct ParameterTraces::Impl {
   std::vector<bool> zero_jacobian;  // per group
   std::vector<Trace> traces;
   std::vector<LastX> last_xs;
-  std::vector<TraceSlot> slots;
+  std::vector<TraceSlot> slots;  // without those of composites, which follow
+  CompositeTraces composites;
 };
 
 ParameterTraces::Impl::Impl(const ETraceGraph& graph, ParameterTraceOptions o)
-    : g(graph), options(std::move(o)) {
+    : g(graph),
+      options(std::move(o)),
+      composites(graph,
+                 {options.rule, options.trace_dtype, options.kappa ? 2 : 1, options.composite_max_bytes}) {
   require_hidden_states(g, options);
   for (const HiddenGroup& group : g.hidden_groups)
     zero_jacobian.push_back(!group.snap && !group.descent && !options.trace_dtype && !options.kappa &&
@@ -251,12 +261,17 @@ ParameterTraces::ParameterTraces(const ETraceGraph& g, ParameterTraceOptions o)
     : impl_(std::make_unique<const Impl>(g, std::move(o))) {}
 ParameterTraces::~ParameterTraces() = default;
 
-std::vector<TraceSlot> ParameterTraces::slots() const { return impl_->slots; }
+std::vector<TraceSlot> ParameterTraces::slots() const {
+  std::vector<TraceSlot> out = impl_->slots;
+  const std::vector<TraceSlot>& more = impl_->composites.slots();
+  out.insert(out.end(), more.begin(), more.end());
+  return out;
+}
 
 // Showing ---------------------------------------------------------------------------------------------------
 std::vector<EligibilityTrace> ParameterTraces::traces(ArraySpan params, ArraySpan memory) const {
   const Impl& m = *impl_;
-  std::vector<EligibilityTrace> out;
+  std::vector<EligibilityTrace> all;
   for (const Trace& t : m.traces) {
     EligibilityTrace shown{
         fmt::format("relation{}/group{}/{}", t.relation, t.group->index, t.trainable->key), {}, {}};
@@ -270,15 +285,19 @@ std::vector<EligibilityTrace> ParameterTraces::traces(ArraySpan params, ArraySpa
       value = t.slots.made_of(operands, value);
     }
     shown.value = t.slots.unpack(value);
-    if (!m.options.kappa) {
-      out.push_back(std::move(shown));
-      continue;
-    }
+    all.push_back(std::move(shown));
+  }
+  for (EligibilityTrace& shown : m.composites.shown(memory.subspan(m.slots.size())))
+    all.push_back(std::move(shown));
+  if (!m.options.kappa) return all;
+  std::vector<EligibilityTrace> out;  // each, then its filtered half
+  for (EligibilityTrace& shown : all) {
     const int states = static_cast<int>(shown.value.rank()) - 1;
     const std::int64_t width = shown.value.shape().back() / 2;
-    EligibilityTrace filtered{
-        fmt::format("relation{}/group{}/kappa/{}", t.relation, t.group->index, t.trainable->key),
-        slice_axis(shown.value, states, width, 2 * width), shown.params};
+    std::string name = shown.name;
+    name.insert(name.rfind('/'), "/kappa");
+    EligibilityTrace filtered{std::move(name), slice_axis(shown.value, states, width, 2 * width),
+                              shown.params};
     shown.value = slice_axis(shown.value, states, 0, width);
     out.push_back(std::move(shown));
     out.push_back(std::move(filtered));
@@ -306,7 +325,7 @@ Array ParameterTraces::Impl::source_of(const Trace& t, const StepData& data) con
   return broadcast_to(source, source.shape().with_front(relation.control_flow_context->length));
 }
 
-// The last x of relations with factors, then one source per trace that has one.
+// The last x of relations with factors, then one source per trace that has one, then what composites need.
 Arrays ParameterTraces::keep(const StepData& data) const {
   Arrays out;
   for (const LastX& x : impl_->last_xs) {
@@ -318,6 +337,8 @@ Arrays ParameterTraces::keep(const StepData& data) const {
     const Array source = impl_->source_of(t, data);
     if (source.defined()) out.push_back(source);
   }
+  const Arrays more = impl_->composites.keep(data);
+  out.insert(out.end(), more.begin(), more.end());
   return out;
 }
 
@@ -496,6 +517,13 @@ BoundRule::Advanced ParameterTraces::advance(const WindowData& w, ArraySpan old,
     if (moved.gradient.defined())
       router.add(*t.trainable, t.slots.to_operand(w.operands[t.relation], moved.gradient));
   }
+  std::vector<CompositeGroupWindow> wide;
+  for (const GroupWindow& gw : groups)
+    wide.push_back({gw.carried, gw.each_step, gw.entry,
+                    [&](const Array& f) { return gw.freeze.injected(lift ? lift->injection(f) : f); }});
+  const Arrays more = m.composites.advance(w, ArraySpan(w.kept).subspan(next_kept),
+                                           old.subspan(m.slots.size()), wide, router);
+  result.memory.insert(result.memory.end(), more.begin(), more.end());
   result.gradients = router.result();
   return result;
 }
@@ -504,9 +532,14 @@ BoundRule::Advanced ParameterTraces::advance(const WindowData& w, ArraySpan old,
 Arrays ParameterTraces::contract(const WindowData& w, ArraySpan old, ArraySpan signal) const {
   const Impl& m = *impl_;
   GradientRouter router(m.g, w.params);
+  Arrays signals;  // per group [1, M, X]
+  for (const HiddenGroup& group : m.g.hidden_groups) {
+    Array s = m.signal_of(group, expand_dims(signal[group.index], {0}));
+    if (m.options.kappa) s = KappaLift::signal(s, m.filtered_states(group, s.dtype()));
+    signals.push_back(std::move(s));
+  }
   for (const Trace& t : m.traces) {
-    Array s = m.signal_of(*t.group, expand_dims(signal[t.group->index], {0}));
-    if (m.options.kappa) s = KappaLift::signal(s, m.filtered_states(*t.group, s.dtype()));
+    const Array& s = signals[t.group->index];
     if (t.as_factors) {
       const LastX* x = m.last_x(t.relation);
       router.add(*t.trainable,
@@ -523,6 +556,7 @@ Arrays ParameterTraces::contract(const WindowData& w, ArraySpan old, ArraySpan s
     const Array gradient = trace_window(t.slots.pattern(), tw).gradient;
     router.add(*t.trainable, t.slots.to_operand(w.operands[t.relation], gradient));
   }
+  m.composites.contract(w, old.subspan(m.slots.size()), signals, router);
   return router.result();
 }
 

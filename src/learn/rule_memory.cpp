@@ -33,7 +33,7 @@ std::vector<TraceMemory> memory_of_rules(const ETraceGraph& graph) {
     try {
       const auto rule = row->make({});
       if (runs_in_scope_of(*rule, graph))
-        out.push_back(memory_of(*rule->bind(graph), row->name, graph.hidden_param_op_relations.size()));
+        out.push_back(memory_of(*rule->bind(graph), row->name, graph.all_relations().size()));
     } catch (const NotSupportedError&) {  // not on this graph, and a compilation would say why
     } catch (const CompilationError&) {
     }

@@ -17,8 +17,8 @@ namespace {
 class RandomFeedback final : public SignalRule {
  public:
   RandomFeedback(const ETraceGraph& g, std::uint64_t key) : g_(g), key_(key) {
-    for (const HiddenParamOpRelation& r : g.hidden_param_op_relations)
-      for (const std::size_t k : r.hidden_groups)
+    for (const HiddenParamOpRelation* r : g.all_relations())
+      for (const std::size_t k : r->hidden_groups)
         if (std::find(groups_.begin(), groups_.end(), k) == groups_.end()) groups_.push_back(k);
   }
 

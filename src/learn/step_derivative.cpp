@@ -82,10 +82,10 @@ bool is_differentiable(const ETraceGraph& g, const ParamLeaf& leaf) {
 std::vector<bool> leaves_with_step_gradient(const ETraceGraph& g) {
   const std::size_t count = param_leaves(g.module_info).size();
   std::vector<bool> traced(count, false), mixed(count, false);
-  for (const HiddenParamOpRelation& r : g.hidden_param_op_relations) {
-    const bool mixes = std::any_of(r.tail_reasons.begin(), r.tail_reasons.end(),
+  for (const HiddenParamOpRelation* r : g.all_relations()) {
+    const bool mixes = std::any_of(r->tail_reasons.begin(), r->tail_reasons.end(),
                                    [](const std::string& reason) { return !reason.empty(); });
-    for (const TrainableSource& t : r.trainables)
+    for (const TrainableSource& t : r->trainables)
       for (const std::size_t i : leaf_positions(g, t)) {
         traced[i] = true;
         mixed[i] = mixed[i] || mixes;
@@ -97,16 +97,28 @@ std::vector<bool> leaves_with_step_gradient(const ETraceGraph& g) {
   return out;
 }
 
-std::vector<bool> relations_without_own_step(const ETraceGraph& g) {
+namespace {
+
+std::vector<bool> without_own_step(const ETraceGraph& g,
+                                   const std::vector<HiddenParamOpRelation>& relations) {
   const std::vector<bool> step = leaves_with_step_gradient(g);
   std::vector<bool> out;
-  for (const HiddenParamOpRelation& r : g.hidden_param_op_relations) {
+  for (const HiddenParamOpRelation& r : relations) {
     bool found = false;
     for (const TrainableSource& t : r.trainables)
       for (const std::size_t i : leaf_positions(g, t)) found = found || step[i];
     out.push_back(found && g.options.compat != Compat::Braintrace);
   }
   return out;
+}
+
+}  // namespace
+
+std::vector<bool> relations_without_own_step(const ETraceGraph& g) {
+  return without_own_step(g, g.hidden_param_op_relations);
+}
+std::vector<bool> composites_without_own_step(const ETraceGraph& g) {
+  return without_own_step(g, g.composite_relations);
 }
 
 // Ways in order: all of it; per group of several states with these cut; everything cut.

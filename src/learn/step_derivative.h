@@ -57,8 +57,9 @@ class StepDerivative {
 // Parameter leaves that get the whole gradient of a step beside what their traces carry: those that no
 // relation has, and those with a tail that mixes positions.
 std::vector<bool> leaves_with_step_gradient(const ETraceGraph&);
-// Relations whose own step is thereby counted.
+// Relations, and composite ones, whose own step is thereby counted.
 std::vector<bool> relations_without_own_step(const ETraceGraph&);
+std::vector<bool> composites_without_own_step(const ETraceGraph&);
 
 }  // namespace etrace
 #pragma GCC visibility pop

@@ -84,7 +84,7 @@ class Theory {
       return both(Expectation::NoStatement, "compat reproduces another system, with its deviations");
     const Uses uses = uses_of(leaf);
     const std::vector<std::size_t> outside = states_in(uses.outside);
-    if (uses.relations.empty())
+    if (uses.relations.empty() && uses.composites.empty())
       return outside.empty() ? both(Expectation::Exact, "acts at its own step only: no state depends on it")
                              : untraced();
     for (const HiddenParamOpRelation* r : uses.relations)
@@ -101,14 +101,19 @@ class Theory {
     judge_rule(leaf, edges, reasons);
     std::vector<std::string> single = reasons;
     judge_results(carriers, single);
-    return {conclusion(single), conclusion(reasons)};
+    return {conclusion(uses, single), conclusion(uses, reasons)};
   }
 
  private:
   // The relations of a leaf, and what it reaches besides them.
   struct Uses {
-    std::vector<const HiddenParamOpRelation*> relations;
+    std::vector<const HiddenParamOpRelation*> relations, composites;
     Reach outside;
+    bool traced_in(const HiddenGroup& group) const {
+      const auto there = [&](const HiddenParamOpRelation* r) { return traces(*r, group); };
+      return std::any_of(relations.begin(), relations.end(), there) ||
+             std::any_of(composites.begin(), composites.end(), there);
+    }
   };
 
   static ExpectedGradient statement(Expectation e, const std::vector<std::string>& reasons) {
@@ -136,13 +141,14 @@ class Theory {
     return short_list(out, 4);
   }
 
-  ExpectedGradient conclusion(const std::vector<std::string>& reasons) const {
+  ExpectedGradient conclusion(const Uses& uses, const std::vector<std::string>& reasons) const {
     if (!reasons.empty()) return statement(Expectation::Approximate, reasons);
     const LearningRule::Theory theory = rule_.theory(true);
     if (theory.statement == LearningRule::Theory::Unknown)
       return statement(Expectation::NoStatement, {theory.reason});
     return statement(Expectation::Exact,
-                     {"position-diagonal transition, element-wise tail, and all credit stays in its group"});
+                     {fmt::format("position-diagonal transition, {}, and all credit stays in its group",
+                                  uses.composites.empty() ? "element-wise tail" : "a trace of every state")});
   }
   // Influence of some values on every other of the step.
   Reach spread(Reach reach, bool stop_at_hidden = false) const {
@@ -178,14 +184,19 @@ class Theory {
   Uses uses_of(const ParamLeaf& leaf) const {
     Uses uses;
     std::unordered_map<std::uint64_t, std::vector<std::size_t>> own;  // equation -> operands of this leaf
-    for (const HiddenParamOpRelation& r : g_.hidden_param_op_relations) {
-      std::vector<std::size_t> operands;
-      for (const TrainableSource& t : r.trainables)
-        if (holds(t, leaf)) operands.push_back(t.operand);
-      if (operands.empty()) continue;
-      uses.relations.push_back(&r);
-      own[r.eqn_id] = operands;
-    }
+    const auto add = [&](const std::vector<HiddenParamOpRelation>& all,
+                         std::vector<const HiddenParamOpRelation*>& used) {
+      for (const HiddenParamOpRelation& r : all) {
+        std::vector<std::size_t> operands;
+        for (const TrainableSource& t : r.trainables)
+          if (holds(t, leaf)) operands.push_back(t.operand);
+        if (operands.empty()) continue;
+        used.push_back(&r);
+        own[r.eqn_id] = operands;
+      }
+    };
+    add(g_.hidden_param_op_relations, uses.relations);
+    add(g_.composite_relations, uses.composites);
     uses.outside[program_.invars[leaf.input].id] = kDirect;
     for (const Eqn& eqn : program_.eqns) {
       const auto it = own.find(eqn.id);
@@ -199,17 +210,40 @@ class Theory {
     return std::find(r.hidden_groups.begin(), r.hidden_groups.end(), group.index) != r.hidden_groups.end();
   }
 
+  static void judge_tails(const HiddenParamOpRelation& r, std::vector<std::string>& reasons) {
+    for (std::size_t k = 0; k < r.tail_reasons.size(); ++k)
+      if (!r.tail_reasons[k].empty())
+        note(reasons, fmt::format("the tail into group {} does not preserve positions ({})",
+                                  r.hidden_groups[k], r.tail_reasons[k]));
+  }
+
+  // A composite relation has traces of all states that it reaches, but for what a state of one group hands on
+  // to another.
+  void follow_chains(const HiddenParamOpRelation& r, std::vector<bool>& reached,
+                     std::vector<std::size_t>& passed, std::vector<std::string>& reasons) const {
+    judge_tails(r, reasons);
+    for (const std::size_t s : states_in(spread({{r.y_var.id, kDirect}}))) {
+      reached[s] = true;
+      if (states_[s].group == nullptr) continue;
+      if (!traces(r, *states_[s].group)) passed.push_back(s);
+      const Var* exit = as_var(states_[s].exit);
+      if (exit == nullptr) continue;
+      for (const std::size_t next : states_in(spread({{exit->id, kDirect}})))
+        if (states_[next].group != nullptr && states_[next].group != states_[s].group)
+          note(reasons, fmt::format("{} hands it on to {} within a step, and that part has no trace", text(s),
+                                    text(next)));
+    }
+  }
+
   // From the operators to the states of the same step, and on from step to step: all states that come to
   // depend on the parameter.
   std::vector<std::size_t> follow(const Uses& uses, std::vector<std::size_t>& passed,
                                   std::vector<std::string>& reasons) const {
     std::vector<bool> reached(states_.size(), false);
     for (const std::size_t s : states_in(uses.outside)) reached[s] = true;
+    for (const HiddenParamOpRelation* r : uses.composites) follow_chains(*r, reached, passed, reasons);
     for (const HiddenParamOpRelation* r : uses.relations) {
-      for (std::size_t k = 0; k < r->tail_reasons.size(); ++k)
-        if (!r->tail_reasons[k].empty())
-          note(reasons, fmt::format("the tail into group {} does not preserve positions ({})",
-                                    r->hidden_groups[k], r->tail_reasons[k]));
+      judge_tails(*r, reasons);
       const Reach reach = spread({{r->y_var.id, kDirect}});
       for (const std::size_t s : states_in(reach)) {
         reached[s] = true;
@@ -250,9 +284,7 @@ class Theory {
           note(reasons, fmt::format("{} carries it from step to step but is no hidden state", text(from)));
         continue;
       }
-      if (std::none_of(uses.relations.begin(), uses.relations.end(),
-                       [&](const HiddenParamOpRelation* r) { return traces(*r, *a.group); }))
-        continue;
+      if (!uses.traced_in(*a.group)) continue;
       for (const std::size_t to : next) {
         if (states_[to].group == a.group)
           judge_group(*a.group, reasons);

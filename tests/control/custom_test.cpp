@@ -103,6 +103,40 @@ TEST(CustomJvp, TangentsOfIntegersAreDropped) {
   EXPECT_EQ(jvp(make_jaxpr(f, Avals{{Dtype::F64, {}}}), {true}).active_out, (Mask{true, false}));
 }
 
+// Calls of a function trace its rules: one that calls the function would have no end. It may be called again
+// afterwards, and by the rule of another function.
+TEST(CustomJvp, RuleThatCallsItsFunctionIsRefused) {
+  const Array x = Random(1).f64({2});
+  Function f;
+  f = custom_jvp([](ArraySpan a) { return Arrays{exp(a[0])}; },
+                 [&](ArraySpan a) {
+                   const Array y = f(a.first(1))[0];
+                   return Arrays{y, y * a[1]};
+                 });
+  for (int again = 0; again < 2; ++again)
+    expect_error<CompilationError>("calls the function itself", [&] { f(Arrays{x}); });
+  Function g;
+  g = custom_vjp([](ArraySpan a) { return Arrays{exp(a[0])}; },
+                 [&](ArraySpan a) {
+                   const Array y = g(a)[0];
+                   return Arrays{y, y};
+                 },
+                 [](ArraySpan a) { return Arrays{a[0] * a[1]}; });
+  expect_error<CompilationError>("calls the function itself", [&] { g(Arrays{x}); });
+  const Function inner = custom_jvp([](ArraySpan a) { return Arrays{exp(a[0])}; },
+                                    [](ArraySpan a) {
+                                      return Arrays{exp(a[0]), exp(a[0]) * a[1]};
+                                    });
+  const Function outer = custom_jvp([&](ArraySpan a) { return inner(inner(a)); },
+                                    [&](ArraySpan a) {
+                                      const Array y = inner(a.first(1))[0];
+                                      return Arrays{exp(y), exp(y) * y * a[1]};
+                                    });
+  const Function total = [&](ArraySpan a) { return Arrays{sum(outer(a)[0])}; },
+                 plain = [](ArraySpan a) { return Arrays{sum(exp(exp(a[0])))}; };
+  expect_equivalent(total, plain, {x});
+}
+
 TEST(CustomJvp, RuleMustReturnValuesAndTangents) {
   const Function f =
       custom_jvp([](ArraySpan a) { return Arrays{a[0]}; }, [](ArraySpan a) { return Arrays{a[1]}; });

@@ -87,6 +87,51 @@ TEST(SnAp, L67_DenseInABatch) {
   }
 }
 
+// Two products on the way make a pattern of all to all, but not across the samples of a batch.
+TEST(SnAp, SamplesOfABatchStayApart) {
+  const auto gru = [](std::int64_t batch, double meet) {
+    return step_model({arg("x", {batch, 2}), hidden("h", {batch, 3}), param("wh", {5, 3}),
+                       param("wr", {5, 3}), param("wz", {5, 3})},
+                      [=](In& in) {
+                        const Array h = in["h"], xh = concatenate(Arrays{in["x"], h}, 1);
+                        const Array z = logistic(matmul(xh, in["wz"])), r = logistic(matmul(xh, in["wr"]));
+                        const Array pushed = meet == 0.0 ? r * h : r * h - meet * sum(h, {0}, true);
+                        const Array n = tanh(matmul(concatenate(Arrays{in["x"], pushed}, 1), in["wh"]));
+                        in.set("h", (1.0 - z) * h + z * n);
+                        return in["h"];
+                      });
+  };
+  const Model m = gru(3, 0.0);
+  const Sequence data = draw_sequence(m, 5);
+  Learner learner = make_learner(m, SnAp());
+  const PositionPattern& pattern = *learner.graph().hidden_groups[0].snap;
+  EXPECT_TRUE(pattern.conservative);
+  EXPECT_EQ(pattern.num_neighbour(), 3U);
+  expect_gradients(online(learner, data), bptt(m, data).grads, 1e-9, {"wh", "wz"});
+  EXPECT_GT(largest_deviation(gradients_of(m, SnAp({.n = 1}), data), bptt(m, data).grads, {"wh", "wz"}),
+            1e-6);
+  // Nothing grows with the square of the batch, in scope coupled either.
+  const auto largest = [&](std::int64_t batch, const LearningRule& rule) {
+    const Model wide = gru(batch, 0.0);
+    CompileOptions options;
+    rule.configure(options);
+    const ETraceGraph g = compile_etrace_graph(wide, options);
+    const Program step = PlanBuilder(g, rule, VjpMethod::SingleStep).evolve({});
+    std::int64_t most = 0;
+    for (const Eqn& eqn : lean(step).jaxpr.jaxpr.eqns)
+      for (const Var& v : eqn.out) most = std::max(most, v.aval.shape.size());
+    return most;
+  };
+  EXPECT_EQ(largest(16, SnAp()), 2 * largest(8, SnAp()));
+  EXPECT_EQ(largest(16, OSTLRecurrent()), 2 * largest(8, OSTLRecurrent()));
+  // Samples that do meet are neighbours.
+  const Model meeting = gru(2, 0.5);
+  Learner all = make_learner(meeting, SnAp());
+  EXPECT_EQ(all.graph().hidden_groups[0].snap->num_neighbour(), 6U);
+  const Sequence other = draw_sequence(meeting, 5);
+  expect_gradients(online(all, other), bptt(meeting, other).grads, 1e-9, {"wh", "wz"});
+}
+
 // L66: two states per position; L75: positions that stay apart have one neighbour.
 TEST(SnAp, L66_L75_TwoStates) {
   const Model two =

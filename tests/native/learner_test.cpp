@@ -9,14 +9,14 @@ namespace etrace::testing {
 namespace {
 
 // Two gradients and a training run over a sequence that is no multiple of the window.
-Arrays numbers_of(const char* backend) {
+Arrays numbers_of(const char* backend, const std::string& model, const LearningRule& rule) {
   use_test_cache();
-  const ReadyModel ready = make_model("lif_expon", {.sizes = {5, 18, 2}, .batch = 3});
+  const ReadyModel ready = make_model(model, {.sizes = {5, 18, 2}, .batch = 3});
   LearnerOptions options;
   options.batch_size = 3;
   options.execution_window = 4;
   options.backend = backend;
-  Learner learner = compile(*ready.module, D_RTRL{}, ready.example, options);
+  Learner learner = compile(*ready.module, rule, ready.example, options);
   const Array xs = random::normal(random::key(1), {10, 3, 5}),
               ys = random::normal(random::key(2), {10, 3, 2});
   Arrays out;
@@ -32,14 +32,24 @@ Arrays numbers_of(const char* backend) {
   return out;
 }
 
-TEST(NativeLearners, LearnWithTheSameBits) {
-  const Arrays expected = numbers_of("interpreter");
-  for (const char* backend : {"native", "auto"}) {
-    const Arrays found = numbers_of(backend);
+void expect_the_same_bits(const std::string& model, const LearningRule& rule,
+                          const std::vector<const char*>& backends) {
+  const Arrays expected = numbers_of("interpreter", model, rule);
+  for (const char* backend : backends) {
+    const Arrays found = numbers_of(backend, model, rule);
     ASSERT_EQ(found.size(), expected.size());
     for (std::size_t i = 0; i < found.size(); ++i)
       EXPECT_TRUE(found[i].tensor() == expected[i].tensor()) << backend << ", number " << i;
   }
+}
+
+TEST(NativeLearners, LearnWithTheSameBits) {
+  expect_the_same_bits("lif_expon", D_RTRL{}, {"native", "auto"});
+}
+
+// The reset gate has a trace of every state.
+TEST(NativeLearners, CompositeTracesHaveTheSameBits) {
+  expect_the_same_bits("gru", D_RTRL({.composite = true}), {"native"});
 }
 
 }  // namespace

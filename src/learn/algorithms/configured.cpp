@@ -18,7 +18,7 @@ std::vector<RuleOption> coordinates_and_settings() {
                  "modulatory: the third factor where a call gives none"});
   out.push_back({"projection_key", RuleOption::Type::Integer, "42", "any",
                  "random_projection: from which signs are drawn"});
-  return out;
+  return with_composite_options(std::move(out));
 }
 
 const RegisterRule kConfigured(
@@ -41,6 +41,9 @@ const RegisterRule kConfigured(
        if (const auto m = o.number("modulator")) s.modulator = Array(*m);
        if (const auto key = o.integer("projection_key"))
          s.projection.projection_key = static_cast<std::uint64_t>(*key);
+       const CompositeChoice composite = composite_choice(o);
+       s.composite = composite.on;
+       s.composite_max_bytes = composite.max_bytes;
        return std::make_shared<ConfiguredRule>(ETraceConfig(axes), s);
      }});
 

@@ -7,7 +7,10 @@
 namespace etrace {
 
 D_RTRL::D_RTRL(const ParamDimOptions& o)
-    : ConfiguredRule("D_RTRL", ETraceConfig(), {.trace_dtype = o.trace_dtype}) {}
+    : ConfiguredRule("D_RTRL", ETraceConfig(),
+                     {.trace_dtype = o.trace_dtype,
+                      .composite = o.composite,
+                      .composite_max_bytes = o.composite_max_bytes}) {}
 
 namespace {
 
@@ -18,11 +21,14 @@ const RegisterRule kDRtrl(
             "batch x weights",
      .expectation = "exact where states act on themselves position by position, outside of "
                     "recurrent products",
-     .options = {trace_dtype_option(),
-                 {"fast_solve", RuleOption::Type::Flag, "true", "true, false",
-                  "how the reference system sums; here all sums are fast, and it changes nothing"}},
+     .options = with_composite_options(
+         {trace_dtype_option(),
+          {"fast_solve", RuleOption::Type::Flag, "true", "true, false",
+           "how the reference system sums; here all sums are fast, and it changes nothing"}}),
      .make = [](const RuleOptions& o) {
-       return std::make_shared<D_RTRL>(ParamDimOptions{o.dtype("trace_dtype")});
+       const CompositeChoice composite = composite_choice(o);
+       return std::make_shared<D_RTRL>(
+           ParamDimOptions{o.dtype("trace_dtype"), composite.on, composite.max_bytes});
      }});
 
 }  // namespace

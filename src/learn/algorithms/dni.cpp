@@ -7,7 +7,10 @@ namespace etrace {
 
 DNI::DNI(const DNIOptions& o)
     : ConfiguredRule("DNI", ETraceAxes{.learning_signal = LearningSignal::Bootstrapped},
-                     {.trace_dtype = o.trace_dtype, .synthesizer = o.synthesizer}) {}
+                     {.trace_dtype = o.trace_dtype,
+                      .synthesizer = o.synthesizer,
+                      .composite = o.composite,
+                      .composite_max_bytes = o.composite_max_bytes}) {}
 
 namespace {
 
@@ -18,9 +21,11 @@ const RegisterRule kDni(
          "D_RTRL in windows, with an estimate of later losses for parameters without a trace; its memory and "
          "the estimator's",
      .expectation = "that of D_RTRL; parameters without a trace are exact as far as the estimate is",
-     .options = {trace_dtype_option()},
+     .options = with_composite_options({trace_dtype_option()}),
      .make = [](const RuleOptions& o) {
-       return std::make_shared<DNI>(DNIOptions{nullptr, o.dtype("trace_dtype")});
+       const CompositeChoice composite = composite_choice(o);
+       return std::make_shared<DNI>(
+           DNIOptions{nullptr, o.dtype("trace_dtype"), composite.on, composite.max_bytes});
      }});
 
 }  // namespace

@@ -19,7 +19,9 @@ EProp::EProp(const EPropOptions& o)
                      .kappa = o.kappa_filter_decay},
           {.trace_dtype = o.trace_dtype,
            .random_feedback_key = o.random_feedback_key,
-           .unfiltered = o.unfiltered}) {}
+           .unfiltered = o.unfiltered,
+           .composite = o.composite,
+           .composite_max_bytes = o.composite_max_bytes}) {}
 
 namespace {
 
@@ -36,14 +38,14 @@ const RegisterRule kEProp(
          "D_RTRL with a filter behind the trace and random feedback, if wanted; the memory of D_RTRL, twice "
          "that with a filter",
      .expectation = "that of D_RTRL with symmetric feedback and no filter, else approximate",
-     .options = {{"feedback", RuleOption::Type::Text, "symmetric", "symmetric, random",
-                  "how the loss comes back: by its gradient, or through fixed random weights"},
-                 {"kappa_filter_decay", RuleOption::Type::Number, "0", "[0, 1)",
-                  "of the filter behind the trace"},
-                 {"random_feedback_key", RuleOption::Type::Integer, "", "any",
-                  "from which random weights are drawn; random feedback needs it"},
-                 unfiltered_option(),
-                 trace_dtype_option()},
+     .options = with_composite_options(
+         {{"feedback", RuleOption::Type::Text, "symmetric", "symmetric, random",
+           "how the loss comes back: by its gradient, or through fixed random weights"},
+          {"kappa_filter_decay", RuleOption::Type::Number, "0", "[0, 1)", "of the filter behind the trace"},
+          {"random_feedback_key", RuleOption::Type::Integer, "", "any",
+           "from which random weights are drawn; random feedback needs it"},
+          unfiltered_option(),
+          trace_dtype_option()}),
      .make = [](const RuleOptions& o) {
        EPropOptions own;
        own.feedback = feedback_named(o.text("feedback").value_or("symmetric"));
@@ -52,6 +54,9 @@ const RegisterRule kEProp(
          own.random_feedback_key = static_cast<std::uint64_t>(*key);
        own.trace_dtype = o.dtype("trace_dtype");
        own.unfiltered = listed(o.text("unfiltered").value_or(""));
+       const CompositeChoice composite = composite_choice(o);
+       own.composite = composite.on;
+       own.composite_max_bytes = composite.max_bytes;
        return std::make_shared<EProp>(own);
      }});
 

@@ -6,7 +6,9 @@ namespace etrace {
 
 OSTLRecurrent::OSTLRecurrent(const ParamDimOptions& o)
     : ConfiguredRule("OSTLRecurrent", ETraceAxes{.recurrence_scope = RecurrenceScope::Coupled},
-                     {.trace_dtype = o.trace_dtype}) {}
+                     {.trace_dtype = o.trace_dtype,
+                      .composite = o.composite,
+                      .composite_max_bytes = o.composite_max_bytes}) {}
 
 namespace {
 
@@ -15,9 +17,11 @@ const RegisterRule kOstlRecurrent(
      .aliases = {"ostl_recurrent"},
      .doc = "D_RTRL with the recurrent products' own blocks in the Jacobian; the same memory",
      .expectation = "exact where positions of a group do not act on each other",
-     .options = {trace_dtype_option()},
+     .options = with_composite_options({trace_dtype_option()}),
      .make = [](const RuleOptions& o) {
-       return std::make_shared<OSTLRecurrent>(ParamDimOptions{o.dtype("trace_dtype")});
+       const CompositeChoice composite = composite_choice(o);
+       return std::make_shared<OSTLRecurrent>(
+           ParamDimOptions{o.dtype("trace_dtype"), composite.on, composite.max_bytes});
      }});
 
 }  // namespace

@@ -8,7 +8,10 @@ namespace etrace {
 
 ThreeFactor::ThreeFactor(const ThreeFactorOptions& o)
     : ConfiguredRule("ThreeFactor", ETraceAxes{.learning_signal = LearningSignal::Modulatory},
-                     {.trace_dtype = o.trace_dtype, .modulator = o.modulator}) {}
+                     {.trace_dtype = o.trace_dtype,
+                      .modulator = o.modulator,
+                      .composite = o.composite,
+                      .composite_max_bytes = o.composite_max_bytes}) {}
 
 namespace {
 
@@ -17,13 +20,16 @@ const RegisterRule kThreeFactor(
      .aliases = {"three_factor"},
      .doc = "D_RTRL's trace met by a modulator from outside; single steps; the memory of D_RTRL",
      .expectation = "no statement: the modulator decides",
-     .options = {{"modulator", RuleOption::Type::Number, "", "a number",
-                  "the third factor where a call gives none"},
-                 trace_dtype_option()},
+     .options = with_composite_options({{"modulator", RuleOption::Type::Number, "", "a number",
+                                         "the third factor where a call gives none"},
+                                        trace_dtype_option()}),
      .make = [](const RuleOptions& o) {
        ThreeFactorOptions own;
        if (const auto m = o.number("modulator")) own.modulator = Array(*m);
        own.trace_dtype = o.dtype("trace_dtype");
+       const CompositeChoice composite = composite_choice(o);
+       own.composite = composite.on;
+       own.composite_max_bytes = composite.max_bytes;
        return std::make_shared<ThreeFactor>(own);
      }});
 
