@@ -11,102 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- vectors ----
- * Width and the number of vectors in a tile row by instruction set: 6 x 4 accumulators need 32 registers,
- * 6 x 2 make do with 16. The FMA is spelled by builtins (gcc has no generic one for vector types): no header
- * to parse in emitted code, and no dependence on -ffp-contract. */
-#if defined(__AVX512F__)
-#define ETP_VBYTES 64
-#define ETP_TILE_V 4
-#if defined(__clang__) /* gcc declares this one mask signed */
-#define ETP_MASK16 unsigned short
-#else
-#define ETP_MASK16 short
-#endif
-#define ETP_VFMA_f32(a, b, c) __builtin_ia32_vfmaddps512_mask(a, b, c, (ETP_MASK16)-1, 4)
-#define ETP_VFMA_f64(a, b, c) __builtin_ia32_vfmaddpd512_mask(a, b, c, (unsigned char)-1, 4)
-#elif defined(__AVX__) && defined(__FMA__)
-#define ETP_VBYTES 32
-#define ETP_TILE_V 2
-#define ETP_VFMA_f32(a, b, c) __builtin_ia32_vfmaddps256(a, b, c)
-#define ETP_VFMA_f64(a, b, c) __builtin_ia32_vfmaddpd256(a, b, c)
-#elif defined(__aarch64__)
-#define ETP_VBYTES 16
-#define ETP_TILE_V 4
-#define ETP_VFMA_f32(a, b, c) etp_vfma_f32(a, b, c)
-#define ETP_VFMA_f64(a, b, c) etp_vfma_f64(a, b, c)
-#else
-#define ETP_VBYTES 16
-#define ETP_TILE_V 2
-#define ETP_VFMA_f32(a, b, c) ((a) * (b) + (c))
-#define ETP_VFMA_f64(a, b, c) ((a) * (b) + (c))
-#endif
-#define ETP_TILE_R 6
-
-#if defined(__clang__)
-#define ETP_UNROLL _Pragma("unroll")
-#else
-#define ETP_UNROLL _Pragma("GCC unroll 16")
-#endif
-/* Hides where a pointer came from: otherwise gcc computes the addresses of all rows of a tile beforehand and
- * spills them, which costs more than a short tile's arithmetic. */
-#define ETP_OPAQUE(p) __asm__("" : "+r"(p))
-#define ETP_GEMM_FN static inline __attribute__((always_inline, unused))
-
-/* etp_v_*: a vector in a register. etp_vu_*: the same in memory, at any address. */
-typedef float etp_v_f32 __attribute__((vector_size(ETP_VBYTES)));
-typedef float etp_vu_f32 __attribute__((vector_size(ETP_VBYTES), aligned(4), may_alias));
-typedef double etp_v_f64 __attribute__((vector_size(ETP_VBYTES)));
-typedef double etp_vu_f64 __attribute__((vector_size(ETP_VBYTES), aligned(8), may_alias));
-
-#define ETP_WIDTH(T) ((ptrdiff_t)(ETP_VBYTES / sizeof(T))) /* lanes of a vector */
-ETP_GEMM_FN etp_v_f32 etp_load_f32(const float* p) { return *(const etp_vu_f32*)p; }
-ETP_GEMM_FN etp_v_f64 etp_load_f64(const double* p) { return *(const etp_vu_f64*)p; }
-ETP_GEMM_FN void etp_store_f32(float* p, etp_v_f32 v) { *(etp_vu_f32*)p = v; }
-ETP_GEMM_FN void etp_store_f64(double* p, etp_v_f64 v) { *(etp_vu_f64*)p = v; }
-
-#if defined(__aarch64__)
-ETP_GEMM_FN etp_v_f32 etp_vfma_f32(etp_v_f32 a, etp_v_f32 b, etp_v_f32 c) {
-  for (int i = 0; i < 4; i++) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
-  return c;
-}
-ETP_GEMM_FN etp_v_f64 etp_vfma_f64(etp_v_f64 a, etp_v_f64 b, etp_v_f64 c) {
-  for (int i = 0; i < 2; i++) c[i] = __builtin_fma(a[i], b[i], c[i]);
-  return c;
-}
-#endif
-
-/* The first n lanes only, the others 0 (load) or left alone (store). ETP_MASKS: in one instruction, else the
- * loads are kept out of the inner loop by packing. */
-#if defined(__AVX512F__)
-#define ETP_MASKS 1
-ETP_GEMM_FN etp_v_f32 etp_load_some_f32(const float* p, ptrdiff_t n) {
-  return __builtin_ia32_loadups512_mask(p, (etp_v_f32){0}, (unsigned short)((1u << n) - 1u));
-}
-ETP_GEMM_FN etp_v_f64 etp_load_some_f64(const double* p, ptrdiff_t n) {
-  return __builtin_ia32_loadupd512_mask(p, (etp_v_f64){0}, (unsigned char)((1u << n) - 1u));
-}
-ETP_GEMM_FN void etp_store_some_f32(float* p, etp_v_f32 v, ptrdiff_t n) {
-  __builtin_ia32_storeups512_mask(p, v, (unsigned short)((1u << n) - 1u));
-}
-ETP_GEMM_FN void etp_store_some_f64(double* p, etp_v_f64 v, ptrdiff_t n) {
-  __builtin_ia32_storeupd512_mask(p, v, (unsigned char)((1u << n) - 1u));
-}
-#else
-#define ETP_MASKS 0
-#define ETP_SOME(T, S)                                                  \
-  ETP_GEMM_FN etp_v_##S etp_load_some_##S(const T* p, ptrdiff_t n) {    \
-    etp_v_##S v = {0};                                                  \
-    __builtin_memcpy(&v, p, (size_t)n * sizeof(T));                     \
-    return v;                                                           \
-  }                                                                     \
-  ETP_GEMM_FN void etp_store_some_##S(T* p, etp_v_##S v, ptrdiff_t n) { \
-    __builtin_memcpy(p, &v, (size_t)n * sizeof(T));                     \
-  }
-ETP_SOME(float, f32)
-ETP_SOME(double, f64)
-#undef ETP_SOME
-#endif
+#include "runtime/etp_vector.h"
 
 /* ---- transposing a square of lanes in registers ----
  * log2(lanes) rounds of butterflies: round d exchanges, between rows i and i + d, the lanes that differ in
@@ -462,6 +367,43 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
     if (K == 3) etp_gemm_flat_k_##S(3, M, N, A, ars, acs, B, brs, C, ldc, accumulate);                       \
     if (K == 4) etp_gemm_flat_k_##S(4, M, N, A, ars, acs, B, brs, C, ldc, accumulate);                       \
   }                                                                                                          \
+  /* The last columns of one row of C, less than 8 vectors of them. Where another row of B follows, loads    \
+   * may run over the end of a row: those lanes are not stored. */                                           \
+  ETP_GEMM_FN void etp_gemm_thin_v_##S(const int V, ptrdiff_t N, ptrdiff_t K, const T* A, ptrdiff_t acs,     \
+                                       const T* B, ptrdiff_t brs, T* C, int accumulate) {                    \
+    const ptrdiff_t L = ETP_WIDTH(T), lanes = N - (V - 1) * L, over = V * L - N;                             \
+    const ptrdiff_t whole = over == 0 ? K : brs < 1 ? 0 : K - (over + brs - 1) / brs;                        \
+    etp_v_##S c[8];                                                                                          \
+    ETP_UNROLL for (int j = 0; j < V; j++) {                                                                 \
+      c[j] = (etp_v_##S){0};                                                                                 \
+      if (accumulate) c[j] = j < V - 1 ? etp_load_##S(C + j * L) : etp_load_some_##S(C + j * L, lanes);      \
+    }                                                                                                        \
+    ptrdiff_t k = 0;                                                                                         \
+    for (; k < whole; k++, A += acs, B += brs) {                                                             \
+      const etp_v_##S a = A[0] - (etp_v_##S){0};                                                             \
+      ETP_UNROLL for (int j = 0; j < V; j++) c[j] = ETP_VFMA_##S(a, etp_load_##S(B + j * L), c[j]);          \
+    }                                                                                                        \
+    for (; k < K; k++, A += acs, B += brs) {                                                                 \
+      const etp_v_##S a = A[0] - (etp_v_##S){0};                                                             \
+      ETP_UNROLL for (int j = 0; j < V - 1; j++) c[j] = ETP_VFMA_##S(a, etp_load_##S(B + j * L), c[j]);      \
+      c[V - 1] = ETP_VFMA_##S(a, etp_load_some_##S(B + (V - 1) * L, lanes), c[V - 1]);                       \
+    }                                                                                                        \
+    ETP_UNROLL for (int j = 0; j < V - 1; j++) etp_store_##S(C + j * L, c[j]);                               \
+    etp_store_some_##S(C + (V - 1) * L, c[V - 1], lanes);                                                    \
+  }                                                                                                          \
+  static __attribute__((noinline, unused)) void etp_gemm_thin_##S(ptrdiff_t N, ptrdiff_t K, const T* A,      \
+                                                                  ptrdiff_t acs, const T* B, ptrdiff_t brs,  \
+                                                                  T* C, int accumulate) {                    \
+    const ptrdiff_t V = (N + ETP_WIDTH(T) - 1) / ETP_WIDTH(T);                                               \
+    if (V == 1) etp_gemm_thin_v_##S(1, N, K, A, acs, B, brs, C, accumulate);                                 \
+    if (V == 2) etp_gemm_thin_v_##S(2, N, K, A, acs, B, brs, C, accumulate);                                 \
+    if (V == 3) etp_gemm_thin_v_##S(3, N, K, A, acs, B, brs, C, accumulate);                                 \
+    if (V == 4) etp_gemm_thin_v_##S(4, N, K, A, acs, B, brs, C, accumulate);                                 \
+    if (V == 5) etp_gemm_thin_v_##S(5, N, K, A, acs, B, brs, C, accumulate);                                 \
+    if (V == 6) etp_gemm_thin_v_##S(6, N, K, A, acs, B, brs, C, accumulate);                                 \
+    if (V == 7) etp_gemm_thin_v_##S(7, N, K, A, acs, B, brs, C, accumulate);                                 \
+    if (V == 8) etp_gemm_thin_v_##S(8, N, K, A, acs, B, brs, C, accumulate);                                 \
+  }                                                                                                          \
   /* One row of C, N a multiple of the lanes, from a B with unit steps along k: squares of B are turned in   \
    * registers and used at once, two side by side, which are a cache line. */                                \
   ETP_GEMM_FN etp_v_##S etp_gemm_square_##S(const T* A, ptrdiff_t acs, const T* B, ptrdiff_t bcs,            \
@@ -539,6 +481,11 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
             now.N = 8 * L;                                                                                   \
             t.lanes = L;                                                                                     \
             etp_gemm_tile_1x8_##S(&t);                                                                       \
+            continue;                                                                                        \
+          }                                                                                                  \
+          if (M == 1 && !pack_b) {                                                                           \
+            now.N = N - n;                                                                                   \
+            etp_gemm_thin_##S(now.N, kk, a, acs, t.B, brs, t.C, t.accumulate);                               \
             continue;                                                                                        \
           }                                                                                                  \
           now.B = t.B;                                                                                       \

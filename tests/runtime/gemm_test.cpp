@@ -139,6 +139,7 @@ TYPED_TEST(GemmTest, FewStepsAndSingleRows) {
   for (int layout = 0; layout < 16; layout++) {
     for (std::ptrdiff_t K : {1, 2, 3, 4}) this->check(5, 75, K, layout);
     for (std::ptrdiff_t K : {7, 16, 45}) this->check(1, 43, K, layout);
+    for (std::ptrdiff_t N : {1, 2, 9, 10, 23, 31, 38, 47, 55, 63, 64}) this->check(1, N, 70, layout);
   }
 }
 
