@@ -57,7 +57,7 @@ PUBLIC = {
     "nn/": "nn",
     "models.h": "nn",
     "metrics.h": "nn",
-    "summary.h": "nn",
+    "summary.h": "compiler",
     "diagnostics.h": "compiler",
     "diagnostics.def": "compiler",
     "graph.h": "compiler",

@@ -43,6 +43,7 @@ std::vector<std::string> understood(const CLI::App& app, std::vector<std::string
 void add_verbs(CLI::App& app, Status& status) {
   add_demo(app, status);
   add_explain(app, status);
+  add_summary(app, status);
   add_verify(app, status);
   add_plan(app, status);
   add_train(app, status);

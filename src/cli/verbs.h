@@ -10,6 +10,7 @@ struct Status {
 };
 
 void add_print(CLI::App&, Status&);
+void add_summary(CLI::App&, Status&);
 void add_ops(CLI::App&, Status&);
 void add_check(CLI::App&, Status&);
 void add_explain(CLI::App&, Status&);

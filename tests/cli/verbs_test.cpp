@@ -7,6 +7,8 @@
 #include <fstream>
 #include <sstream>
 
+#include <nlohmann/json.hpp>
+
 #include "cli/process.h"
 
 namespace etrace {
@@ -14,6 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::run_etrace;
@@ -36,6 +39,8 @@ const std::vector<Line> kQuickCommands{
     {"train", "--help"},
     {"check", "--stage", "forward", test_file("reference/cell_GRUCell.json")},
     {"print", "rnn"},
+    {"summary", "rnn"},
+    {"summary", "rnn", "--json"},
     {"ops"},
 };
 
@@ -181,8 +186,25 @@ TEST(Verbs, AModelIsWrittenToAFileAndReadBack) {
   fs::remove(file);
 }
 
+TEST(Verbs, SummaryOfBuiltInModelsAndFiles) {
+  const auto gru = run_etrace({"summary", "gru", "--batch", "4"});
+  EXPECT_EQ(gru.code, 0) << gru.text;
+  EXPECT_THAT(gru.text, AllOf(HasSubstr("nn::GRUCell"), HasSubstr("h f32[4,8] hidden"), HasSubstr("pp_prop"),
+                              HasSubstr("as D_RTRL: ")));
+  const std::string file =
+      fs::path(::testing::TempDir()) / ("etrace_summary_" + std::to_string(getpid()) + ".json");
+  ASSERT_EQ(run_etrace({"print", "gru", "--save", file}).code, 0);
+  const auto of_file = nlohmann::json::parse(run_etrace({"summary", file, "--json"}).text),
+             of_model = nlohmann::json::parse(run_etrace({"summary", "gru", "--json"}).text);
+  EXPECT_EQ(of_file["total"], of_model["total"]);
+  EXPECT_EQ(of_model["total"]["trace_bytes"]["D_RTRL"], 4 * 2 * 12 * 8);  // Wz and Wh: [3 + 8 + 1, 8]
+  EXPECT_EQ(run_etrace({"summary", file, "--batch", "2"}).code, 2);
+  fs::remove(file);
+}
+
 TEST(Verbs, HelpFitsAPageAndExplainsEveryName) {
-  for (const char* verb : {"demo", "explain", "verify", "train", "eval", "bench", "check", "print", "ops"}) {
+  for (const char* verb :
+       {"demo", "explain", "verify", "train", "eval", "bench", "check", "print", "summary", "ops"}) {
     const auto r = run_etrace({"help", verb});
     EXPECT_EQ(r.code, 0);
     EXPECT_EQ(r.text, run_etrace({verb, "--help"}).text);

@@ -52,6 +52,53 @@ TEST(Summary, ColumnsOfOnesOwnAndText) {
   EXPECT_THAT(text, HasSubstr("total"));
 }
 
+// Per parameter [n], n numbers of trace for every sample and state that it reaches: Wz and Wh; Wr acts
+// through Wh, out at its own step.
+TEST(Summary, TracesPerRule) {
+  SummedNet net;
+  init_all_states(net, 4);
+  const Summary s = summary(net, zeros({4, 3}));
+  const auto at = [&](const char* rule) {
+    for (std::size_t t = 0; t < s.traces.size(); ++t)
+      if (std::count(s.traces[t].rules.begin(), s.traces[t].rules.end(), rule) > 0) return t;
+    ADD_FAILURE() << "no " << rule;
+    return std::size_t{0};
+  };
+  const std::size_t d_rtrl = at("D_RTRL"), pp_prop = at("pp_prop"), coupled = at("OSTLRecurrent");
+  const auto bytes = [&](std::size_t t) {
+    std::vector<std::int64_t> all;
+    for (const Summary::Row& r : s.rows) all.push_back(r.traces[t]);
+    return all;
+  };
+  const std::int64_t gate = 4 * 4 * (3 + 8 + 1) * 8;  // f32, batch
+  EXPECT_THAT(bytes(d_rtrl), ElementsAre(0, 0, 0, gate, 0, gate));
+  EXPECT_EQ(s.total.traces[d_rtrl], 2 * gate);
+  EXPECT_EQ(s.total.traces[coupled], 2 * gate);
+  // One filtered [x, h] and one [x, r⊙h], and a filtered derivative for each of the two.
+  EXPECT_EQ(s.total.traces[pp_prop], 4 * 4 * (2 * (3 + 8) + 2 * 8));
+  EXPECT_GT(s.total.traces[at("SnAp")], s.total.traces[d_rtrl]);
+  EXPECT_TRUE(summary(net).traces.empty());
+  const std::string text = s.to_string();
+  EXPECT_THAT(text, HasSubstr("D_RTRL"));
+  EXPECT_THAT(text, HasSubstr("as D_RTRL: "));
+}
+
+TEST(Summary, OfAModelFile) {
+  SummedNet net;
+  const Summary here = summary(net, zeros({3})), read = summary(trace_step(net, zeros({3})).model);
+  EXPECT_EQ(read.total.params, here.total.params);
+  EXPECT_EQ(read.total.param_bytes, here.total.param_bytes);
+  EXPECT_EQ(read.total.state_bytes, here.total.state_bytes);
+  EXPECT_EQ(read.total.traces, here.total.traces);
+  ASSERT_EQ(read.rows.size(), here.rows.size());
+  for (std::size_t i = 0; i < read.rows.size(); ++i) {
+    EXPECT_EQ(read.rows[i].path, here.rows[i].path);
+    EXPECT_EQ(read.rows[i].states, here.rows[i].states);
+    EXPECT_EQ(read.rows[i].output, here.rows[i].output);
+    EXPECT_EQ(read.rows[i].type, "");
+  }
+}
+
 TEST(Summary, SharedModulesCountOnce) {
   struct Twice : Module {
     nn::Linear& a = child<nn::Linear>("a", 2, 2);
