@@ -46,6 +46,7 @@ void add_verbs(CLI::App& app, Status& status) {
   add_summary(app, status);
   add_verify(app, status);
   add_plan(app, status);
+  add_profile(app, status);
   add_train(app, status);
   add_eval(app, status);
   add_check(app, status);

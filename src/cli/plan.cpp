@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/load_model.h"
+#include "cli/option_values.h"
 #include "cli/plan.h"
 #include "cli/rule_option.h"
 #include "cli/verbs.h"
@@ -16,6 +17,7 @@
 #include "etrace/module.h"
 #include "etrace/plan.h"
 #include "etrace/plan_text.h"
+#include "native/compile.h"
 
 namespace etrace::cli {
 
@@ -86,12 +88,8 @@ nlohmann::json programs_of(const ETraceGraph& graph) {
 
 namespace {
 
-struct PlanArguments {
-  std::string model, loss = "mse", optimizer = "adam", program, method = "single-step",
-                     backend = "interpreter";
-  RuleArguments rule;
-  std::optional<std::int64_t> batch, window;
-  std::int64_t length = 100;
+struct PlanCommand : PlanArguments {
+  std::string program, emit;
   bool equations = false, passes = false, json = false;
 };
 
@@ -118,20 +116,28 @@ void print_passes(Program p, bool equations) {
   }
 }
 
-void run_plan(const PlanArguments& o) {
+}  // namespace
+
+Planned planned(const PlanArguments& o) {
   const std::shared_ptr<const LearningRule> rule = o.rule.make();
-  const Model model = model_for_plan(o);
+  Planned out{model_for_plan(o), {}, {}};
   CompileOptions options;
   options.batch_size = o.batch;
   rule->configure(options);
-  const ETraceGraph graph = compile_etrace_graph(model, options);
+  const ETraceGraph graph = compile_etrace_graph(out.model, options);
   const PlanBuilder builder(graph, *rule,
                             o.method == "multi-step" ? VjpMethod::MultiStep : VjpMethod::SingleStep);
-  const StepFunction f = loss_of_first_result(o.loss);
   const auto optimizer = optim::make(o.optimizer);
-  const ExecutionChoice execution = builder.execution(o.window);
-  LearnerPlan plan =
-      builder.plan(f, slices_of(model), std::min(execution.window, o.length), o.length, optimizer.get());
+  out.execution = builder.execution(o.window);
+  out.plan = builder.plan(loss_of_first_result(o.loss), slices_of(out.model),
+                          std::min(out.execution.window, o.length), o.length, optimizer.get());
+  return out;
+}
+
+namespace {
+
+void run_plan(const PlanCommand& o) {
+  auto [model, execution, plan] = planned(o);
   if (!o.program.empty()) plan.programs = {plan.at(o.program)};
   nlohmann::json all = nlohmann::json::array();
   if (!o.json && o.program.empty()) std::cout << "Sequences run " << execution.to_string() << "\n\n";
@@ -142,13 +148,17 @@ void run_plan(const PlanArguments& o) {
       continue;
     }
     const Program p = lean(recorded);
-    const std::size_t arena = find_backend(o.backend).compile(p)->arena_bytes();
+    if (o.emit == "c") {
+      std::cout << native::emit_program(p).source;
+      continue;
+    }
+    const std::size_t arena = find_backend("interpreter").compile(p)->arena_bytes();
     if (o.json) {
       all.push_back(program_json(p, o.equations));
       all.back()["arena_bytes"] = arena;
     } else {
       std::cout << program_text(p, o.equations)
-                << fmt::format(" on the {}: {} bytes for values in between\n\n", o.backend, arena);
+                << fmt::format(" on the interpreter: {} bytes for values in between\n\n", arena);
     }
   }
   if (o.json) std::cout << all.dump(1) << "\n";
@@ -156,28 +166,38 @@ void run_plan(const PlanArguments& o) {
 
 }  // namespace
 
-void add_plan(CLI::App& app, Status&) {
-  CLI::App* verb = app.add_subcommand("plan", "print the programs that a learner runs, with their ports");
-  auto o = std::make_shared<PlanArguments>();
-  verb->add_option("MODEL", o->model, model_doc())->required();
-  o->rule.add_to(*verb);
-  verb->add_option("--method", o->method, "single-step or multi-step")
+void PlanArguments::add_to(CLI::App& verb) {
+  verb.add_option("MODEL", model, model_doc())->required();
+  rule.add_to(verb);
+  verb.add_option("--method", method, "single-step or multi-step")
       ->check(CLI::IsMember({"single-step", "multi-step"}))
       ->capture_default_str();
-  verb->add_option("--batch", o->batch, "samples of a built-in model (default: one, without a batch axis)")
+  verb.add_option("--batch", batch, "samples of a built-in model (default: one, without a batch axis)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
-  verb->add_option("--window", o->window, "steps that run at once (default: chosen by size)")
+  verb.add_option("--window", window, "steps that run at once (default: chosen by size)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
-  verb->add_option("--length", o->length, "steps of the sequence")
+  verb.add_option("--length", length, "steps of the sequence")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
       ->capture_default_str();
-  verb->add_option("--loss", o->loss, "of the first result against its target")->capture_default_str();
-  verb->add_option("--optimizer", o->optimizer, "for the program `train`")->capture_default_str();
-  verb->add_option("--program", o->program,
-                   "one of them: init, evolve, step, window, sequence, train, solve");
+  verb.add_option("--loss", loss, "of the first result against its target")->capture_default_str();
+  verb.add_option("--optimizer", optimizer, "for the program `train`")->capture_default_str();
+}
+
+void add_plan(CLI::App& app, Status&) {
+  CLI::App* verb = app.add_subcommand("plan", "print the programs that a learner runs, with their ports");
+  auto o = std::make_shared<PlanCommand>();
+  o->add_to(*verb);
+  auto* program = verb->add_option("--program", o->program,
+                                   "one of them: init, evolve, step, window, sequence, train, solve");
   verb->add_flag("--equations", o->equations, "with every equation");
   auto* passes = verb->add_flag("--passes", o->passes, "as recorded, and after each pass");
-  verb->add_flag("--json", o->json, "for programs")->excludes(passes);
+  auto* json = verb->add_flag("--json", o->json, "for programs")->excludes(passes);
+  verb->add_option("--emit", o->emit, "print what the native backend makes of a program instead: c")
+      ->type_name("LANGUAGE")
+      ->check(one_of({"c"}))
+      ->needs(program)
+      ->excludes(passes)
+      ->excludes(json);
   verb->callback([o] { run_plan(*o); });
 }
 

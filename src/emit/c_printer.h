@@ -13,6 +13,16 @@ namespace etrace::emit {
 // After schedule() and place_buffers(). Equal programs have equal texts.
 std::string print_c(const EmitProgram&);
 
+// The same with a clock around every step of `run`. The module then exports `int64_t etrace_times[][2]`: for
+// each step the nanoseconds that it took and how often it ran, since the module was loaded.
+struct TimedStep {
+  enum Kind : std::uint8_t { Loops, Product, Call };
+  Kind kind = Loops;
+  std::string function{};   // Loops: its name in the text
+  std::vector<int> eqns{};  // EmitProgram::eqns
+};
+std::string print_timed_c(const EmitProgram&, std::vector<TimedStep>&);
+
 // Calls and products, in the order in which the text numbers them.
 struct HostSteps {
   std::vector<const Call*> calls;

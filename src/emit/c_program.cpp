@@ -21,7 +21,9 @@ std::string comment(std::string text) {
 
 class ProgramPrinter {
  public:
-  explicit ProgramPrinter(const EmitProgram& p) : p_(p), steps_(host_steps(p)) {}
+  // With a list of steps, they are timed.
+  explicit ProgramPrinter(const EmitProgram& p, std::vector<TimedStep>* timed = nullptr)
+      : p_(p), steps_(host_steps(p)), timed_(timed) {}
 
   std::string run() {
     block(p_.entry);
@@ -34,6 +36,7 @@ class ProgramPrinter {
     if (uses_any({"etp_"})) out += kernel_text("etp_math.h");
     if (uses_any({"etp_random"})) out += kernel_text("etp_rng.h") + kernel_text("etp_draw.h");
     out += kSupport;
+    if (timed_ != nullptr) out += fmt::format(kClock, std::max<std::size_t>(timed_->size(), 1));
     out += functions_;
     out +=
         "\nstatic void run(const etp_run* r) {\n"
@@ -62,6 +65,17 @@ static void etp_part(void* data, int64_t part) {
   const etp_split* s = (const etp_split*)data;
   s->f(s->p, s->size * part / s->parts, s->size * (part + 1) / s->parts);
 }
+
+)";
+
+  static constexpr const char* kClock = R"(
+#include <time.h>
+__attribute__((visibility("default"))) int64_t etrace_times[{}][2];
+static int64_t etp_nanoseconds(void) {{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}}
 
 )";
 
@@ -125,20 +139,33 @@ static void etp_part(void* data, int64_t part) {
     const SourceEqn& e = p_.eqns[static_cast<std::size_t>(eqn)];
     return comment(e.text + (e.path.empty() ? "" : "    " + e.path));
   }
+  // Around the line of a step.
+  void start_clock(TimedStep step) {
+    if (timed_ == nullptr) return;
+    timed_->push_back(std::move(step));
+    line(fmt::format("etrace_times[{}][0] -= etp_nanoseconds();", timed_->size() - 1));
+  }
+  void stop_clock() {
+    if (timed_ == nullptr) return;
+    line(fmt::format("etrace_times[{0}][0] += etp_nanoseconds(), ++etrace_times[{0}][1];",
+                     timed_->size() - 1));
+  }
+
   // The equations of a nest, one per line.
-  void comment_nest(const Nest& n) {
+  std::vector<int> comment_nest(const Nest& n) {
     std::vector<int> seen;
     for (const Stmt& s : n.body)
       if (s.eqn >= 0 && std::find(seen.begin(), seen.end(), s.eqn) == seen.end()) seen.push_back(s.eqn);
     std::sort(seen.begin(), seen.end());
     for (const int e : seen) line("/* " + about(e) + " */");
+    return seen;
   }
 
   void step(const Nest& n) {
     const std::string text = print_nest(p_, n, "NAME");
     const auto [it, is_new] = names_.try_emplace(text, fmt::format("n{}", names_.size()));
     if (is_new) functions_ += print_nest(p_, n, it->second) + "\n";
-    comment_nest(n);
+    start_clock({TimedStep::Loops, it->second, comment_nest(n)});
     std::string list;
     for (const Pointer& q : nest_pointers(n))
       list += (list.empty() ? "" : ", ") + pointer(q.value, q.first, q.time);
@@ -148,12 +175,14 @@ static void etp_part(void* data, int64_t part) {
     else
       line(fmt::format("h->parallel({0}, etp_part, &(etp_split){{{1}, (char*[]){{{2}}}, {3}, {0}}});",
                        n.parts, it->second, list, size));
+    stop_clock();
   }
 
   void step(const Product& q) {
     const auto number =
         std::find(steps_.products.begin(), steps_.products.end(), &q) - steps_.products.begin();
     line("/* " + about(q.eqn) + " */");
+    start_clock({TimedStep::Product, "", {q.eqn}});
     std::string at[3];
     const Matrices* all[] = {&q.a, &q.b, &q.c};
     for (std::size_t k = 0; k < q.batch.size(); ++k)
@@ -166,11 +195,13 @@ static void etp_part(void* data, int64_t part) {
     }
     line(fmt::format("h->product(r->context, {}, {}, {}, {}, r->scratch);", number, at[0], at[1], at[2]));
     for (std::size_t k = 0; k < q.batch.size(); ++k) close();
+    stop_clock();
   }
 
   void step(const Call& q) {
     const auto number = std::find(steps_.calls.begin(), steps_.calls.end(), &q) - steps_.calls.begin();
     line("/* " + about(q.eqn) + " */");
+    start_clock({TimedStep::Call, "", {q.eqn}});
     const auto list = [&](const std::vector<ValueId>& values) {
       std::string text;
       for (const ValueId v : values) text += (text.empty() ? "" : ", ") + pointer(v);
@@ -179,6 +210,7 @@ static void etp_part(void* data, int64_t part) {
     line(fmt::format(
         "h->call(r->context, {}, (const void* const[]){{{}}}, (void* const[]){{{}}}, r->scratch);", number,
         list(q.in), list(q.out)));
+    stop_clock();
   }
 
   void step(const Region& q) {
@@ -215,6 +247,7 @@ static void etp_part(void* data, int64_t part) {
 
   const EmitProgram& p_;
   const HostSteps steps_;
+  std::vector<TimedStep>* timed_;
   std::map<std::string, std::string> names_;  // text of a nest -> its function
   std::string functions_, entry_;
   std::size_t depth_ = 1;
@@ -238,5 +271,9 @@ HostSteps host_steps(const EmitProgram& p) {
 }
 
 std::string print_c(const EmitProgram& p) { return ProgramPrinter(p).run(); }
+std::string print_timed_c(const EmitProgram& p, std::vector<TimedStep>& steps) {
+  steps.clear();
+  return ProgramPrinter(p, &steps).run();
+}
 
 }  // namespace etrace::emit

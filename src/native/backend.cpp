@@ -6,6 +6,7 @@
 
 #include <cctype>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "emit/c_printer.h"
@@ -32,6 +33,8 @@ void write_text(const std::string& path, const std::string& text) {
 void keep_source(const std::string& name, const std::string& source) {
   const char* folder = std::getenv("ETRACE_KEEP_SOURCE");
   if (folder == nullptr || *folder == '\0') return;
+  std::error_code ignored;  // writing says what is wrong
+  std::filesystem::create_directories(folder, ignored);
   std::string file;
   for (const char c : name) file += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
   write_text(std::string(folder) + "/" + file + "-" + content_hash(source).substr(0, 8) + ".c", source);
@@ -45,7 +48,7 @@ EmittedProgram emit_program(const Program& program) {
   return out;
 }
 
-std::shared_ptr<const Runnable> compile_emitted(EmittedProgram emitted) {
+std::string object_of(const EmittedProgram& emitted) {
   const std::string& source = emitted.source;
   keep_source(emitted.program.name, source);
   std::string reason;
@@ -54,14 +57,17 @@ std::shared_ptr<const Runnable> compile_emitted(EmittedProgram emitted) {
   std::string key = source + "\n" + compiler->identity + cpu_identity();
   for (const std::string& option : emitted_code_options()) key += option + " ";
   const Cache cache;
-  const std::string path = cache.object(key, [&](const std::string& object) {
+  return cache.object(key, [&](const std::string& object) {
     const std::string file = object + ".c";
     write_text(file, source);
     const std::string error = compile_shared(*compiler, file, object);
     ::unlink(file.c_str());
     if (!error.empty()) throw IoError("native", error);
   });
-  auto module = std::make_unique<LoadedModule>(path);
+}
+
+std::shared_ptr<const Runnable> compile_emitted(EmittedProgram emitted) {
+  auto module = std::make_unique<LoadedModule>(object_of(emitted));
   return std::make_shared<NativeProgram>(std::move(emitted.program), std::move(module));
 }
 

@@ -19,6 +19,8 @@ struct EmittedProgram {
   std::string source;
 };
 EmittedProgram emit_program(const Program&);
+// Path of its shared object, compiled or from the cache.
+std::string object_of(const EmittedProgram&);
 std::shared_ptr<const Runnable> compile_emitted(EmittedProgram);
 
 }  // namespace etrace::native

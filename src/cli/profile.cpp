@@ -1,0 +1,169 @@
+// etrace profile MODEL: where a learner's native code spends its time, step by step of the emitted program.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cli/help.h"
+#include "cli/option_values.h"
+#include "cli/plan.h"
+#include "cli/verbs.h"
+#include "etrace/ops/numpy.h"
+#include "etrace/random.h"
+#include "native/profile.h"
+#include "runtime/thread_pool.h"
+
+namespace etrace::cli {
+
+namespace {
+
+struct ProfileArguments : PlanArguments {
+  std::string program = "window";
+  double seconds = 1.0, spikes = 0.0;
+  std::int64_t top = 20;
+  bool json = false;
+};
+
+// Buffers for a program: parameters and states as the model has them, random data, zero traces.
+class Bound {
+ public:
+  Bound(const Program& p, const Model& model, double spikes) {
+    std::vector<const Tensor*> params, states;
+    for (const InputRecord& in : model.inputs)
+      if (in.role != Role::Arg) (in.role == Role::Param ? params : states).push_back(&in.init);
+    std::size_t next_param = 0, next_state = 0;
+    for (std::size_t i = 0; i < p.arguments.size(); ++i) {
+      const Port& port = p.arguments[i];
+      if (port.role == PortRole::Param && next_param < params.size())
+        add_copy(*params[next_param++]);
+      else if (port.role == PortRole::State && next_state < states.size())
+        add_copy(*states[next_state++]);
+      else
+        add_copy(data_for(port, i, spikes));
+    }
+    for (const Tensor& t : arguments_) in_.push_back(t.bytes());
+    for (const Port& r : p.results) {
+      results_.push_back(Tensor::uninitialized(r.aval));
+      out_.push_back(results_.back().writable());
+    }
+    for (const Alias& a : p.aliases) out_[a.result] = arguments_[a.argument].writable();
+  }
+  void run(const Runnable& code) { code.run(in_.data(), out_.data()); }
+
+ private:
+  void add_copy(const Tensor& t) { arguments_.push_back(Tensor::copy_of(t.aval(), t.bytes())); }
+  static Tensor data_for(const Port& port, std::size_t number, double spikes) {
+    const Aval& a = port.aval;
+    const Array key = random::key(number + 1);
+    if (port.role == PortRole::Weight) return ones(a.shape, a.dtype).tensor();
+    if (port.role == PortRole::Hyperparameter) return full(a.shape, 1e-3, a.dtype).tensor();
+    if ((port.role != PortRole::Slice && port.role != PortRole::Arg && port.role != PortRole::Signal) ||
+        !is_floating(a.dtype))
+      return zeros(a.shape, a.dtype).tensor();
+    if (spikes > 0.0 && port.name != last_slice_)
+      return convert(random::bernoulli(key, spikes, a.shape), a.dtype).tensor();
+    return random::normal(key, a.shape, a.dtype).tensor();
+  }
+
+  static constexpr const char* last_slice_ = "slice1";  // the target
+  Tensors arguments_, results_;
+  std::vector<const void*> in_;
+  std::vector<void*> out_;
+};
+
+std::string shortened(const std::string& text, std::size_t most) {
+  return text.size() <= most ? text : text.substr(0, most - 3) + "...";
+}
+
+void print_steps(const std::vector<native::StepTime>& steps, double total, std::int64_t runs,
+                 std::int64_t top) {
+  std::cout << fmt::format("{:>6}{:>12}{:>10}  {}\n", "share", "us/run", "calls/run", "step");
+  for (std::size_t i = 0; i < steps.size() && i < static_cast<std::size_t>(top); ++i) {
+    const native::StepTime& s = steps[i];
+    std::cout << fmt::format(
+        "{:>5.1f}%{:>12.2f}{:>10.4g}  {}{}{}\n", total > 0 ? 100 * s.seconds / total : 0.0,
+        s.seconds / static_cast<double>(runs) * 1e6, static_cast<double>(s.calls) / static_cast<double>(runs),
+        s.kind, s.paths.empty() ? "" : "  in ", fmt::join(s.paths, ", "));
+    for (const std::string& e : s.equations) std::cout << fmt::format("{:>30}{}\n", "", shortened(e, 70));
+  }
+  if (steps.size() > static_cast<std::size_t>(top))
+    std::cout << fmt::format("and {} more steps; --top shows more\n",
+                             steps.size() - static_cast<std::size_t>(top));
+}
+
+void print_json(const std::vector<native::StepTime>& steps, const Program& p, double per_run,
+                std::int64_t runs) {
+  nlohmann::ordered_json out{{"format", "etrace.profile"},   {"program", p.name},
+                             {"threads", default_threads()}, {"runs", runs},
+                             {"us_per_run", per_run * 1e6},  {"steps", nlohmann::json::array()}};
+  for (const native::StepTime& s : steps)
+    out["steps"].push_back({{"kind", s.kind},
+                            {"us_per_run", s.seconds / static_cast<double>(runs) * 1e6},
+                            {"calls", s.calls},
+                            {"paths", s.paths},
+                            {"equations", s.equations}});
+  std::cout << out.dump(1) << "\n";
+}
+
+void run_profile(const ProfileArguments& o) {
+  const Planned made = planned(o);
+  const Program p = lean(made.plan.at(o.program));
+  native::ProfiledProgram profiled(p);
+  Bound bound(p, made.model, o.spikes);
+  bound.run(profiled.code());
+  profiled.reset();
+  const auto start = std::chrono::steady_clock::now();
+  const auto passed = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  std::int64_t runs = 0;
+  while (runs == 0 || passed() < o.seconds) {
+    bound.run(profiled.code());
+    ++runs;
+  }
+  const double per_run = passed() / static_cast<double>(runs);
+  const std::vector<native::StepTime> steps = profiled.times();
+  if (o.json) return print_json(steps, p, per_run, runs);
+  double total = 0.0;
+  for (const native::StepTime& s : steps) total += s.seconds;
+  std::cout << fmt::format(
+      "program {} of {} with {}: {:.1f} us per run, {} steps of emitted code, {} threads\n", p.name, o.model,
+      o.rule.rule, per_run * 1e6, steps.size(), default_threads());
+  print_steps(steps, total, runs, o.top);
+}
+
+}  // namespace
+
+void add_profile(CLI::App& app, Status&) {
+  CLI::App* verb = app.add_subcommand("profile", "show where a learner's native code spends its time");
+  auto o = std::make_shared<ProfileArguments>();
+  o->add_to(*verb);
+  verb->add_option(
+          "--program", o->program,
+          "one of evolve, step, window (of a multi-step learner: window_of_steps), sequence, train, solve")
+      ->type_name("NAME")
+      ->capture_default_str();
+  verb->add_option("--seconds", o->seconds, "how long it runs")
+      ->type_name("X")
+      ->check(number())
+      ->capture_default_str();
+  verb->add_option("--spikes", o->spikes, "inputs are spikes with this probability (default: normal numbers)")
+      ->type_name("P")
+      ->check(number());
+  verb->add_option("--top", o->top, "how many steps are shown, the slowest first")
+      ->type_name("N")
+      ->check(count_from(1))
+      ->capture_default_str();
+  verb->add_flag("--json", o->json, "all steps, for programs");
+  verb->footer(wrapped("A step is", 10,
+                       "a function of fused loops, a matrix product or a kernel of the library; below it "
+                       "stand the equations it "
+                       "computes, beside it the modules they come from. `etrace plan MODEL --program NAME "
+                       "--emit c` prints the "
+                       "code."));
+  verb->callback([o] { run_profile(*o); });
+}
+
+}  // namespace etrace::cli
