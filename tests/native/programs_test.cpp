@@ -46,6 +46,32 @@ TEST(NativePrograms, ViewsOfViews) {
       {numbers({3, 4, 6}, 1), numbers({12, 6}, 2)});
 }
 
+// Spikes of few samples, step by step, through a matrix that stays: zeros are left out from the second step
+// on. Where the matrix is not finite, they are not: 0·∞ is NaN.
+TEST(NativePrograms, SpikesOfFewSamples) {
+  for (const Dtype dtype : {Dtype::F32, Dtype::F64})
+    for (const std::int64_t samples : {1, 3})
+      for (const double rate : {0.0, 0.1, 0.9})
+        for (const bool finite : {true, false}) {
+          Array weights = numbers({130, 97}, 2, dtype);
+          if (!finite)
+            weights = where(reshape(arange(130 * 97, Dtype::F32), {130, 97}) < 1.0,
+                            full({130, 97}, std::numeric_limits<double>::infinity(), dtype), weights);
+          const Array draw = random::uniform(random::key(3), {9, samples, 130});
+          expect_same(
+              [](ArraySpan x) {
+                const ScanResult r = scan(
+                    [&](ArraySpan c, ArraySpan in) -> ScanResult {
+                      const Array h = c[0] * 0.5 + matmul_plain(in[0], x[1]);
+                      return {{h}, {h}};
+                    },
+                    {x[2]}, {x[0]});
+                return Arrays{r.ys[0]};
+              },
+              {convert(draw < rate, dtype).tensor(), weights.tensor(), numbers({samples, 97}, 4, dtype)});
+        }
+}
+
 // Each sum needs the whole of the one before: they cannot share a loop over the axis that they sum over.
 TEST(NativePrograms, FoldsThatFollowFolds) {
   expect_same(

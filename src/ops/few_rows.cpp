@@ -1,0 +1,165 @@
+// Rows of B are taken four at a time, whole, while the next four are fetched: they come from afar, and nobody
+// but the list knows which.
+#include "ops/few_rows.h"
+
+#include <algorithm>
+
+#include "runtime/etp_vector.h"
+
+namespace etrace {
+
+namespace {
+
+using Index = std::int64_t;
+
+template <class T>
+class FewRowsPass {
+ public:
+  FewRowsPass(const MatrixProduct::Sizes& sizes, const MatrixProduct::Strides& strides, void* scratch)
+      : n_(sizes),
+        at_(strides),
+        place_(static_cast<Index*>(scratch)),
+        value_(reinterpret_cast<T*>(place_ + sizes.rows * sizes.depth)) {}
+
+  static std::size_t scratch_bytes(const MatrixProduct::Sizes& s) {
+    return static_cast<std::size_t>(s.rows * s.depth) * (sizeof(Index) + sizeof(T));
+  }
+
+  static bool is_finite(const MatrixProduct::Sizes& s, const MatrixProduct::Strides& at, const T* b) {
+    Vector zeros[4] = {};
+    T rest = 0;
+    for (Index k = 0; k < s.depth; ++k, b += at.b_depth) {
+      Index j = 0;
+      for (; j + 4 * kLanes <= s.columns; j += 4 * kLanes)
+        ETP_UNROLL for (int v = 0; v < 4; ++v) zeros[v] += load(b + j + v * kLanes) * T(0);
+      for (; j < s.columns; ++j) rest += b[j] * T(0);
+    }
+    const Vector sum = (zeros[0] + zeros[1]) + (zeros[2] + zeros[3]);
+    for (Index l = 0; l < kLanes; ++l) rest += sum[l];
+    return rest == T(0);
+  }
+
+  static bool is_sparse(const MatrixProduct::Sizes& s, const MatrixProduct::Strides& at, const T* a) {
+    Index set = 0;
+    for (Index i = 0; i < s.rows; ++i)
+      for (Index k = 0; k < s.depth; ++k) set += a[i * at.a_row + k * at.a_depth] != T(0) ? 1 : 0;
+    return 4 * set <= s.rows * s.depth;
+  }
+
+  bool run(const T* a, const T* b, T* c) {
+    Index ends[kMostRows], all = 0;
+    for (Index i = 0; i < n_.rows; ++i) ends[i] = all = list(a + i * at_.a_row, all);
+    if (4 * all > n_.rows * n_.depth) return false;
+    for (Index i = 0, first = 0; i < n_.rows; first = ends[i++]) sum(first, ends[i], b, c + i * at_.c_row);
+    return true;
+  }
+
+  static constexpr Index kMostRows = 15;
+
+ private:
+  static constexpr Index kLanes = ETP_VBYTES / sizeof(T);
+  using Vector __attribute__((vector_size(ETP_VBYTES), aligned(sizeof(T)), may_alias)) = T;
+  static Vector load(const T* p) { return *reinterpret_cast<const Vector*>(p); }
+  static Vector fma(Vector a, Vector b, Vector c) {
+    if constexpr (sizeof(T) == 4)
+      return ETP_VFMA_f32(a, b, c);
+    else
+      return ETP_VFMA_f64(a, b, c);
+  }
+
+  // What is set in a row of A, behind entry `n`; where the list then ends.
+  Index list(const T* a, Index n) {
+    for (Index k = 0; k < n_.depth; ++k) {
+      const T x = a[k * at_.a_depth];
+      place_[n] = k * at_.b_depth;
+      value_[n] = x;
+      n += x != T(0) ? 1 : 0;
+    }
+    return n;
+  }
+
+  // c = Σ value·row over entries [first, last)
+  void sum(Index first, Index last, const T* b, T* c) const {
+    if (first == last) return void(std::fill_n(c, n_.columns, T(0)));
+    const Index head = first + ((last - first - 1) % 4) + 1;  // then whole fours are left
+    rows(first, head - first, head, last, b, c, false);
+    for (Index i = head; i < last; i += 4) rows(i, 4, i + 4, last, b, c, true);
+  }
+  void rows(Index i, Index count, Index next, Index last, const T* b, T* c, bool add) const {
+    if (count == 1) return some_rows<1>(i, next, last, b, c, add);
+    if (count == 2) return some_rows<2>(i, next, last, b, c, add);
+    if (count == 3) return some_rows<3>(i, next, last, b, c, add);
+    some_rows<4>(i, next, last, b, c, add);
+  }
+  template <int R>
+  void some_rows(Index i, Index next, Index last, const T* b, T* c, bool add) const {
+    const T *row[R], *ahead[4];
+    Vector factor[R];
+    for (int r = 0; r < R; ++r) row[r] = b + place_[i + r], factor[r] = value_[i + r] - Vector{};
+    for (int r = 0; r < 4; ++r) ahead[r] = b + place_[std::min(next + r, last - 1)];
+    Index j = 0;
+    for (; j + kLanes <= n_.columns; j += kLanes) {
+      Vector s = add ? load(c + j) : Vector{};
+      ETP_UNROLL for (int r = 0; r < R; ++r) s = fma(factor[r], load(row[r] + j), s);
+      *reinterpret_cast<Vector*>(c + j) = s;
+      if (j % kLine == 0) ETP_UNROLL for (int r = 0; r < 4; ++r) __builtin_prefetch(ahead[r] + j);
+    }
+    if (j == n_.columns) return;
+    // The last columns as a vector that is not full.
+    Vector s{};
+    const auto left = static_cast<std::size_t>(n_.columns - j) * sizeof(T);
+    if (add) __builtin_memcpy(&s, c + j, left);
+    for (int r = 0; r < R; ++r) {
+      Vector x{};
+      __builtin_memcpy(&x, row[r] + j, left);
+      s = fma(factor[r], x, s);
+    }
+    __builtin_memcpy(c + j, &s, left);
+  }
+  static constexpr Index kLine = std::max<Index>(64 / static_cast<Index>(sizeof(T)), kLanes);
+
+  const MatrixProduct::Sizes& n_;
+  const MatrixProduct::Strides& at_;
+  Index* place_;
+  T* value_;
+};
+
+template <class F>
+auto with_type(Dtype dtype, const F& f) {
+  return dtype == Dtype::F32 ? f(float{}) : f(double{});
+}
+
+}  // namespace
+
+bool FewRows::fits(Dtype dtype, const MatrixProduct::Sizes& s, const MatrixProduct::Strides& at) {
+  return (dtype == Dtype::F32 || dtype == Dtype::F64) && s.rows > 0 &&
+         s.rows <= FewRowsPass<float>::kMostRows && s.depth >= 64 && s.columns >= 64 && at.b_column == 1;
+}
+
+FewRows::FewRows(Dtype dtype, MatrixProduct::Sizes sizes, MatrixProduct::Strides strides)
+    : dtype_(dtype), sizes_(sizes), strides_(strides) {}
+
+std::size_t FewRows::scratch_bytes() const {
+  return with_type(dtype_, [&]<class T>(T) { return FewRowsPass<T>::scratch_bytes(sizes_); });
+}
+
+bool FewRows::is_finite(const void* b) const {
+  return with_type(dtype_, [&]<class T>(T) {
+    return FewRowsPass<T>::is_finite(sizes_, strides_, static_cast<const T*>(b));
+  });
+}
+
+bool FewRows::is_sparse(const void* a) const {
+  return with_type(dtype_, [&]<class T>(T) {
+    return FewRowsPass<T>::is_sparse(sizes_, strides_, static_cast<const T*>(a));
+  });
+}
+
+bool FewRows::operator()(const void* a, const void* b, void* c, void* scratch) const {
+  return with_type(dtype_, [&]<class T>(T) {
+    return FewRowsPass<T>(sizes_, strides_, scratch)
+        .run(static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(c));
+  });
+}
+
+}  // namespace etrace

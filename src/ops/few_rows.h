@@ -1,0 +1,29 @@
+// A product of few rows where most of A is zero, as with the spikes of one sample: C[m, :] = Σ_k A[m,k]·B[k,
+// :] over the k at which A is not zero, in ascending order: the bits of the dense product, if B is finite. To
+// look at all of B would cost as much as the product, so whoever calls this has looked, once for many calls.
+#pragma once
+
+#include "ops/matrix_product.h"
+
+#pragma GCC visibility push(default)
+namespace etrace {
+
+class FewRows {
+ public:
+  static bool fits(Dtype, const MatrixProduct::Sizes&, const MatrixProduct::Strides&);
+  FewRows(Dtype, MatrixProduct::Sizes, MatrixProduct::Strides);  // that fit
+
+  std::size_t scratch_bytes() const;
+  bool is_finite(const void* b) const;
+  bool is_sparse(const void* a) const;  // at most a quarter of A is set
+  // False, with nothing written, if A is not sparse.
+  bool operator()(const void* a, const void* b, void* c, void* scratch) const;
+
+ private:
+  Dtype dtype_;
+  MatrixProduct::Sizes sizes_;
+  MatrixProduct::Strides strides_;
+};
+
+}  // namespace etrace
+#pragma GCC visibility pop

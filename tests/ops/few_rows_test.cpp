@@ -1,0 +1,69 @@
+// Products of few rows with few entries: the bits of the dense product.
+#include "ops/few_rows.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace etrace::testing {
+namespace {
+
+template <class T>
+void expect_dense_bits(std::int64_t rows, std::int64_t columns, std::int64_t depth, double rate) {
+  const Dtype dtype = sizeof(T) == 4 ? Dtype::F32 : Dtype::F64;
+  std::mt19937 random(7);
+  std::uniform_real_distribution<double> uniform(-1.0, 1.0);
+  std::vector<T> a(static_cast<std::size_t>(rows * depth)), b(static_cast<std::size_t>(depth * columns));
+  for (T& x : a) x = std::abs(uniform(random)) < rate ? static_cast<T>(uniform(random)) : T(0);
+  for (T& x : b) x = static_cast<T>(uniform(random));
+  const MatrixProduct::Sizes sizes{rows, columns, depth};
+  const MatrixProduct::Strides strides{depth, 1, columns, 1, columns};
+  ASSERT_TRUE(FewRows::fits(dtype, sizes, strides));
+  const FewRows product(dtype, sizes, strides);
+  std::vector<T> found(static_cast<std::size_t>(rows * columns), T(3)), expected = found;
+  std::vector<std::max_align_t> scratch(product.scratch_bytes() / sizeof(std::max_align_t) + 1);
+  // The chain of fused multiply-adds that etp_gemm.h promises.
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j) {
+      T sum = 0;
+      for (std::int64_t k = 0; k < depth; ++k)
+        sum = std::fma(a[static_cast<std::size_t>(i * depth + k)],
+                       b[static_cast<std::size_t>(k * columns + j)], sum);
+      expected[static_cast<std::size_t>(i * columns + j)] = sum;
+    }
+  const bool sparse = rate < 0.5;
+  EXPECT_EQ(product.is_sparse(a.data()), sparse);
+  EXPECT_EQ(product(a.data(), b.data(), found.data(), scratch.data()), sparse);
+  EXPECT_EQ(found, sparse ? expected : std::vector<T>(found.size(), T(3)));
+  EXPECT_TRUE(product.is_finite(b.data()));
+  for (const std::size_t at : {std::size_t{0}, b.size() / 2, b.size() - 1})
+    for (const T bad : {std::numeric_limits<T>::infinity(), std::numeric_limits<T>::quiet_NaN()}) {
+      std::vector<T> other = b;
+      other[at] = bad;
+      EXPECT_FALSE(product.is_finite(other.data()));
+    }
+}
+
+TEST(FewRows, HaveTheBitsOfTheDenseProduct) {
+  for (const std::int64_t rows : {1, 2, 15})
+    for (const std::int64_t columns : {64, 97, 256})
+      for (const double rate : {0.0, 0.02, 0.1, 0.6}) {
+        expect_dense_bits<float>(rows, columns, 120, rate);
+        expect_dense_bits<double>(rows, columns, 64, rate);
+      }
+}
+
+TEST(FewRows, AreForLongRowsOfFloats) {
+  const MatrixProduct::Strides strides{100, 1, 100, 1, 100}, turned{100, 1, 1, 100, 100};
+  EXPECT_TRUE(FewRows::fits(Dtype::F32, {1, 100, 100}, strides));
+  EXPECT_FALSE(FewRows::fits(Dtype::F32, {1, 100, 100}, turned));
+  EXPECT_FALSE(FewRows::fits(Dtype::F32, {16, 100, 100}, strides));
+  EXPECT_FALSE(FewRows::fits(Dtype::I32, {1, 100, 100}, strides));
+  EXPECT_FALSE(FewRows::fits(Dtype::F32, {1, 10, 100}, strides));
+}
+
+}  // namespace
+}  // namespace etrace::testing
