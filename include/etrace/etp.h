@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "etrace/array.h"
+#include "etrace/ops/sparse.h"
 #include "etrace/primitive.h"
 
 #pragma GCC visibility push(default)
@@ -32,10 +33,10 @@ struct Trainable {
 //   space, out channel sparse w[p]:  slots (nnz),  y position <- table col(p)     bias:   slots of y itself
 struct AnchorMap {
   Shape slots;
-  std::vector<int> y_axes;          // for each axis of y: the slot axis that gives its index
-  std::vector<std::int64_t> table;  // if not empty: slot (flat) -> position of y (flat), in place of y_axes
-  std::vector<int> position_axes;   // slot axes that the parameter does not have; summed when the gradient is
-                                    // formed, which leaves the parameter's elements in order
+  std::vector<int> y_axes;         // for each axis of y: the slot axis that gives its index
+  SharedList table;                // if not empty: slot (flat) -> position of y (flat), in place of y_axes
+  std::vector<int> position_axes;  // slot axes that the parameter does not have; summed when the gradient is
+                                   // formed, which leaves the parameter's elements in order
 };
 
 // A trainable that acts through an effective weight W, whose slots its trace has (LoRA: W = alpha·f(B)·g(A)
@@ -50,9 +51,10 @@ struct EffectiveWeight {
 struct TraceSource {
   Array values;           // ([B],) axes…; undefined: 1
   std::vector<int> axes;  // for each axis of values (batch apart): the slot axis that gives its index
-  std::vector<std::int64_t> table;  // if not empty: slot (flat) -> element of values (flat), in place of axes
+  SharedList table;       // if not empty: slot (flat) -> element of values (flat), in place of axes
   Array gain;  // shape of the parameter: derivative of its weight function; undefined: 1. What changes from
                // step to step belongs to `values`; a gain that does is used as if there were no source.
+  Dims strides = {};  // if not empty: step of the element of values (flat) per slot axis, in place of axes
 };
 
 struct EtpRules {
@@ -121,28 +123,36 @@ Array embedding(const Array& indices, const Array& weight, const WeightFn& weigh
 // "bi,io->bo": the first letter of x and y is the batch
 Array einsum(std::string_view equation, const Array& x, const Array& weight, const WeightFn& weight_fn = {});
 
-// A fixed sparse pattern of shape (I, O): entry p stands at (row(p), col(p)).
+// A fixed sparse pattern of shape (I, O): entry p stands at (row(p), col(p)). Copies share the lists.
 class SparsePattern {
  public:
   static SparsePattern csr(std::int64_t rows, std::int64_t cols, Dims indptr, Dims indices);
   static SparsePattern csc(std::int64_t rows, std::int64_t cols, Dims indptr, Dims indices);
   static SparsePattern coo(std::int64_t rows, std::int64_t cols, Dims row, Dims col);
   static SparsePattern from_attr(const Attr&);  // the file's form; CompilationError if it is malformed
-  Attr to_attr() const;                         // keeps the kind it was made from
+  Attr to_attr() const { return data_->attr; }  // keeps the kind it was made from
 
-  std::int64_t rows() const { return rows_; }
-  std::int64_t cols() const { return cols_; }
-  std::int64_t nnz() const { return static_cast<std::int64_t>(row_.size()); }
-  const Dims& row() const { return row_; }
-  const Dims& col() const { return col_; }
+  std::int64_t rows() const { return entries().rows; }
+  std::int64_t cols() const { return entries().cols; }
+  std::int64_t nnz() const { return static_cast<std::int64_t>(entries().row.size()); }
+  const Dims& row() const { return entries().row.values(); }
+  const Dims& col() const { return entries().col.values(); }
+  const SparseEntries& entries() const { return data_->entries; }
 
  private:
-  SparsePattern() = default;
-  void validate() const;
-  std::string kind_;
-  std::int64_t rows_ = 0, cols_ = 0;
-  Dims row_, col_;  // one per entry
-  Dims indptr_, indices_;
+  struct Data {
+    Attr attr;  // the file's form; shares its lists with the entries, where it has them
+    SparseEntries entries;
+  };
+  explicit SparsePattern(Data);
+  explicit SparsePattern(std::shared_ptr<const Data> data) : data_(std::move(data)) {}
+  static SparsePattern compressed(const char* kind, std::int64_t rows, std::int64_t cols,
+                                  const SharedList& indptr, const SharedList& indices, Attr);
+  static SparsePattern listed(std::int64_t rows, std::int64_t cols, const SharedList& row,
+                              const SharedList& col, Attr);
+  static SparsePattern read(const Attr&);
+  struct Known;
+  std::shared_ptr<const Data> data_;
 };
 // y = x·sparse(f(w)) + g(b)
 Array sparse_matmul(const Array& x, const Array& weight, const SparsePattern&, const Array& bias = {},

@@ -169,7 +169,7 @@ AnchorMap anchored_at_self(const Shape& y) {
 }
 
 std::vector<std::int64_t> anchor_positions(const AnchorMap& map, const Shape& y) {
-  if (!map.table.empty()) return map.table;
+  if (!map.table.empty()) return map.table.values();
   const Dims y_strides = strides_of(y), slot_strides = strides_of(map.slots);
   Dims step(map.slots.rank(), 0);  // of the position, per slot axis
   for (std::size_t a = 0; a < map.y_axes.size(); ++a)
@@ -182,12 +182,18 @@ std::vector<std::int64_t> anchor_positions(const AnchorMap& map, const Shape& y)
 }
 
 std::vector<std::int64_t> source_positions(const TraceSource& source, const Shape& slots, bool batched) {
-  if (!source.values.defined() || !source.table.empty()) return source.table;
+  if (!source.values.defined() || !source.table.empty()) return source.table.values();
   const Shape values = batched ? source.values.shape().without(0) : source.values.shape();
   AnchorMap map;
   map.slots = slots;
   map.y_axes = source.axes;
-  return anchor_positions(map, values);
+  if (source.strides.empty()) return anchor_positions(map, values);
+  const Dims slot_strides = strides_of(slots);
+  std::vector<std::int64_t> out(to_index(slots.size()), 0);
+  for (std::size_t s = 0; s < out.size(); ++s)
+    for (std::size_t a = 0; a < slots.rank(); ++a)
+      out[s] += to_dim(s) / slot_strides[a] % slots[a] * source.strides[a];
+  return out;
 }
 
 bool element_by_element(const ClosedJaxpr& fn) {
@@ -198,7 +204,7 @@ bool element_by_element(const ClosedJaxpr& fn) {
 
 std::optional<TraceSource> trace_source(const Params& params, std::string_view fn_key, const Array& weight,
                                         const Array& values, std::vector<int> axes) {
-  TraceSource source{values, std::move(axes), {}, {}};
+  TraceSource source{values, std::move(axes), {}, {}, {}};
   const JaxprPtr fn = params.jaxpr_or_null(fn_key);
   if (fn == nullptr) return source;
   if (!element_by_element(*fn)) return std::nullopt;

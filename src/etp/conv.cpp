@@ -326,10 +326,41 @@ class Patches {
   Dims dims_;
 };
 
+// Without groups, the element that slot (s, u, c, k) reads of the padded input moves by a fixed step along
+// every slot axis. Slots are (space…, kernel…).
+Dims source_strides(const Geometry& g, const Shape& padded, std::size_t rank) {
+  const ConvOptions& o = g.options;
+  const Dims own = strides_of(padded.without(0));
+  const auto of_axis = [&](std::int64_t a) { return own[to_index(a) - 1]; };
+  Dims out;
+  for (std::size_t a = 1; a < rank; ++a)
+    for (std::size_t i = 0; i + 2 < rank; ++i)
+      if (to_index(o.out_spec[i + 2]) == a) out.push_back(o.strides[i] * of_axis(o.lhs_spec[i + 2]));
+  Dims kernel(rank, 0);  // 0 along the output channels
+  kernel[to_index(o.rhs_spec[1])] = of_axis(o.lhs_spec[1]);
+  for (std::size_t i = 0; i + 2 < rank; ++i)
+    kernel[to_index(o.rhs_spec[i + 2])] = o.rhs_dilation[i] * of_axis(o.lhs_spec[i + 2]);
+  out.insert(out.end(), kernel.begin(), kernel.end());
+  return out;
+}
+
+std::optional<TraceSource> source_of_padded(const Params& params, const Geometry& g, ArraySpan x) {
+  const ConvOptions& o = g.options;
+  std::vector<PadAxis> axes(x[0].rank());
+  for (std::size_t i = 0; i < o.padding.size(); ++i)
+    axes[to_index(o.lhs_spec[i + 2])] = {o.padding[i].first, o.padding[i].second, o.lhs_dilation[i] - 1};
+  const Dtype dtype = common_dtype(x);
+  const Array padded = pad(convert(x[0], dtype), convert(Array(0.0), dtype), axes);
+  std::optional<TraceSource> s = trace_source(params, "kernel_fn", x[1], padded);
+  if (s) s->strides = source_strides(g, padded.shape(), x[0].rank());
+  return s;
+}
+
 // ∂y[s,k]/∂K[u,c,k] = x̃[s·stride + u·dilation, c]: the patches of the input.
 std::optional<TraceSource> source(const Params& params, std::string_view key, ArraySpan x) {
   if (key == "bias") return trace_source(params, "bias_fn", x[2]);
   const Geometry g = geometry(params, x[0].aval(), x[1].aval());
+  if (g.options.feature_group_count * g.options.batch_group_count == 1) return source_of_padded(params, g, x);
   const std::int64_t batches = g.options.batch_group_count, batch = x[0].shape()[0] / batches;
   const Patches patches(g, x[0].shape(), x[1].shape());
   const Shape elements(patches.dims());
@@ -344,27 +375,19 @@ std::optional<TraceSource> source(const Params& params, std::string_view key, Ar
   // Slots are (space…, kernel…); values (group, space…, kernel… with one output channel).
   const Shape slots = anchors(params, key, avals_of(x), {values.dtype(), g.y}).slots;
   const std::size_t out_axis = slots.rank() - x[1].rank() + to_index(g.options.rhs_spec[0]);
-  if (elements[0] == 1) {
-    std::vector<int> axes;
-    Dims dims{batch};
-    for (std::size_t a = 0; a < slots.rank(); ++a) {
-      if (a == out_axis) continue;
-      axes.push_back(static_cast<int>(a));
-      dims.push_back(slots[a]);
-    }
-    return trace_source(params, "kernel_fn", x[1], reshape(values, dims), axes);
-  }
   std::optional<TraceSource> s = trace_source(params, "kernel_fn", x[1], values);
   const Dims slot_strides = strides_of(slots), value_strides = strides_of(elements);
   const std::int64_t per_group = slots[out_axis] / elements[0];
+  Dims table;
   for (std::int64_t slot = 0; s && slot < slots.size(); ++slot) {
     std::int64_t at = 0;
     for (std::size_t a = 0; a < slots.rank(); ++a) {
       const std::int64_t i = slot / slot_strides[a] % slots[a];
       at += a == out_axis ? i / per_group * value_strides[0] : i * value_strides[a + 1];
     }
-    s->table.push_back(at);
+    table.push_back(at);
   }
+  if (s) s->table = std::move(table);
   return s;
 }
 

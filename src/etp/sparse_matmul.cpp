@@ -26,39 +26,38 @@ Avals types(const Form& form, const Params& params, std::span<const Aval> in) {
 }
 
 Array index_array(const Dims& values) {
-  std::vector<std::int32_t> out;
-  for (const std::int64_t v : values) out.push_back(static_cast<std::int32_t>(v));
+  std::vector<std::int32_t> out(values.begin(), values.end());
   return Tensor::of(out, {to_dim(values.size())});
 }
 
-// The batch goes last inside: an entry then reads and writes contiguous rows.
 Arrays lower(const Params& params, ArraySpan x) {
   const SparsePattern s = pattern_of(params);
   const Dtype dtype = common_dtype(x);
   const bool batched = x[0].rank() == 2;
-  Array input = convert(x[0], dtype), weight = convert(apply_fn(params, "weight_fn", x[1]), dtype);
-  Shape out{s.cols()};
-  if (batched) {
-    input = transpose(input);
-    weight = expand_dims(weight, {1});
-    out = {s.cols(), input.shape()[1]};
+  Array input = convert(x[0], dtype);
+  const Array weight = convert(apply_fn(params, "weight_fn", x[1]), dtype);
+  if (!batched) input = expand_dims(input, {0});
+  Array y;
+  if (is_floating(dtype)) {
+    y = sparse_product(input, weight, s.entries());
+  } else {  // integers, entry by entry
+    const Array terms = take(input, index_array(s.row()), 1) * weight;
+    y = scatter_add(zeros_of({dtype, {input.shape()[0], s.cols()}}), index_array(s.col()), terms, 1);
   }
-  const Array terms = take(input, index_array(s.row())) * weight;
-  Array y = scatter_add(zeros_of({dtype, out}), index_array(s.col()), terms);
-  if (batched) y = transpose(y);
+  if (!batched) y = squeeze(y, {0});
   return {add_bias(params, y, x)};
 }
 
 AnchorMap anchors(const Params& params, std::string_view key, std::span<const Aval> in, const Aval&) {
   if (key == "bias") return anchored_at_self(in[2].shape);
-  return {in[1].shape, {}, pattern_of(params).col(), {}};
+  return {in[1].shape, {}, pattern_of(params).entries().col, {}};
 }
 
 // ∂y[col(p)]/∂w[p] = x[row(p)] f'(w[p])
 std::optional<TraceSource> source(const Params& params, std::string_view key, ArraySpan x) {
   if (key == "bias") return trace_source(params, "bias_fn", x[2]);
   std::optional<TraceSource> s = trace_source(params, "weight_fn", x[1], convert(x[0], common_dtype(x)));
-  if (s) s->table = pattern_of(params).row();
+  if (s) s->table = pattern_of(params).entries().row;
   return s;
 }
 

@@ -1,6 +1,7 @@
 // Fixed sparse patterns (CSR, CSC, COO): validation, and the form they have in files.
 #include <algorithm>
 #include <limits>
+#include <mutex>
 
 #include "etrace/error.h"
 #include "etrace/etp.h"
@@ -45,52 +46,83 @@ void check_size(std::int64_t n, const char* what) {
 
 }  // namespace
 
-SparsePattern SparsePattern::csr(std::int64_t rows, std::int64_t cols, Dims indptr, Dims indices) {
-  SparsePattern s;
-  s.kind_ = "csr";
-  s.rows_ = rows, s.cols_ = cols;
-  check_size(rows, "the number of rows");
-  s.row_ = expand(indptr, rows, indices.size(), "row");
-  s.col_ = indices;
-  s.indptr_ = std::move(indptr), s.indices_ = std::move(indices);
-  s.validate();
-  return s;
-}
+// All patterns that are in use, by the address of their record. The rules of an operator ask for a pattern
+// again and again: it is checked and spelled out once.
+struct SparsePattern::Known {
+  std::shared_ptr<const Data> find(const Attr& attr) {
+    const std::lock_guard lock(mutex);
+    std::shared_ptr<const Data> found;
+    std::erase_if(all, [&](const std::weak_ptr<const Data>& w) {
+      const std::shared_ptr<const Data> data = w.lock();
+      if (data != nullptr && data->attr.dict_items() == attr.dict_items()) found = data;
+      return data == nullptr;
+    });
+    return found;
+  }
+  void add(const std::shared_ptr<const Data>& data) {
+    const std::lock_guard lock(mutex);
+    all.push_back(data);
+  }
 
-SparsePattern SparsePattern::csc(std::int64_t rows, std::int64_t cols, Dims indptr, Dims indices) {
-  SparsePattern s;
-  s.kind_ = "csc";
-  s.rows_ = rows, s.cols_ = cols;
-  check_size(cols, "the number of columns");
-  s.col_ = expand(indptr, cols, indices.size(), "column");
-  s.row_ = indices;
-  s.indptr_ = std::move(indptr), s.indices_ = std::move(indices);
-  s.validate();
-  return s;
-}
+  static Known& of_process() {
+    static Known known;
+    return known;
+  }
 
-SparsePattern SparsePattern::coo(std::int64_t rows, std::int64_t cols, Dims row, Dims col) {
-  SparsePattern s;
-  s.kind_ = "coo";
-  s.rows_ = rows, s.cols_ = cols;
-  s.row_ = std::move(row), s.col_ = std::move(col);
-  s.validate();
-  return s;
-}
+ private:
+  std::mutex mutex;
+  std::vector<std::weak_ptr<const Data>> all;
+};
 
 // Indices are 32-bit in programs.
-void SparsePattern::validate() const {
-  check_size(rows_, "the number of rows");
-  check_size(cols_, "the number of columns");
-  check_size(nnz(), "the number of entries");
-  if (row_.size() != col_.size())
-    refuse(std::to_string(row_.size()) + " row and " + std::to_string(col_.size()) +
+SparsePattern::SparsePattern(Data data) {
+  const SparseEntries& e = data.entries;
+  check_size(e.rows, "the number of rows");
+  check_size(e.cols, "the number of columns");
+  check_size(static_cast<std::int64_t>(e.row.size()), "the number of entries");
+  if (e.row.size() != e.col.size())
+    refuse(std::to_string(e.row.size()) + " row and " + std::to_string(e.col.size()) +
            " column indices were given; every entry has one of each");
-  check_indices(row_, rows_, "row");
-  check_indices(col_, cols_, "column");
+  check_indices(e.row.values(), e.rows, "row");
+  check_indices(e.col.values(), e.cols, "column");
+  data_ = std::make_shared<const Data>(std::move(data));
+  Known::of_process().add(data_);
 }
 
-SparsePattern SparsePattern::from_attr(const Attr& attr) {
+SparsePattern SparsePattern::compressed(const char* kind, std::int64_t rows, std::int64_t cols,
+                                        const SharedList& indptr, const SharedList& indices, Attr attr) {
+  const bool by_row = std::string_view(kind) == "csr";
+  check_size(by_row ? rows : cols, by_row ? "the number of rows" : "the number of columns");
+  const SharedList lines =
+      expand(indptr.values(), by_row ? rows : cols, indices.size(), by_row ? "row" : "column");
+  if (attr.is_null())
+    attr = Attr::dict({{"kind", kind},
+                       {"shape", Dims{rows, cols}},
+                       {"indptr", indptr.attr()},
+                       {"indices", indices.attr()}});
+  return SparsePattern(Data{std::move(attr), by_row ? SparseEntries{lines, indices, rows, cols}
+                                                    : SparseEntries{indices, lines, rows, cols}});
+}
+
+SparsePattern SparsePattern::listed(std::int64_t rows, std::int64_t cols, const SharedList& row,
+                                    const SharedList& col, Attr attr) {
+  if (attr.is_null())
+    attr =
+        Attr::dict({{"kind", "coo"}, {"shape", Dims{rows, cols}}, {"row", row.attr()}, {"col", col.attr()}});
+  return SparsePattern(Data{std::move(attr), {row, col, rows, cols}});
+}
+
+SparsePattern SparsePattern::csr(std::int64_t rows, std::int64_t cols, Dims indptr, Dims indices) {
+  return compressed("csr", rows, cols, std::move(indptr), std::move(indices), {});
+}
+SparsePattern SparsePattern::csc(std::int64_t rows, std::int64_t cols, Dims indptr, Dims indices) {
+  return compressed("csc", rows, cols, std::move(indptr), std::move(indices), {});
+}
+SparsePattern SparsePattern::coo(std::int64_t rows, std::int64_t cols, Dims row, Dims col) {
+  return listed(rows, cols, std::move(row), std::move(col), {});
+}
+
+SparsePattern SparsePattern::read(const Attr& attr) {
   const Attr::Dict* dict = attr.dict_items();
   if (dict == nullptr)
     throw CompilationError(
@@ -103,26 +135,25 @@ SparsePattern SparsePattern::from_attr(const Attr& attr) {
     throw CompilationError("sparse_pattern", "the shape of a sparse matrix has " +
                                                  std::to_string(shape.size()) +
                                                  " entries, expected [rows, columns]");
+  const auto list = [&](const char* key) {
+    const Attr* a = p.find(key);
+    return a != nullptr && a->ints() != nullptr ? SharedList(*a) : SharedList(p.dims(key));  // which refuses
+  };
   try {
-    if (kind == "csr") return csr(shape[0], shape[1], p.dims("indptr"), p.dims("indices"));
-    if (kind == "csc") return csc(shape[0], shape[1], p.dims("indptr"), p.dims("indices"));
-    if (kind == "coo") return coo(shape[0], shape[1], p.dims("row"), p.dims("col"));
+    if (kind == "coo") return listed(shape[0], shape[1], list("row"), list("col"), attr);
+    if (kind == "csr" || kind == "csc")
+      return compressed(kind.c_str(), shape[0], shape[1], list("indptr"), list("indices"), attr);
   } catch (const ValueError& e) {  // in a program it is the file that is wrong
     throw CompilationError(e.stage(), e.message());
   }
   throw CompilationError("sparse_pattern", "unknown kind \"" + kind + "\", expected csr, csc or coo");
 }
 
-Attr SparsePattern::to_attr() const {
-  Attr::Dict dict{{"kind", kind_}, {"shape", Dims{rows_, cols_}}};
-  if (kind_ == "coo") {
-    dict.emplace_back("row", row_);
-    dict.emplace_back("col", col_);
-  } else {
-    dict.emplace_back("indptr", indptr_);
-    dict.emplace_back("indices", indices_);
-  }
-  return Attr::dict(std::move(dict));
+SparsePattern SparsePattern::from_attr(const Attr& attr) {
+  if (attr.dict_items() != nullptr)
+    if (std::shared_ptr<const Data> found = Known::of_process().find(attr))
+      return SparsePattern(std::move(found));
+  return read(attr);
 }
 
 }  // namespace etrace

@@ -100,9 +100,9 @@ bool operator==(const Attr& a, const Attr& b) {
   if (a.value().index() != b.value().index()) return false;
   if (const JaxprPtr* j = a.jaxpr()) return same(*j, *b.jaxpr());
   if (const double* d = a.get_if<double>()) return same_number(*d, *b.get_if<double>());
-  if (const Dims* d = a.ints()) return *d == *b.ints();
+  if (const Dims* d = a.ints()) return d == b.ints() || *d == *b.ints();
   if (const Attr::List* l = a.list_items()) return *l == *b.list_items();
-  if (const Attr::Dict* d = a.dict_items()) return *d == *b.dict_items();
+  if (const Attr::Dict* d = a.dict_items()) return d == b.dict_items() || *d == *b.dict_items();
   return a.value() == b.value();
 }
 

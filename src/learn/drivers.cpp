@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/finite.h"
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
 #include "learn/interface.h"
@@ -79,6 +80,7 @@ void require_finite(const char* what, ArraySpan sequences, const Array& weights,
   }
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     if (!is_floating(sequences[i].dtype()) || sequences[i].splat()) continue;
+    if (all_finite(sequences[i].tensor())) continue;
     const std::vector<double> values = sequences[i].tensor().to_doubles();
     const std::size_t per_step = values.size() / counts.size();
     for (std::size_t k = 0; k < values.size(); ++k)

@@ -146,7 +146,9 @@ TraceSlots::TraceSlots(const HiddenParamOpRelation& r, const TrainableSource& t,
     const Shape values = batched_op_ ? form.source->values.shape().without(0) : form.source->values.shape();
     pattern_.source_table = form.source->table;
     if (form.source->table.empty())
-      pattern_.source_strides = strides_over(form.source->axes, values, anchors_.slots.rank());
+      pattern_.source_strides = form.source->strides.empty()
+                                    ? strides_over(form.source->axes, values, anchors_.slots.rank())
+                                    : form.source->strides;
   }
   if (spread_) folded_ = positions_;
   if (compat == Compat::Braintrace && r.primitive == &etp_einsum_p && !anchors_.position_axes.empty())

@@ -1,4 +1,5 @@
-// The convolution as matrix products: for each image and group, the patches that the window sees become the
+// The convolution where the features of the result do not lie side by side (else: conv_direct.h), as matrix
+// products: for each image and group, the patches that the window sees become the
 // columns of a matrix (a stretch of output positions at a time, to stay in cache), and the kernel's rows
 // multiply it.
 #include "ops/conv_kernel.h"
@@ -7,6 +8,7 @@
 #include <limits>
 #include <memory>
 
+#include "ops/conv_direct.h"
 #include "ops/matrix_product.h"
 #include "ops/structure_common.h"
 
@@ -147,6 +149,7 @@ Kernel conv_kernel(const KernelRequest& q) {
   const Shape &lhs = q.x(0).shape, &rhs = q.x(1).shape, &y = q.y().shape;
   const Dtype dtype = q.y().dtype;
   const ConvOptions o = conv_options(q.params, lhs.rank());
+  if (direct_conv_fits(q, o)) return direct_conv_kernel(q, o);
   const Dims in = spatial_sizes(lhs, o.lhs_spec), kernel_sizes = spatial_sizes(rhs, o.rhs_spec);
   const Dims out = spatial_sizes(y, o.out_spec);
   const std::int64_t plane = Shape(in).size(), taps = Shape(kernel_sizes).size(),

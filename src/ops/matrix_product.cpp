@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "etrace/error.h"
+#include "ops/event_product.h"
 #include "runtime/etp_gemm.h"
 #include "runtime/thread_pool.h"
 
@@ -59,7 +60,13 @@ MatrixProduct::MatrixProduct(Dtype dtype, Sizes sizes, Strides strides, bool acc
   const int flags = (strides.a_depth != 1 ? ETP_GEMM_TA : 0) | (strides.b_column != 1 ? ETP_GEMM_TB : 0);
   if (dtype == Dtype::F32) part_scratch_ = etp_gemm_scratch_f32(m, n, k, flags);
   if (dtype == Dtype::F64) part_scratch_ = etp_gemm_scratch_f64(m, n, k, flags);
-  part_scratch_ = (part_scratch_ + 63) / 64 * 64;
+  dense_scratch_ = part_scratch_ = (part_scratch_ + 63) / 64 * 64;
+  events_ =
+      is_floating(dtype) && (dtype == Dtype::F32 ? EventProduct<float>::fits(m, n, k, strides.b_column)
+                                                 : EventProduct<double>::fits(m, n, k, strides.b_column));
+  if (events_)
+    part_scratch_ +=
+        dtype == Dtype::F32 ? EventProduct<float>::scratch_bytes() : EventProduct<double>::scratch_bytes();
 }
 
 void MatrixProduct::operator()(const void* a, const void* b, void* c, void* scratch) const {
@@ -75,10 +82,27 @@ void MatrixProduct::operator()(const void* a, const void* b, void* c, void* scra
     default_pool().parallel(static_cast<int>(parts_), run);
 }
 
+// The part [m0, m1) × [n0, n1) of C.
+template <class T, class Gemm>
+void MatrixProduct::multiply(std::int64_t m0, std::int64_t m1, std::int64_t n0, std::int64_t n1, const T* a,
+                             const T* b, T* c, void* scratch, Gemm gemm) const {
+  const Strides& s = strides_;
+  a += m0 * s.a_row, b += n0 * s.b_column, c += m0 * s.c_row + n0;
+  const auto dense = [&](std::int64_t m, std::int64_t n, std::int64_t k, const T* from_a, const T* from_b,
+                         T* to, bool accumulate) {
+    gemm(m, n, k, from_a, s.a_row, s.a_depth, from_b, s.b_depth, s.b_column, to, s.c_row, accumulate ? 1 : 0,
+         scratch);
+  };
+  if (events_)
+    EventProduct<T>::multiply(m1 - m0, n1 - n0, sizes_.depth, {a, s.a_row, s.a_depth}, b, s.b_depth, c,
+                              s.c_row, accumulate_, static_cast<std::byte*>(scratch) + dense_scratch_, dense);
+  else
+    dense(m1 - m0, n1 - n0, sizes_.depth, a, b, c, accumulate_);
+}
+
 void MatrixProduct::run_part(std::int64_t first, std::int64_t last, const void* a, const void* b, void* c,
                              void* scratch) const {
   const auto& [m, n, k] = sizes_;
-  const auto& [a_row, a_depth, b_depth, b_column, c_row] = strides_;
   const std::int64_t m0 = by_rows_ ? first : 0, m1 = by_rows_ ? last : m;
   const std::int64_t n0 = by_rows_ ? 0 : first, n1 = by_rows_ ? n : last;
   auto plain = [&]<class T>(T) {
@@ -86,11 +110,11 @@ void MatrixProduct::run_part(std::int64_t first, std::int64_t last, const void* 
   };
   switch (dtype_) {
     case Dtype::F32:
-      return etp_gemm_part_f32(m0, m1, n0, n1, k, as<float>(a), a_row, a_depth, as<float>(b), b_depth,
-                               b_column, static_cast<float*>(c), c_row, accumulate_, scratch);
+      return multiply(m0, m1, n0, n1, as<float>(a), as<float>(b), static_cast<float*>(c), scratch,
+                      etp_gemm_f32);
     case Dtype::F64:
-      return etp_gemm_part_f64(m0, m1, n0, n1, k, as<double>(a), a_row, a_depth, as<double>(b), b_depth,
-                               b_column, static_cast<double*>(c), c_row, accumulate_, scratch);
+      return multiply(m0, m1, n0, n1, as<double>(a), as<double>(b), static_cast<double*>(c), scratch,
+                      etp_gemm_f64);
     case Dtype::I64:
       return plain(std::uint64_t{});
     default:

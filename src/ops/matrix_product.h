@@ -9,7 +9,8 @@
 
 namespace etrace {
 
-// Each element of C is one chain over k in ascending order, so no result depends on tiles or threads.
+// Each element of C is one chain over k in ascending order, so no result depends on tiles or threads. Where
+// most of A is zero, as with spikes, only the other terms are added; that changes no bit (event_product.h).
 class MatrixProduct {
  public:
   struct Sizes {
@@ -27,6 +28,9 @@ class MatrixProduct {
  private:
   void run_part(std::int64_t first, std::int64_t last, const void* a, const void* b, void* c,
                 void* scratch) const;
+  template <class T, class Gemm>
+  void multiply(std::int64_t m0, std::int64_t m1, std::int64_t n0, std::int64_t n1, const T* a, const T* b,
+                T* c, void* scratch, Gemm gemm) const;
 
   Dtype dtype_;
   Sizes sizes_;
@@ -35,7 +39,8 @@ class MatrixProduct {
   // Threads take parts: stretches of rows, or of columns, of this length (the last one may be shorter).
   bool by_rows_ = true;
   std::int64_t parts_ = 1, part_length_ = 0;
-  std::size_t part_scratch_ = 0;
+  std::size_t part_scratch_ = 0, dense_scratch_ = 0;
+  bool events_ = false;  // A is looked at, at every call
 };
 
 }  // namespace etrace

@@ -4,6 +4,20 @@
 
 namespace etrace::trace {
 
+std::vector<Axis> axes_of(const TracePattern& p, bool has_source, Index& parameters) {
+  std::vector<Axis> axes(p.slots.rank());
+  parameters = 1;
+  for (std::size_t a = axes.size(); a-- > 0;) {
+    axes[a] = {p.slots[a], 0, 0, 0};
+    if (!p.anchor_strides.empty()) axes[a].anchor = p.anchor_strides[a];
+    if (!p.source_strides.empty() && has_source) axes[a].source = p.source_strides[a];
+    if (std::count(p.position_axes.begin(), p.position_axes.end(), static_cast<int>(a)) > 0) continue;
+    axes[a].parameter = parameters;
+    parameters *= p.slots[a];
+  }
+  return axes;
+}
+
 Geometry geometry_of(const KernelRequest& r) {
   const Layout at(r.params);
   const TracePattern p = pattern_of(r.params);
@@ -13,16 +27,7 @@ Geometry geometry_of(const KernelRequest& r) {
   g.elements = at.source ? r.x(*at.source).shape[2] : 0;
   g.slots = p.slots.size();
   g.shared = !p.position_axes.empty();
-  std::vector<Axis> axes(p.slots.rank());
-  g.parameters = 1;
-  for (std::size_t a = axes.size(); a-- > 0;) {
-    axes[a] = {p.slots[a], 0, 0, 0};
-    if (!p.anchor_strides.empty()) axes[a].anchor = p.anchor_strides[a];
-    if (!p.source_strides.empty() && at.source) axes[a].source = p.source_strides[a];
-    if (std::count(p.position_axes.begin(), p.position_axes.end(), static_cast<int>(a)) > 0) continue;
-    axes[a].parameter = g.parameters;
-    g.parameters *= p.slots[a];
-  }
+  const std::vector<Axis> axes = axes_of(p, at.source.has_value(), g.parameters);
   if (!p.anchor_table.empty() || (at.source && !p.source_table.empty())) {
     g.anchor = p.anchors();
     g.source = at.source ? p.sources() : std::vector<Index>(g.anchor.size(), 0);

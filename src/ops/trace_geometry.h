@@ -29,6 +29,8 @@ struct Geometry {
 };
 
 Geometry geometry_of(const KernelRequest&);
+// One per slot axis, as the strides of a pattern say; and how many elements the parameter has.
+std::vector<Axis> axes_of(const TracePattern&, bool has_source, Index& parameters);
 
 // A trace in another type than that of the sums goes through scratch, chunk by chunk.
 template <class T>
@@ -47,5 +49,22 @@ struct Buffers {
   Storage<T> storage;
   bool as_computed() const { return storage.load == nullptr; }
 };
+
+template <class T>
+Buffers<T> buffers_of(const KernelArgs& args, const Layout& at, const Storage<T>& storage) {
+  const auto operand = [&](std::optional<std::size_t> i) {
+    return i ? static_cast<const T*>(args.in[*i]) : nullptr;
+  };
+  return {static_cast<const std::byte*>(args.in[at.trace]),
+          operand(at.transition),
+          operand(at.injection),
+          operand(at.source),
+          operand(at.gain),
+          operand(at.entry),
+          operand(at.weighted),
+          static_cast<std::byte*>(args.out[0]),
+          at.entry ? static_cast<T*>(args.out[1]) : nullptr,
+          storage};
+}
 
 }  // namespace etrace::trace

@@ -76,6 +76,10 @@ class TilePass {
           std::fill_n(to + n, columns - n, T(0));
         }
     }
+    Vector zeros{};  // 0·f, unless an f is not finite: then zeros must not be left out, since 0·∞ is NaN
+    for (const T* p = panels_; p < to; p += kLanes) zeros += *reinterpret_cast<const Vector*>(p) * T(0);
+    finite_ = true;
+    for (Index i = 0; i < kLanes; ++i) finite_ = finite_ && zeros[i] == T(0);
   }
 
   // x of the rows of a tile, as [k][row], zeros behind the last row; how many are not zero.
@@ -94,7 +98,7 @@ class TilePass {
   template <int M>
   void tile(Index r, Index count, Index slot, const Axis& at, Index b) {
     constexpr Index kColumns = kPanel / M;
-    const bool few = gather(r, count, at, b) * 4 <= g_.steps * count;
+    const bool few = gather(r, count, at, b) * 4 <= g_.steps * count && finite_;
     const Index n = g_.column.size, all = g_.batch * g_.positions, p = b * g_.positions + at.anchor;
     Line l{b_.transition + p,
            b_.entry == nullptr ? nullptr : b_.entry + p,
@@ -215,6 +219,7 @@ class TilePass {
   const T* e_;
   T* out_;
   T *panels_, *x_, *factors_, *sums_;
+  bool finite_ = true;  // all that has been packed
 };
 
 }  // namespace etrace::trace

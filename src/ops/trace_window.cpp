@@ -17,8 +17,8 @@ using namespace structure;
 // Patterns --------------------------------------------------------------------------------------------------
 namespace {
 
-std::vector<std::int64_t> places(const Shape& slots, const Dims& strides, const Dims& table) {
-  if (!table.empty()) return table;
+std::vector<std::int64_t> places(const Shape& slots, const Dims& strides, const SharedList& table) {
+  if (!table.empty()) return table.values();
   const Dims slot_strides = strides_of(slots);
   std::vector<std::int64_t> out(to_index(slots.size()), 0);
   for (std::size_t s = 0; s < out.size(); ++s)
@@ -63,9 +63,9 @@ TracePattern pattern_of(const Params& params) {
   for (const std::int64_t a : params.dims_or("position_axes", {}))
     p.position_axes.push_back(static_cast<int>(a));
   p.anchor_strides = params.dims_or("anchor_strides", {});
-  p.anchor_table = params.dims_or("anchor_table", {});
   p.source_strides = params.dims_or("source_strides", {});
-  p.source_table = params.dims_or("source_table", {});
+  if (const Attr* table = params.find("anchor_table")) p.anchor_table = SharedList(*table);
+  if (const Attr* table = params.find("source_table")) p.source_table = SharedList(*table);
   return p;
 }
 
@@ -163,9 +163,9 @@ Params params_of(const TracePattern& p, const TraceWindow& w) {
   return {{"slots", p.slots},
           {"position_axes", positions},
           {"anchor_strides", p.anchor_strides},
-          {"anchor_table", p.anchor_table},
+          {"anchor_table", p.anchor_table.attr()},
           {"source_strides", p.source_strides},
-          {"source_table", p.source_table},
+          {"source_table", p.source_table.attr()},
           {"has_source", w.source.defined()},
           {"has_gain", w.gain.defined()},
           {"has_entry", w.entry.defined()},
@@ -219,6 +219,17 @@ Samples samples(std::uint64_t seed) {
   }
   add({{to_dim(rows.size())}, {}, {}, cols, {}, rows}, o, i, true, 2);  // sparse
   add({{0, o}, {}, {0, 1}, {}, {1, 0}, {}}, o, 1, false, 2);
+  // Kernels of 2 × 1 taps over an image of 4 × 2, channels last and channels first, and their biases.
+  for (const std::int64_t channels : {o, std::int64_t{9}}) {
+    add({{3, 2, 2, i, channels}, {0, 1}, {2 * channels, channels, 0, 0, 1}, {}, {2 * i, i, 2 * i, 1, 0}, {}},
+        6 * channels, 8 * i, true, 2);
+    add({{3, 2, channels, i, 2}, {0, 1}, {2, 1, 6, 0, 0}, {}, {2, 1, 0, 8, 2}, {}}, 6 * channels, 8 * i,
+        false, 2);
+  }
+  add({{3, 2, o}, {0, 1}, {2 * o, o, 1}, {}, {}, {}}, 6 * o, 0, false, 2);
+  add({{o, 3, 2}, {1, 2}, {6, 2, 1}, {}, {}, {}}, 6 * o, 0, true, 2);
+  add({{3, 2, 2, i, 8}, {0, 1}, {16, 8, 0, 0, 1}, {}, {2 * i, i, 2 * i, 1, 0}, {}}, 48, 8 * i, false, 2,
+      Dtype::F64, Dtype::F16);
   return out;
 }
 

@@ -11,11 +11,14 @@
 #include <memory>
 
 #include "etrace/error.h"
+#include "ops/event_product.h"
 #include "ops/trace_direct.h"
 #include "ops/trace_geometry.h"
+#include "ops/trace_patch.h"
+#include "ops/trace_sparse.h"
+#include "ops/trace_storage.h"
 #include "ops/trace_tiles.h"
 #include "runtime/etp_gemm.h"
-#include "runtime/etp_math.h"
 #include "runtime/thread_pool.h"
 
 namespace etrace::trace {
@@ -27,36 +30,13 @@ constexpr Index kBlock = 48;          // rows of one matrix product
 constexpr Index kProductSteps = 4;    // from so many steps on, products pay
 constexpr Index kPartWork = 1 << 16;  // trace elements that outweigh the hand-over to another thread
 
-// Storage ---------------------------------------------------------------------------------------------------
-struct Half {
-  std::uint16_t bits;
-};
-struct Brain {
-  std::uint16_t bits;
-};
-template <class T>
-T load(T v) {
-  return v;
-}
-float load(Half v) { return etp_f16_to_f32(v.bits); }
-float load(Brain v) { return etp_bf16_to_f32(v.bits); }
-template <class S, class T>
-S store(T v) {
-  if constexpr (std::is_same_v<S, Half>)
-    return {etp_f32_to_f16(static_cast<float>(v))};
-  else if constexpr (std::is_same_v<S, Brain>)
-    return {etp_f32_to_bf16(static_cast<float>(v))};
-  else
-    return static_cast<S>(v);
-}
-
 void gemm(Index m, Index n, Index k, const float* a, Index ar, Index ac, const float* b, Index br, Index bc,
-          float* c, Index cr, void* scratch) {
-  etp_gemm_f32(m, n, k, a, ar, ac, b, br, bc, c, cr, 0, scratch);
+          float* c, Index cr, void* scratch, bool add = false) {
+  etp_gemm_f32(m, n, k, a, ar, ac, b, br, bc, c, cr, add ? 1 : 0, scratch);
 }
 void gemm(Index m, Index n, Index k, const double* a, Index ar, Index ac, const double* b, Index br, Index bc,
-          double* c, Index cr, void* scratch) {
-  etp_gemm_f64(m, n, k, a, ar, ac, b, br, bc, c, cr, 0, scratch);
+          double* c, Index cr, void* scratch, bool add = false) {
+  etp_gemm_f64(m, n, k, a, ar, ac, b, br, bc, c, cr, add ? 1 : 0, scratch);
 }
 
 // One pass --------------------------------------------------------------------------------------------------
@@ -349,21 +329,36 @@ class Pass {
 
 // The kernel ------------------------------------------------------------------------------------------------
 template <class T>
+std::size_t event_scratch() {
+  return (EventProduct<T>::scratch_bytes() + 63) / 64 * 64;
+}
+template <class T>
 std::size_t product_scratch(const Geometry& g, bool all_rows) {
   const int flags = ETP_GEMM_TA | ETP_GEMM_TB;
   const Index depth = g.steps * g.batch, rows = all_rows ? g.row.size : kBlock;
   const std::size_t bytes = sizeof(T) == 4 ? etp_gemm_scratch_f32(rows, g.column.size, depth, flags)
                                            : etp_gemm_scratch_f64(rows, g.column.size, depth, flags);
-  return (bytes + 63) / 64 * 64;
+  return (bytes + 63) / 64 * 64 + (all_rows ? event_scratch<T>() : 0);
 }
 
 // What the steps of the window add to the gradient of a stretch of rows: one product over steps and samples.
 template <class T>
 void own_gradient(const Geometry& g, const Buffers<T>& b, Index first, Index last, const Axis& at,
                   void* scratch) {
-  gemm(last - first, g.column.size, g.steps * g.batch, b.source + at.source + first * g.row.source,
-       g.row.source, g.elements, b.weighted + at.anchor, g.positions, 1,
-       b.gradient + at.parameter + first * g.row.parameter, g.row.parameter, scratch);
+  using Events = EventProduct<T>;
+  const Index rows = last - first, columns = g.column.size, depth = g.steps * g.batch;
+  const T *x = b.source + at.source + first * g.row.source, *v = b.weighted + at.anchor;
+  T* out = b.gradient + at.parameter + first * g.row.parameter;
+  void* dense_scratch = static_cast<std::byte*>(scratch) + event_scratch<T>();
+  const auto dense = [&](Index m, Index n, Index k, const T* from_x, const T* from_v, T* to, bool add) {
+    gemm(m, n, k, from_x, g.row.source, g.elements, from_v, g.positions, 1, to, g.row.parameter,
+         dense_scratch, add);
+  };
+  if (Events::fits(rows, columns, depth, 1))
+    Events::multiply(rows, columns, depth, {x, g.row.source, g.elements}, v, g.positions, out,
+                     g.row.parameter, false, scratch, dense);
+  else
+    dense(rows, columns, depth, x, v, out, false);
 }
 
 // How the work is dealt out to threads: no two parts add to one element of the gradient, and no sum depends
@@ -439,19 +434,7 @@ Kernel kernel_for(const KernelRequest& request, const Storage<T>& storage) {
   kernel.scratch_bytes = per_part * static_cast<std::size_t>(split.parts);
   kernel.in_place = {{0, at.trace}};
   kernel.run = [=](const KernelArgs& args) {
-    auto operand = [&](std::optional<std::size_t> i) {
-      return i ? static_cast<const T*>(args.in[*i]) : nullptr;
-    };
-    const Buffers<T> buffers{static_cast<const std::byte*>(args.in[at.trace]),
-                             operand(at.transition),
-                             operand(at.injection),
-                             operand(at.source),
-                             operand(at.gain),
-                             operand(at.entry),
-                             operand(at.weighted),
-                             static_cast<std::byte*>(args.out[0]),
-                             at.entry ? static_cast<T*>(args.out[1]) : nullptr,
-                             storage};
+    const Buffers<T> buffers = buffers_of<T>(args, at, storage);
     const bool empty = g->slots == 0 || g->batch == 0;
     const bool fresh = direct || (tiles && buffers.weighted != nullptr);  // every element is written
     if (buffers.gradient != nullptr && (!fresh || empty)) std::fill_n(buffers.gradient, g->parameters, T(0));
@@ -486,42 +469,18 @@ Kernel kernel_for(const KernelRequest& request, const Storage<T>& storage) {
   return kernel;
 }
 
-}  // namespace
-
-namespace {
-
-template <class T, class S>
-Storage<T> stored_as() {
-  if (std::is_same_v<T, S>) return {};
-  return {sizeof(S),
-          [](const void* from, Index n, T* to) {
-            const S* p = static_cast<const S*>(from);
-            for (Index j = 0; j < n; ++j) to[j] = static_cast<T>(load(p[j]));
-          },
-          [](const T* from, Index n, void* to) {
-            S* p = static_cast<S*>(to);
-            for (Index j = 0; j < n; ++j) p[j] = store<S>(from[j]);
-          }};
-}
-
 template <class T>
-Kernel kernel_stored(const KernelRequest& r) {
-  switch (r.x(0).dtype) {
-    case Dtype::F64:
-      return kernel_for<T>(r, stored_as<T, double>());
-    case Dtype::F32:
-      return kernel_for<T>(r, stored_as<T, float>());
-    case Dtype::F16:
-      return kernel_for<T>(r, stored_as<T, Half>());
-    default:
-      return kernel_for<T>(r, stored_as<T, Brain>());
-  }
+Kernel kernel_of(const KernelRequest& r) {
+  const Storage<T> storage = storage_of<T>(r.x(0).dtype);
+  if (is_sparse(r)) return sparse_kernel<T>(r, storage);
+  if (is_patch(r)) return patch_kernel<T>(r, storage);
+  return kernel_for<T>(r, storage);
 }
 
 }  // namespace
 
 Kernel make_kernel(const KernelRequest& r) {
-  return r.x(1).dtype == Dtype::F32 ? kernel_stored<float>(r) : kernel_stored<double>(r);
+  return r.x(1).dtype == Dtype::F32 ? kernel_of<float>(r) : kernel_of<double>(r);
 }
 
 }  // namespace etrace::trace

@@ -22,15 +22,19 @@ constexpr std::int64_t kReadUpTo = 1 << 24;  // elements of what is evaluated wh
 // Hashes ----------------------------------------------------------------------------------------------------
 std::size_t mixed(std::size_t h, std::size_t next) { return (h ^ next) * 1099511628211U; }
 
-// Nested programs count by their size only: the comparison that follows looks inside.
+// Nested programs count by their size only, long lists by their front: the comparison that follows looks at
+// all.
 std::size_t attr_hash(const Attr& attr) {
   std::size_t h = attr.value().index();
   if (const auto* b = attr.get_if<bool>()) return mixed(h, *b ? 1 : 0);
   if (const auto* i = attr.get_if<std::int64_t>()) return mixed(h, static_cast<std::size_t>(*i));
   if (const auto* d = attr.get_if<double>()) return mixed(h, *d == *d ? std::hash<double>()(*d) : 1);
   if (const auto* s = attr.get_if<std::string>()) return mixed(h, std::hash<std::string>()(*s));
-  if (const Dims* dims = attr.ints())
-    for (const std::int64_t n : *dims) h = mixed(h, static_cast<std::size_t>(n));
+  if (const Dims* dims = attr.ints()) {
+    h = mixed(h, dims->size());
+    for (std::size_t i = 0; i < std::min<std::size_t>(dims->size(), 64); ++i)
+      h = mixed(h, static_cast<std::size_t>((*dims)[i]));
+  }
   if (const Attr::List* list = attr.list_items())
     for (const Attr& item : *list) h = mixed(h, attr_hash(item));
   if (const Attr::Dict* items = attr.dict_items())

@@ -1,6 +1,8 @@
 // The pass over a trace: its kernels against the elementary equations that it stands for.
 #include "etrace/ops/trace_window.h"
 
+#include <cmath>
+
 #include "etrace/array.h"
 #include "etrace/random.h"
 #include "support/numeric.h"
@@ -82,6 +84,28 @@ TEST(TraceWindowKernel, LeavingOutZerosChangesNoBit) {
   const auto first_row = [](const Arrays& r) { return slice_axis(r[0], 2, 0, 1).tensor(); };
   EXPECT_EQ(first_row(few), first_row(many));
   EXPECT_NE(few[0].tensor(), many[0].tensor());
+}
+
+// What is not finite reaches the trace also where x is zero: 0·∞ is NaN.
+TEST(TraceWindowKernel, LosesNoInfinity) {
+  const WindowCase c{12, 48, 2, 2, 16};
+  Arrays in = draw_window(c, Dtype::F32, true);
+  std::vector<double> q = values(in[3]), w = values(in[5]);
+  const auto last = static_cast<std::size_t>(c.batch * c.columns - 1);  // of the first step
+  q[last] = kInf;
+  w[last] = kNaN;
+  in[3] = array(q, in[3].shape(), Dtype::F32);
+  in[5] = array(w, in[5].shape(), Dtype::F32);
+  const Arrays found = run_window(c, in), expected = plain_window(c, in);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const std::vector<double> f = values(found[i]), e = values(expected[i]);
+    std::size_t odd = 0;
+    for (std::size_t k = 0; k < e.size(); ++k) {
+      EXPECT_EQ(std::isnan(f[k]), std::isnan(e[k])) << i << " at " << k;
+      odd += std::isnan(e[k]) ? 1 : 0;
+    }
+    EXPECT_GT(odd, 0U);
+  }
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "etrace/array.h"
+#include "etrace/ops/sparse.h"
 #include "etrace/primitive.h"
 
 #pragma GCC visibility push(default)
@@ -21,10 +22,12 @@ namespace etrace {
 extern const Primitive trace_window_p;
 
 struct TracePattern {
-  Shape slots;                        // of one sample
-  std::vector<int> position_axes;     // slot axes that the parameter does not have
-  Dims anchor_strides, anchor_table;  // per slot axis: step of the flat position; or one position per slot
-  Dims source_strides, source_table;  // the same for the source
+  Shape slots;                     // of one sample
+  std::vector<int> position_axes;  // slot axes that the parameter does not have
+  Dims anchor_strides;             // per slot axis: step of the flat position;
+  SharedList anchor_table;         // or one position per slot
+  Dims source_strides;             // the same for the source
+  SharedList source_table;
 
   Dims parameter_dims() const;                // slots without the position axes
   std::vector<std::int64_t> anchors() const;  // per slot

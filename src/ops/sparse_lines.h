@@ -1,0 +1,31 @@
+// The entries of a sparse matrix, sorted by line (a row or a column), with 32-bit numbers. Private to ops/.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "etrace/ops/sparse.h"
+
+namespace etrace {
+
+struct SparseLines {
+  std::vector<std::int32_t> first;  // of line l: entries first[l] … first[l+1] − 1 of the lists below
+  std::vector<std::int32_t> other;  // which line of the other axis each entry stands in
+  std::vector<std::int32_t> entry;  // its number in the lists that were given; empty: they were in this order
+
+  std::int64_t lines() const { return static_cast<std::int64_t>(first.size()) - 1; }
+  std::int64_t size() const { return static_cast<std::int64_t>(other.size()); }
+  bool in_order() const { return entry.empty(); }
+  std::int64_t entry_at(std::int64_t i) const { return in_order() ? i : entry[static_cast<std::size_t>(i)]; }
+  // The first line of a part: parts have about as many entries each.
+  std::int64_t part_begin(std::int64_t part, std::int64_t parts) const;
+};
+
+// Entries p at (line[p], other[p]), in ascending p within each line. Kernels of one pattern share one copy
+// for as long as one of them lives, if their parameters share the lists.
+std::shared_ptr<const SparseLines> sparse_lines(const SharedList& line, const SharedList& other,
+                                                std::int64_t lines);
+SparseLines sort_lines(const Dims& line, const Dims& other, std::int64_t lines);
+
+}  // namespace etrace
