@@ -81,6 +81,8 @@ PUBLIC = {
     "plan_text.h": "learn",
     "learner.h": "learn",
     "verify.h": "learn",
+    "compare_rules.h": "learn",
+    "synthetic_gradient.h": "learn",
     "etrace.h": "learn",  # includes them all
 }
 

@@ -74,6 +74,8 @@ struct SequenceTraining {
   std::int64_t updates;  // of the parameters
 };
 
+struct SyntheticGradientOptions;  // etrace/synthetic_gradient.h
+
 class Learner {
  public:
   // From a graph of a model file: parameters and states are the learner's own.
@@ -171,6 +173,8 @@ class Learner {
 
  private:
   friend Learner compile(Module&, const LearningRule&, ArraySpan, const LearnerOptions&);
+  friend std::vector<double> train_synthetic_gradient(Learner&, ArraySpan, const StepFunction&,
+                                                      const SyntheticGradientOptions&);
   explicit Learner(std::unique_ptr<Impl>);
   Impl& impl() const;  // with what steps in real time have left
   std::unique_ptr<Impl> impl_;

@@ -171,6 +171,8 @@ struct RuleRow {
   std::string expectation;           // one line: when its gradient is that of BPTT
   std::vector<RuleOption> options;
   std::function<std::shared_ptr<const LearningRule>(const RuleOptions&)> make;
+  // The options with which comparisons run it (`etrace rules MODEL`), one entry each; empty: not at all.
+  std::vector<RuleOptions> compared = std::vector<RuleOptions>(1);
 };
 
 // A rule adds its row while the program starts: `const RegisterRule row({...});` at namespace scope.

@@ -21,6 +21,10 @@ struct VerifyOptions {
   bool full_rtrl = false;           // BPTT against forward mode with the dense influence matrix
   std::int64_t max_influence = std::int64_t{1} << 22;  // numbers of that matrix; more is refused
   ControlFlowPolicy control_flow = {};
+  // Single steps or windows alone; NotSupportedError if the rule cannot. None: whatever the rule can.
+  std::optional<VjpMethod> method = {};
+  // Braintrace: the reference system's decisions, known faults included; theory then says nothing.
+  Compat compat = Compat::None;
   std::string backend = "interpreter";  // of the rule's own runs; the references are interpreted
 };
 

@@ -45,6 +45,7 @@ void add_verbs(CLI::App& app, Status& status) {
   add_explain(app, status);
   add_summary(app, status);
   add_verify(app, status);
+  add_rules(app, status);
   add_plan(app, status);
   add_profile(app, status);
   add_train(app, status);

@@ -45,6 +45,19 @@ std::string rules_help() {
   return text;
 }
 
+void add_method_option(CLI::App& verb, std::optional<VjpMethod>& method, const std::string& otherwise) {
+  const auto set = [&method](const std::string& text) {
+    method = text == name(VjpMethod::SingleStep) ? VjpMethod::SingleStep : VjpMethod::MultiStep;
+  };
+  verb.add_option_function<std::string>(
+          "--method", set,
+          fmt::format("single-step: every step's loss meets the trace; multi-step: reverse mode inside of "
+                      "windows, the trace at their borders (default: {})",
+                      otherwise))
+      ->type_name("NAME")
+      ->check(one_of({std::string(name(VjpMethod::SingleStep)), std::string(name(VjpMethod::MultiStep))}));
+}
+
 void RuleArguments::add_to(CLI::App& verb) {
   verb.add_option("--rule", rule, "learning rule, see below")->type_name("NAME")->capture_default_str();
   verb.add_option("--rule-option", options, "an option of the rule, see below; may be repeated")

@@ -23,6 +23,9 @@ struct RuleArguments {
   std::shared_ptr<const LearningRule> make() const;
 };
 
+// --method, for verbs that run rules: single steps or windows. `method` stays empty unless it is given.
+void add_method_option(CLI::App& verb, std::optional<VjpMethod>& method, const std::string& otherwise);
+
 // Every rule in a line, with its options: for help texts.
 std::string rules_help();
 

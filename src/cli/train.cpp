@@ -39,9 +39,6 @@ UpdateEvery update_option(const std::string& text) {
 TrainSettings settings_of(const TrainCommand& c) {
   TrainSettings s = c.run.complete(c.plan.start_from, RunOptions::Adopt::Model);
   s.update = update_option(c.update);
-  if (s.window != 0 && s.update != UpdateEvery::Window)
-    throw ValueError(
-        "train", fmt::format("--window {} is for --update window, but --update is {}", s.window, c.update));
   s.clip_norm = c.clip_norm == 0.0 ? std::nullopt : std::optional(c.clip_norm);
   s.rule = c.rule.rule;
   s.rule_made = c.rule.make();
@@ -91,7 +88,11 @@ void add_learning_options(CLI::App& verb, TrainCommand& c) {
       ->type_name("WHEN")
       ->check(one_of({"sequence", "window", "step"}))
       ->capture_default_str();
-  verb.add_option("--window", s.window, "steps between updates of --update window")
+  add_method_option(verb, s.method, "multi-step; with --update step: single-step");
+  verb.add_option("--window", s.window,
+                  fmt::format("steps of the windows of multi-step, and between updates of --update window "
+                              "(default: {})",
+                              kDefaultWindow))
       ->type_name("N")
       ->check(count_from(1));
   add_backend_option(verb, s.backend);

@@ -82,8 +82,7 @@ void TrainLog::start(const Training& t) {
   if (path_.empty()) return;
   Line line("start", t);
   for (const auto& [key, value] : t.setting_texts()) line.json["settings"][key] = value;
-  for (const auto& w : t.learner().report().etrace_weights)
-    line.json["learned_online"].push_back(to_string(w.path) + "." + w.key);
+  for (const auto& w : t.learner().report().etrace_weights) line.json["learned_online"].push_back(w.name);
   line.json["trace_bytes"] = t.trace_bytes();
   write(line);
 }

@@ -10,6 +10,8 @@
 #include "cli/load_model.h"
 #include "compiler/explain_text.h"
 #include "etrace/error.h"
+#include "etrace/ops/numpy.h"
+#include "etrace/transform.h"
 
 namespace etrace::cli {
 
@@ -37,34 +39,55 @@ std::unique_ptr<optim::Optimizer> optimizer_of(const TrainSettings& s, Module& m
   return optimizer;
 }
 
-// The loss of a step, with the model's result for the accuracy.
-StepFunction step_of(const Task::Spec& task) {
-  const auto loss = loss::find(task.loss).function;
-  return [loss](StepCall& model, ArraySpan slices) {
-    const Array output = model(slices[0]);
-    return LossAndAux{loss(output, slices[1]), {output}};
+// Samples whose label is named by the largest of the outputs, where the mask counts them.
+Array hits(const Array& outputs, const Array& labels, const Array& mask) {
+  const Array right = convert(equal_to(argmax(outputs), labels), mask.dtype());
+  return sum(sum(right, {static_cast<int>(right.rank()) - 1}) * mask);
+}
+
+// The loss of a step (of each of a window), and the hits for the accuracy. Slices: inputs, targets, mask.
+StepFunction step_of(const Task& task, bool windows) {
+  const auto loss = loss::find(task.spec().loss).function;
+  const bool counts = has_accuracy(task);
+  return [loss, counts, windows](StepCall& model, ArraySpan slices) {
+    const Array output = windows ? model(MultiStepData{slices[0]}) : model(slices[0]);
+    const Function each = [&](ArraySpan a) { return Arrays{loss(a[0], a[1])}; };
+    LossAndAux out{windows ? vmap(each)(Arrays{output, slices[1]})[0] : loss(output, slices[1])};
+    if (counts) out.aux = {hits(output, slices[1], slices[2])};
+    return out;
   };
 }
 
-std::int64_t steps_per_update(const TrainSettings& s, std::int64_t steps) {
-  switch (s.update) {
-    case UpdateEvery::Step:
-      return 1;
-    case UpdateEvery::Window:
-      require_at_least_one("--window, the steps between updates,", s.window);
-      return std::min(s.window, steps);
-    case UpdateEvery::Sequence:
-      break;
+bool can(const LearningRule& rule, VjpMethod method) {
+  try {
+    rule.require(method);
+    return true;
+  } catch (const NotSupportedError&) {
+    return false;
   }
-  return steps;
 }
 
-std::string update_text(const TrainSettings& s) {
+VjpMethod method_of(const TrainSettings& s, const LearningRule& rule) {
+  if (s.method) {
+    rule.require(*s.method);
+    return *s.method;
+  }
+  const auto wanted = s.update == UpdateEvery::Step ? VjpMethod::SingleStep : VjpMethod::MultiStep,
+             other = s.update == UpdateEvery::Step ? VjpMethod::MultiStep : VjpMethod::SingleStep;
+  return can(rule, wanted) ? wanted : other;
+}
+
+std::int64_t steps_per_update(const TrainSettings& s, const LearningWay& way, std::int64_t steps) {
+  if (s.update == UpdateEvery::Step) return 1;
+  return s.update == UpdateEvery::Window ? way.window : steps;
+}
+
+std::string update_text(const TrainSettings& s, const LearningWay& way) {
   switch (s.update) {
     case UpdateEvery::Step:
       return "step";
     case UpdateEvery::Window:
-      return fmt::format("window of {}", s.window);
+      return fmt::format("window of {}", way.window);
     case UpdateEvery::Sequence:
       break;
   }
@@ -116,6 +139,24 @@ void require_same(const Learner::Notes& here, const Learner::Notes& there, const
 }
 
 }  // namespace
+
+LearningWay learning_way(const TrainSettings& s, const LearningRule& rule, std::int64_t steps) {
+  LearningWay way{method_of(s, rule), 1};
+  if (s.window < 0) require_at_least_one("--window", s.window);
+  if (s.update == UpdateEvery::Step) {
+    if (s.window > 1)
+      throw ValueError(
+          "train", fmt::format("--window {}, but --update is step: a window has one step then", s.window));
+    return way;
+  }
+  if (s.window != 0 && way.method == VjpMethod::SingleStep && s.update == UpdateEvery::Sequence)
+    throw ValueError("train",
+                     fmt::format("--window {} is for --method multi-step or --update window, but the "
+                                 "method is single-step and --update is sequence",
+                                 s.window));
+  way.window = std::min(s.window != 0 ? s.window : kDefaultWindow, steps);
+  return way;
+}
 
 std::unique_ptr<Task> task_of(const TrainSettings& s) {
   return make_task(s.task, {.settings = s.task_settings, .seed = s.seed, .dtype = s.dtype});
@@ -172,16 +213,20 @@ Training::Training(const TrainSettings& settings) : settings_(settings) {
   require_at_least_one("--hidden", settings.hidden);
   require_at_least_one("--batch", settings.batch);
   task_ = task_of(settings);
-  const std::int64_t steps = task_->spec().steps, every = steps_per_update(settings, steps);
-  updates_per_batch_ = (steps + every - 1) / every;
+  const std::int64_t steps = task_->spec().steps;
   const auto rule = settings.rule_made != nullptr ? settings.rule_made : make_rule(settings.rule);
+  way_ = learning_way(settings, *rule, steps);
+  const std::int64_t every = steps_per_update(settings, way_, steps);
+  updates_per_batch_ = (steps + every - 1) / every;
   ready_ = model_of(settings, *task_);
-  learner_ = std::make_unique<Learner>(
-      compile(*ready_.module, *rule, ready_.example,
-              {.batch_size = settings.batch, .seed = settings.seed, .backend = settings.backend}));
+  learner_ = std::make_unique<Learner>(compile(*ready_.module, *rule, ready_.example,
+                                               {.batch_size = settings.batch,
+                                                .seed = settings.seed,
+                                                .vjp_method = way_.method,
+                                                .backend = settings.backend}));
   optimizer_ = optimizer_of(settings, *ready_.module);
   evaluator_ = std::make_unique<Evaluator>(ready_, *task_, settings.backend);
-  step_ = step_of(task_->spec());
+  step_ = step_of(*task_, way_.method == VjpMethod::MultiStep && way_.window > 1);
   texts_ = complete_texts();
 }
 
@@ -192,12 +237,15 @@ Score Training::learn() {
   TrainOptions options;
   options.mask = batch.mask;
   options.update = settings_.update;
-  options.window = settings_.window;
+  options.window = way_.window;
+  if (way_.method == VjpMethod::MultiStep) options.chunk_size = way_.window;
   const SequenceTraining r =
-      learner_->etrace_train(Arrays{batch.inputs, batch.targets}, step_, *optimizer_, options);
+      learner_->etrace_train(Arrays{batch.inputs, batch.targets, batch.mask}, step_, *optimizer_, options);
   ++batches_;
   Score score{r.loss};
-  if (has_accuracy()) score.accuracy = accuracy(r.aux[0], batch);
+  if (has_accuracy())
+    score.accuracy = to_double(sum(r.aux[0]).tensor().at(0)) /
+                     (to_double(sum(batch.mask).tensor().at(0)) * static_cast<double>(settings_.batch));
   return score;
 }
 
@@ -215,33 +263,41 @@ Learner::Notes Training::complete_texts() const {
   out.emplace_back("--optimizer", std::string(optimizer_->name()));
   out.emplace_back("--lr", fmt::to_string(optimizer_->schedule().at(0)));
   out.emplace_back("--clip-norm", fmt::to_string(s.clip_norm.value_or(0.0)));
-  out.emplace_back("--update", update_text(s));
+  out.emplace_back("--update", update_text(s, way_));
+  if (way_.method == VjpMethod::MultiStep) out.emplace_back("--window", std::to_string(way_.window));
   return out;
 }
 
 std::string Training::learned_text() const {
   const CompilationReport report = learner_->report();
-  std::vector<StatePath> online;  // a weight with its bias is one parameter
+  std::vector<std::string> online;  // a leaf may have several traces
   for (const auto& w : report.etrace_weights)
-    if (std::find(online.begin(), online.end(), w.path) == online.end()) online.push_back(w.path);
-  std::string text = fmt::format("  learned online, through time: {}\n", path_list(online));
+    if (std::find(online.begin(), online.end(), w.name) == online.end()) online.push_back(w.name);
+  std::string text = fmt::format("  learned online, through time: {}\n", fmt::join(online, ", "));
   if (report.excluded_weights.empty()) return text;
-  text += "  learned from the current step alone:\n";
+  text += way_.window > 1 && way_.method == VjpMethod::MultiStep
+              ? fmt::format("  learned within windows of {} steps:\n", way_.window)
+              : "  learned from the current step alone:\n";
   for (const auto& w : report.excluded_weights)
-    text += fmt::format("    {}: {}\n", to_string(w.path), w.reason ? meaning(*w.reason) : kNoOperator);
+    text += fmt::format("    {}: {}\n", w.name, w.reason ? meaning(*w.reason) : kNoOperator);
   return text;
 }
 
 std::string Training::summary() const {
   const TrainSettings& s = settings_;
   std::string text = task_text(s, *task_);
-  text += fmt::format("{}, rule {}, batches of {}\n", model_text(s, *task_), learner_->describe(), s.batch);
+  text += fmt::format(
+      "{}, rule {}{}, batches of {}\n", model_text(s, *task_), learner_->describe(),
+      way_.method == VjpMethod::MultiStep
+          ? fmt::format(" in windows of {}", counted(static_cast<std::size_t>(way_.window), "step"))
+          : "",
+      s.batch);
   text += learned_text();
   text += fmt::format("  traces: {}, whatever the length of the sequences\n", bytes_text(trace_bytes()));
   text += fmt::format("optimizer {}, learning rate {}{}, an update per {}\n", optimizer_->name(),
                       optimizer_->schedule().at(0),
                       s.clip_norm ? fmt::format(", gradients clipped to norm {}", *s.clip_norm) : "",
-                      update_text(s));
+                      update_text(s, way_));
   return text + engine_text(s.backend);
 }
 

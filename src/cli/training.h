@@ -23,12 +23,23 @@ struct TrainSettings {
   std::optional<double> learning_rate = {};  // none: the optimiser's own
   std::optional<double> clip_norm = 1.0;
   UpdateEvery update = UpdateEvery::Sequence;
-  std::int64_t window = 0;  // steps between updates of UpdateEvery::Window
+  std::optional<VjpMethod> method = {};  // none: windows, or single steps where every step updates
+  std::int64_t window = 0;               // steps of a window; 0: kDefaultWindow
   std::uint64_t seed = 0;
   std::shared_ptr<const LearningRule> rule_made = {};  // with its options
   Dtype dtype = Dtype::F32;
   std::string backend = default_backend();  // no number depends on it
 };
+
+// Steps of the windows that reverse mode runs through; docs/choosing-a-rule.md says why so many.
+inline constexpr std::int64_t kDefaultWindow = 8;
+
+// How a run learns, from its settings, its rule and the length of its sequences.
+struct LearningWay {
+  VjpMethod method = VjpMethod::SingleStep;
+  std::int64_t window = 1;  // steps: of multi-step, and between updates of UpdateEvery::Window
+};
+LearningWay learning_way(const TrainSettings&, const LearningRule&, std::int64_t steps);
 
 // Batches of a task by number. Training counts its own from 0; those for checks on the way and for the final
 // score are out of its reach, and differ, so that stopping at a good check does not flatter the result.
@@ -63,6 +74,7 @@ class Training {
   std::string summary() const;
   std::int64_t trace_bytes() const;
   const Learner& learner() const { return *learner_; }
+  const LearningWay& way() const { return way_; }
   Module& module() { return *ready_.module; }
   const TrainSettings& settings() const { return settings_; }
   const Task& task() const { return *task_; }
@@ -80,6 +92,7 @@ class Training {
   TrainSettings settings_;
   std::unique_ptr<Task> task_;
   ReadyModel ready_;
+  LearningWay way_;
   std::unique_ptr<Learner> learner_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<Evaluator> evaluator_;

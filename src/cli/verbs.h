@@ -17,6 +17,7 @@ void add_explain(CLI::App&, Status&);
 void add_train(CLI::App&, Status&);
 void add_eval(CLI::App&, Status&);
 void add_verify(CLI::App&, Status&);
+void add_rules(CLI::App&, Status&);
 void add_plan(CLI::App&, Status&);
 void add_profile(CLI::App&, Status&);
 void add_demo(CLI::App&, Status&);

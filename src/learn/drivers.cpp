@@ -172,6 +172,7 @@ SequenceGradient Learner::etrace_grad(ArraySpan sequences, const StepFunction& f
   const SequenceForm form = form_of(o, modulator, length, weights, impl.execution);
   const Avals slices = step_types(sequences);
   const Impl::KnownObjective known = impl.objective(f, slices, form);
+  impl.require_fitted_for(what, *known.objective, form);
   require_finite(what, sequences, weights, o.freeze);
   const Loaded& code = impl.program("grad " + form_key(form, known.number),
                                     [&] { return impl.builder.gradient(*known.objective, slices, form); });
@@ -262,6 +263,7 @@ SequenceTraining Learner::etrace_train(ArraySpan sequences, const StepFunction& 
     throw ValueError(what, fmt::format("an update every {} steps, but the step function takes windows of {}",
                                        every, call));
   const Impl::KnownObjective known = impl.objective(f, slices, form);
+  impl.require_fitted_for(what, *known.objective, form);
   require_finite(what, sequences, weights, o.freeze);
 
   // The optimiser's state under the names of this learner's parameters.

@@ -220,6 +220,7 @@ void Learner::set_rule_param(std::string_view name, const Array& value) {
     throw ValueError("rule_param", fmt::format("{} has type {}, but the value has {}", name,
                                                to_string(place.aval()), to_string(value.aval())));
   place = value.tensor();
+  impl().fitted.reset();
 }
 
 // Resetting -------------------------------------------------------------------------------------------------

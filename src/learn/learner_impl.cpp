@@ -126,6 +126,22 @@ const Learner::Impl::KnownObjective& Learner::Impl::objective(const StepFunction
   return objectives.back();
 }
 
+void Learner::Impl::require_fitted_for(const char* what, const Objective& objective,
+                                       const SequenceForm& form) const {
+  if (!fitted) return;
+  const std::int64_t window = form.chunk.value_or(1);
+  if (window != fitted->window)
+    throw ValueError(
+        what, fmt::format("the estimate of {} was fitted for windows of {} steps, and these have {}; use "
+                          "those, or fit it anew with train_synthetic_gradient",
+                          rule->name(), fitted->window, window));
+  if (!equal(fitted->loss, objective.steps.program))
+    throw ValueError(what,
+                     fmt::format("the estimate of {} was fitted for another loss; use that one, or fit it "
+                                 "anew with train_synthetic_gradient",
+                                 rule->name()));
+}
+
 std::size_t Learner::Impl::optimizer_number(const optim::Optimizer& optimizer) {
   const std::shared_ptr<const ClosedJaxpr> update = optimizer.update_program();
   for (const KnownOptimizer& known : optimizers)

@@ -66,7 +66,14 @@ struct Learner::Impl {
   const Backend& backend;
   std::vector<Place> params, states;
   Tensors memory;
-  Array modulator;                                 // where a call gives none
+  Array modulator;  // where a call gives none
+  // What the rule's estimate was fitted for, by train_synthetic_gradient; none: nothing, or set by hand.
+  struct FittedFor {
+    ClosedJaxpr loss;
+    std::int64_t window;
+  };
+  std::optional<FittedFor> fitted;
+  void require_fitted_for(const char* what, const Objective&, const SequenceForm&) const;
   std::vector<std::shared_ptr<State>> resettable;  // the model's short-term states
 
   std::unique_ptr<HostStep> host;  // steps in real time; none: there were none

@@ -13,6 +13,33 @@
 namespace etrace {
 
 // Words -----------------------------------------------------------------------------------------------------
+namespace {
+constexpr std::size_t kColumns = 100;
+}  // namespace
+
+std::string shortened(const std::string& text, std::size_t width) {
+  if (text.size() <= width) return text;
+  const std::size_t head = (width - 2) / 2;
+  return text.substr(0, head) + ".." + text.substr(text.size() - (width - 2 - head));
+}
+
+std::string wrapped_text(std::string_view text, std::size_t indent) {
+  std::string out, line(indent, ' ');
+  const auto flush = [&] {
+    out += line + "\n";
+    line.assign(indent, ' ');
+  };
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    if (line.size() > indent && line.size() + 1 + end > kColumns) flush();
+    if (line.size() > indent) line += ' ';
+    line += text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  flush();
+  return out;
+}
+
 std::string scientific(double x) {
   if (std::isnan(x)) return "-";
   if (std::isinf(x)) return "inf";
@@ -128,32 +155,7 @@ std::vector<std::string> VerifyReport::failures() const {
 // The terminal ----------------------------------------------------------------------------------------------
 namespace {
 
-constexpr std::size_t kColumns = 100, kNameColumns = 36, kNumberColumns = 9;
-
-// At most `width` characters; what is cut is cut in the middle. Names are ASCII in practice, and where they
-// are not only the alignment suffers.
-std::string shortened(const std::string& text, std::size_t width) {
-  if (text.size() <= width) return text;
-  const std::size_t head = (width - 2) / 2;
-  return text.substr(0, head) + ".." + text.substr(text.size() - (width - 2 - head));
-}
-
-std::string wrapped(std::string_view text, std::size_t indent) {
-  std::string out, line(indent, ' ');
-  const auto flush = [&] {
-    out += line + "\n";
-    line.assign(indent, ' ');
-  };
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(' '), text.size());
-    if (line.size() > indent && line.size() + 1 + end > kColumns) flush();
-    if (line.size() > indent) line += ' ';
-    line += text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  flush();
-  return out;
-}
+constexpr std::size_t kNameColumns = 36, kNumberColumns = 9;
 
 struct Table {
   std::vector<std::string> head;
@@ -262,7 +264,7 @@ std::string expectation_list(const VerifyReport& r) {
   for (const auto& [text, leaves] : entries) {
     std::vector<std::string> who;
     for (const std::size_t i : leaves) who.push_back(to_string(r.leaves[i].id));
-    out += wrapped(text, 2) + wrapped(short_list(who, kMost), 6);
+    out += wrapped_text(text, 2) + wrapped_text(short_list(who, kMost), 6);
   }
   return out;
 }
@@ -272,9 +274,9 @@ std::string tolerance_list(const VerifyReport& r) {
   std::string out;
   for (const VerifyReport::Leaf& leaf : r.leaves)
     if (leaf.tolerance != r.tolerance && !leaf.measures.empty())
-      out += wrapped(fmt::format("{}: exact below {}, because {} values lie on its way", to_string(leaf.id),
-                                 scientific(leaf.tolerance), name(leaf.dtype)),
-                     2);
+      out += wrapped_text(fmt::format("{}: exact below {}, because {} values lie on its way",
+                                      to_string(leaf.id), scientific(leaf.tolerance), name(leaf.dtype)),
+                          2);
   return out;
 }
 
@@ -290,7 +292,8 @@ std::string exemption_list(const VerifyReport& r) {
   }
   std::string out;
   for (const auto& [why, who] : found)
-    out += wrapped(fmt::format("differences not judged: {}", why), 2) + wrapped(short_list(who, 24), 6);
+    out += wrapped_text(fmt::format("differences not judged: {}", why), 2) +
+           wrapped_text(short_list(who, 24), 6);
   return out;
 }
 
@@ -300,24 +303,27 @@ std::string VerifyReport::to_string() const {
   std::string out = fmt::format("{}: {}, {} {}, {}, loss {:.6g} in all\n\n", model.empty() ? "model" : model,
                                 rule, steps, steps == 1 ? "step" : "steps", etrace::name(dtype), loss);
   out += "Relative deviation from BPTT, in single steps and in windows of K\n" + deviation_tables(*this);
-  out += wrapped(
+  out += wrapped_text(
       fmt::format("= exact as expected (below {})   ! must be exact and is not   ~ not alive: the gradient "
                   "is zero, nothing was tested",
                   scientific(tolerance)),
       2);
   out += tolerance_list(*this);
   if (const auto windows = windows_of(*this); !windows.empty() && windows.back() >= steps)
-    out += wrapped(fmt::format("K={} is reverse mode over all steps, exact for every rule", steps), 2);
-  out += "\nSingle steps: direction, size and signs; steps back that hold 90 % of the last step's credit\n";
+    out += wrapped_text(fmt::format("K={} is reverse mode over all steps, exact for every rule", steps), 2);
+  if (const auto windows = windows_of(*this); !windows.empty())
+    out += fmt::format(
+        "\nIn {}: direction, size and signs; steps back that hold 90 % of the last step's credit\n",
+        window_text(windows.front()));
   out += fidelity_table(*this);
   if (const std::string oracles = oracle_table(*this); !oracles.empty()) {
     out += "\nBPTT itself: relative deviation from central differences and from full RTRL\n" + oracles;
     out += exemption_list(*this);
   }
   out += "\nWhat theory expects\n" + expectation_list(*this);
-  if (!scopes.empty()) out += wrapped(scopes, 2);
-  out += "\n" + wrapped(summary_text(*this), 0);
-  for (const std::string& f : failures()) out += wrapped("NOT MET: " + f, 2);
+  if (!scopes.empty()) out += wrapped_text(scopes, 2);
+  out += "\n" + wrapped_text(summary_text(*this), 0);
+  for (const std::string& f : failures()) out += wrapped_text("NOT MET: " + f, 2);
   return out;
 }
 

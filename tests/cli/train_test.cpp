@@ -29,10 +29,14 @@ class Train : public testing::TrainFixture {};
 TEST_F(Train, SaysWhatIsLearnedAndScoresFreshBatches) {
   const auto r = run_etrace(tiny({"--updates", "20"}));
   EXPECT_EQ(r.code, 0) << r.text;
-  EXPECT_THAT(r.text, AllOf(HasSubstr("learned online, through time: rnn/Wz/weight, rnn/Wh/weight\n"),
-                            HasSubstr("    rnn/Wr/weight: hidden states are reached only through another"),
-                            HasSubstr("whatever the length of the sequences"), HasSubstr("20/20  loss "),
-                            HasSubstr("20 updates: "), HasSubstr("on 16 batches never trained on: loss ")));
+  EXPECT_THAT(r.text,
+              AllOf(HasSubstr("learned online, through time: rnn/Wz/weight.weight, rnn/Wz/weight.bias, "
+                              "rnn/Wh/weight.weight, rnn/Wh/weight.bias\n"),
+                    HasSubstr("rule D_RTRL, multi-step in windows of 3 steps, "),
+                    HasSubstr("  learned within windows of 3 steps:\n    rnn/Wr/weight.bias, "
+                              "rnn/Wr/weight.weight: hidden states are reached only through another"),
+                    HasSubstr("whatever the length of the sequences"), HasSubstr("20/20  loss "),
+                    HasSubstr("20 updates: "), HasSubstr("on 16 batches never trained on: loss ")));
   EXPECT_THAT(r.text, AllOf(Not(HasSubstr("\x1b")), Not(HasSubstr("\r")))) << "a pipe is no terminal";
 }
 
@@ -74,6 +78,49 @@ TEST_F(Train, UpdatesPerStepAndWindowAreCounted) {
               HasSubstr("9 updates (3 batches): "));
   EXPECT_THAT(run_etrace(tiny({"--updates", "5", "--update", "window", "--window", "2"})).text,
               HasSubstr("6 updates (3 batches): "));
+}
+
+// Windows of several steps unless every step updates; a rule that cannot runs the other way.
+TEST_F(Train, ChoosesTheMethodAndSaysIt) {
+  const auto says = [&](const Words& more, const char* text) {
+    const auto r = run_etrace(tiny({"--set", "lag=9", "--updates", "2"}) + more);
+    EXPECT_EQ(r.code, 0) << r.text;
+    EXPECT_THAT(r.text, HasSubstr(text));
+  };
+  says({}, "rule D_RTRL, multi-step in windows of 8 steps, batches of 2\n");
+  says({"--window", "4"}, "multi-step in windows of 4 steps, ");
+  says({"--window", "400"}, "multi-step in windows of 11 steps, ");
+  says({"--method", "single-step"}, "rule D_RTRL, single-step, batches of 2\n");
+  says({"--method", "single-step"}, "  learned from the current step alone:\n");
+  says({"--update", "step"}, "rule D_RTRL, single-step, batches of 2\n");
+  says({"--update", "window"}, "an update per window of 8\n");
+  says({"--update", "window", "--window", "4", "--method", "single-step"}, "an update per window of 4\n");
+  says({"--update", "step", "--method", "multi-step"}, "multi-step in windows of 1 step, ");
+  says({"--update", "step", "--rule", "dni"}, "rule DNI, multi-step in windows of 1 step, ");
+  says({"--rule", "three_factor", "--rule-option", "modulator=0.1"}, "rule ThreeFactor, single-step, ");
+}
+
+// One window over the whole sequence is BPTT, whatever the rule; single steps are not.
+TEST_F(Train, OneWindowIsBptt) {
+  const auto parameters = [&](const Words& more) {
+    EXPECT_EQ(
+        run_etrace(tiny({"--updates", "3", "--quiet", "--dtype", "f64", "--save", file("p.npz")}) + more)
+            .code,
+        0);
+    return load_npz(file("p.npz")).tensors;
+  };
+  const auto apart = [](const NamedTensors& a, const NamedTensors& b) {
+    double most = 0.0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      const std::vector<double> x = a[i].second.to_doubles(), y = b[i].second.to_doubles();
+      for (std::size_t k = 0; k < x.size(); ++k) most = std::max(most, std::abs(x[k] - y[k]));
+    }
+    return most;
+  };
+  const Words whole{"--window", "100"}, pp{"--rule", "pp_prop"}, single{"--method", "single-step"};
+  EXPECT_LE(apart(parameters(whole), parameters(whole + pp)), 1e-12);
+  EXPECT_GT(apart(parameters(single), parameters(single + pp)), 1e-6);
+  EXPECT_GT(apart(parameters(whole), parameters(single)), 1e-6);
 }
 
 TEST_F(Train, EveryTaskRuleAndTypeRuns) {
@@ -181,9 +228,11 @@ TEST_F(Train, RefusesTheCheckpointOfAnotherRunAndNamesTheDifference) {
       {{"--model", "lstm"}, "--model is gru there and lstm here"},
       {{"--hidden", "5"}, "--hidden is 4 there and 5 here"},
       {{"--seed", "1"}, "--seed is 0 there and 1 here"},
-      {{"--rule", "pp_prop", "--decay", "0.9"}, "--rule is D_RTRL, single-step there and pp_prop"},
+      {{"--rule", "pp_prop", "--decay", "0.9"}, "--rule is D_RTRL, multi-step there and pp_prop"},
       {{"--lr", "0.5"}, "--lr is 0.01 there and 0.5 here"},
       {{"--update", "step"}, "--update is sequence there and step here"},
+      {{"--window", "2"}, "--window is 3 there and 2 here"},
+      {{"--method", "single-step"}, "--rule is D_RTRL, multi-step there and D_RTRL, single-step here"},
   };
   for (const auto& [option, message] : others) {
     const auto r = run_etrace(tiny() + option + Words{"--checkpoint", file("c"), "--resume"});
@@ -231,8 +280,12 @@ TEST_F(Train, EveryMistakeHasAnAnswer) {
       {{"--lr", "-1"}, "-1"},
       {{"--clip-norm", "-1"}, "-1"},
       {{"--update", "often"}, "--update: expected one of sequence, window, step, got 'often'"},
-      {{"--update", "window"}, "--window, the steps between updates, is 0; it must be at least 1"},
-      {{"--window", "3"}, "--window 3 is for --update window, but --update is sequence"},
+      {{"--window", "0"}, "--window: expected a whole number from 1 to"},
+      {{"--window", "3", "--update", "step"}, "--window 3, but --update is step: a window has one step then"},
+      {{"--window", "3", "--method", "single-step"},
+       "--window 3 is for --method multi-step or --update window"},
+      {{"--method", "both"}, "--method: expected one of single-step, multi-step, got 'both'"},
+      {{"--method", "single-step", "--rule", "dni"}, "Use vjp_method multi-step"},
       {{"--dtype", "f16"}, "--dtype f16: expected one of f32, f64"},
       {{"--trace-dtype", "i32"}, "trace_dtype int32 cannot hold a trace"},
       {{"--until-accuracy", "2"}, "--until-accuracy is 2; it must lie in (0, 1]"},

@@ -203,8 +203,8 @@ TEST(Verbs, SummaryOfBuiltInModelsAndFiles) {
 }
 
 TEST(Verbs, HelpFitsAPageAndExplainsEveryName) {
-  for (const char* verb : {"demo", "explain", "verify", "train", "eval", "bench", "plan", "profile", "check",
-                           "print", "summary", "ops"}) {
+  for (const char* verb : {"demo", "explain", "verify", "rules", "train", "eval", "bench", "plan", "profile",
+                           "check", "print", "summary", "ops"}) {
     const auto r = run_etrace({"help", verb});
     EXPECT_EQ(r.code, 0);
     EXPECT_EQ(r.text, run_etrace({verb, "--help"}).text);

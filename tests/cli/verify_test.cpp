@@ -62,6 +62,41 @@ TEST(VerifyVerb, ComparingNothingFails) {
   EXPECT_EQ(classes.code, 0) << classes.text;
 }
 
+TEST(VerifyVerb, OneMethodAlone) {
+  const auto modes = [](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"verify", "rnn", "--steps", "4", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto r = run_etrace(words);
+    EXPECT_EQ(r.code, 0) << r.text;
+    std::string out;
+    const auto json = nlohmann::json::parse(r.text);
+    for (const auto& m : json["parameters"][0]["measures"])
+      out += m["window"].is_null() ? "s" : std::to_string(m["window"].get<int>());
+    EXPECT_FALSE(json["parameters"][0]["credit"].empty());
+    return out;
+  };
+  EXPECT_EQ(modes({}), "s124");
+  EXPECT_EQ(modes({"--method", "single-step"}), "s");
+  EXPECT_EQ(modes({"--method", "multi-step", "--window", "2", "3"}), "23");
+  EXPECT_EQ(modes({"--rule", "dni"}), "124") << "windows only";
+  EXPECT_EQ(modes({"--rule", "three_factor", "--rule-option", "modulator=1"}), "s") << "single steps only";
+  const auto r = run_etrace({"verify", "rnn", "--steps", "4", "--method", "multi-step"});
+  EXPECT_THAT(r.text, HasSubstr("In windows of 1 step: direction"));
+}
+
+// With compat the numbers are those of the reference system, and nothing is promised about them.
+TEST(VerifyVerb, Compat) {
+  const std::vector<std::string> words{"verify", reference("net_TwoLayerGRU"), "--rule", "ostl_recurrent",
+                                       "--json"};
+  std::vector<std::string> compat = words;
+  compat.insert(compat.end(), {"--compat", "braintrace"});
+  const auto own = nlohmann::json::parse(run_etrace(words).text),
+             theirs = nlohmann::json::parse(run_etrace(compat).text);
+  EXPECT_NE(own["parameters"][0]["measures"], theirs["parameters"][0]["measures"]);
+  for (const auto& p : theirs["parameters"]) EXPECT_EQ(p["expected"]["single_step"], "no statement");
+  EXPECT_THAT(theirs["reasons"][0]["text"].get<std::string>(), HasSubstr("compat reproduces"));
+}
+
 TEST(VerifyVerb, Errors) {
   const auto says = [](const std::vector<std::string>& words, int code, const char* phrase) {
     std::vector<std::string> all{"verify"};
@@ -79,6 +114,10 @@ TEST(VerifyVerb, Errors) {
   says({"gru", "--window", "0"}, 2, "--window");
   says({"gru", "--window", "7", "--steps", "5"}, 2, "a window of 7 steps in a sequence of 5; give 1 to 5");
   says({"gru", "--json", "--html", "x.html"}, 2, "excludes");
+  says({"gru", "--method", "single-step", "--window", "3"}, 2, "--window is for --method multi-step");
+  says({"gru", "--method", "single-step", "--rule", "dni"}, 2, "DNI");
+  says({"gru", "--method", "windows"}, 2, "expected one of single-step, multi-step");
+  says({"gru", "--compat", "jax"}, 2, "expected one of braintrace");
 }
 
 }  // namespace

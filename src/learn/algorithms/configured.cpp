@@ -27,25 +27,27 @@ const RegisterRule kConfigured(
      .doc = "a rule by its coordinates: what is carried, by what, in which scope, met by what",
      .expectation = "what its coordinates allow",
      .options = coordinates_and_settings(),
-     .make = [](const RuleOptions& o) {
-       RuleOptions axes;
-       for (const RuleOption& known : config_options())
-         if (const Attr* value = o.find(known.name)) axes.set(known.name, *value);
-       RuleSettings s;
-       s.trace_dtype = o.dtype("trace_dtype");
-       s.snap_max_jacobian_elements =
-           o.integer("snap_max_jacobian_elements").value_or(s.snap_max_jacobian_elements);
-       if (const auto key = o.integer("random_feedback_key"))
-         s.random_feedback_key = static_cast<std::uint64_t>(*key);
-       s.unfiltered = listed(o.text("unfiltered").value_or(""));
-       if (const auto m = o.number("modulator")) s.modulator = Array(*m);
-       if (const auto key = o.integer("projection_key"))
-         s.projection.projection_key = static_cast<std::uint64_t>(*key);
-       const CompositeChoice composite = composite_choice(o);
-       s.composite = composite.on;
-       s.composite_max_bytes = composite.max_bytes;
-       return std::make_shared<ConfiguredRule>(ETraceConfig(axes), s);
-     }});
+     .make =
+         [](const RuleOptions& o) {
+           RuleOptions axes;
+           for (const RuleOption& known : config_options())
+             if (const Attr* value = o.find(known.name)) axes.set(known.name, *value);
+           RuleSettings s;
+           s.trace_dtype = o.dtype("trace_dtype");
+           s.snap_max_jacobian_elements =
+               o.integer("snap_max_jacobian_elements").value_or(s.snap_max_jacobian_elements);
+           if (const auto key = o.integer("random_feedback_key"))
+             s.random_feedback_key = static_cast<std::uint64_t>(*key);
+           s.unfiltered = listed(o.text("unfiltered").value_or(""));
+           if (const auto m = o.number("modulator")) s.modulator = Array(*m);
+           if (const auto key = o.integer("projection_key"))
+             s.projection.projection_key = static_cast<std::uint64_t>(*key);
+           const CompositeChoice composite = composite_choice(o);
+           s.composite = composite.on;
+           s.composite_max_bytes = composite.max_bytes;
+           return std::make_shared<ConfiguredRule>(ETraceConfig(axes), s);
+         },
+     .compared = {}});
 
 }  // namespace
 

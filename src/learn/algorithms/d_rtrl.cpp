@@ -25,11 +25,13 @@ const RegisterRule kDRtrl(
          {trace_dtype_option(),
           {"fast_solve", RuleOption::Type::Flag, "true", "true, false",
            "how the reference system sums; here all sums are fast, and it changes nothing"}}),
-     .make = [](const RuleOptions& o) {
-       const CompositeChoice composite = composite_choice(o);
-       return std::make_shared<D_RTRL>(
-           ParamDimOptions{o.dtype("trace_dtype"), composite.on, composite.max_bytes});
-     }});
+     .make =
+         [](const RuleOptions& o) {
+           const CompositeChoice composite = composite_choice(o);
+           return std::make_shared<D_RTRL>(
+               ParamDimOptions{o.dtype("trace_dtype"), composite.on, composite.max_bytes});
+         },
+     .compared = {{}, {{"composite", true}}}});
 
 }  // namespace
 

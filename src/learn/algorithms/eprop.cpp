@@ -46,19 +46,21 @@ const RegisterRule kEProp(
            "from which random weights are drawn; random feedback needs it"},
           unfiltered_option(),
           trace_dtype_option()}),
-     .make = [](const RuleOptions& o) {
-       EPropOptions own;
-       own.feedback = feedback_named(o.text("feedback").value_or("symmetric"));
-       own.kappa_filter_decay = o.number("kappa_filter_decay").value_or(0.0);
-       if (const auto key = o.integer("random_feedback_key"))
-         own.random_feedback_key = static_cast<std::uint64_t>(*key);
-       own.trace_dtype = o.dtype("trace_dtype");
-       own.unfiltered = listed(o.text("unfiltered").value_or(""));
-       const CompositeChoice composite = composite_choice(o);
-       own.composite = composite.on;
-       own.composite_max_bytes = composite.max_bytes;
-       return std::make_shared<EProp>(own);
-     }});
+     .make =
+         [](const RuleOptions& o) {
+           EPropOptions own;
+           own.feedback = feedback_named(o.text("feedback").value_or("symmetric"));
+           own.kappa_filter_decay = o.number("kappa_filter_decay").value_or(0.0);
+           if (const auto key = o.integer("random_feedback_key"))
+             own.random_feedback_key = static_cast<std::uint64_t>(*key);
+           own.trace_dtype = o.dtype("trace_dtype");
+           own.unfiltered = listed(o.text("unfiltered").value_or(""));
+           const CompositeChoice composite = composite_choice(o);
+           own.composite = composite.on;
+           own.composite_max_bytes = composite.max_bytes;
+           return std::make_shared<EProp>(own);
+         },
+     .compared = {{{"kappa_filter_decay", 0.9}}, {{"feedback", "random"}, {"random_feedback_key", 0}}}});
 
 }  // namespace
 

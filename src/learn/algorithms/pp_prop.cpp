@@ -45,24 +45,26 @@ const RegisterRule kPpProp(
                   "how slowly both sides forget; in files also a pair (input side, output side)"},
                  {"input_decay_or_rank", RuleOption::Type::Number, "", "a decay in [0, 1) or a rank ≥ 1",
                   "the same for the input side alone"}},
-     .make = [](const RuleOptions& o) {
-       IODimOptions own;
-       if (const Attr* both = o.find("decay_or_rank")) {
-         const Attr::List* pair = both->list_items();
-         const Dims* ranks = both->ints();
-         if (pair != nullptr && pair->size() == 2) {
-           own.input_decay_or_rank = decay_or_rank_of((*pair)[0]);
-           own.decay_or_rank = decay_or_rank_of((*pair)[1]);
-         } else if (ranks != nullptr && ranks->size() == 2) {
-           own.input_decay_or_rank = decay_or_rank_of((*ranks)[0]);
-           own.decay_or_rank = decay_or_rank_of((*ranks)[1]);
-         } else {
-           own.decay_or_rank = decay_or_rank_of(*both);
-         }
-       }
-       if (const Attr* x = o.find("input_decay_or_rank")) own.input_decay_or_rank = decay_or_rank_of(*x);
-       return std::make_shared<pp_prop>(own);
-     }});
+     .make =
+         [](const RuleOptions& o) {
+           IODimOptions own;
+           if (const Attr* both = o.find("decay_or_rank")) {
+             const Attr::List* pair = both->list_items();
+             const Dims* ranks = both->ints();
+             if (pair != nullptr && pair->size() == 2) {
+               own.input_decay_or_rank = decay_or_rank_of((*pair)[0]);
+               own.decay_or_rank = decay_or_rank_of((*pair)[1]);
+             } else if (ranks != nullptr && ranks->size() == 2) {
+               own.input_decay_or_rank = decay_or_rank_of((*ranks)[0]);
+               own.decay_or_rank = decay_or_rank_of((*ranks)[1]);
+             } else {
+               own.decay_or_rank = decay_or_rank_of(*both);
+             }
+           }
+           if (const Attr* x = o.find("input_decay_or_rank")) own.input_decay_or_rank = decay_or_rank_of(*x);
+           return std::make_shared<pp_prop>(own);
+         },
+     .compared = {{}, {{"decay_or_rank", 0.8}}}});
 
 }  // namespace
 

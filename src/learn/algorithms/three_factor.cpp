@@ -23,15 +23,17 @@ const RegisterRule kThreeFactor(
      .options = with_composite_options({{"modulator", RuleOption::Type::Number, "", "a number",
                                          "the third factor where a call gives none"},
                                         trace_dtype_option()}),
-     .make = [](const RuleOptions& o) {
-       ThreeFactorOptions own;
-       if (const auto m = o.number("modulator")) own.modulator = Array(*m);
-       own.trace_dtype = o.dtype("trace_dtype");
-       const CompositeChoice composite = composite_choice(o);
-       own.composite = composite.on;
-       own.composite_max_bytes = composite.max_bytes;
-       return std::make_shared<ThreeFactor>(own);
-     }});
+     .make =
+         [](const RuleOptions& o) {
+           ThreeFactorOptions own;
+           if (const auto m = o.number("modulator")) own.modulator = Array(*m);
+           own.trace_dtype = o.dtype("trace_dtype");
+           const CompositeChoice composite = composite_choice(o);
+           own.composite = composite.on;
+           own.composite_max_bytes = composite.max_bytes;
+           return std::make_shared<ThreeFactor>(own);
+         },
+     .compared = {{{"modulator", 1.0}}}});
 
 }  // namespace
 

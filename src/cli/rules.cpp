@@ -1,0 +1,122 @@
+// etrace rules: the learning rules with their options; with a MODEL, all of them measured on it.
+#include <fmt/format.h>
+
+#include <iostream>
+
+#include "cli/engine.h"
+#include "cli/help.h"
+#include "cli/memory_hint.h"
+#include "cli/model_run.h"
+#include "cli/option_values.h"
+#include "cli/output.h"
+#include "cli/rule_option.h"
+#include "cli/verbs.h"
+#include "etrace/compare_rules.h"
+#include "etrace/error.h"
+
+namespace etrace::cli {
+
+namespace {
+
+struct RulesArguments {
+  ModelRun run{.stage = "rules", .default_steps = 64};
+  std::vector<std::string> only;
+  std::vector<std::int64_t> windows;
+  std::optional<VjpMethod> method;
+  std::string compat, html, backend = "interpreter";
+  std::int64_t lags = 32, repeats = 3;
+  bool json = false;
+};
+
+std::vector<std::shared_ptr<const LearningRule>> chosen_rules(const std::vector<std::string>& only) {
+  if (only.empty()) return rules_to_compare();
+  std::vector<std::shared_ptr<const LearningRule>> out;
+  for (const std::string& name : only) {
+    const RuleRow& row = find_rule(name);
+    if (row.compared.empty())
+      throw ValueError("rules",
+                       fmt::format("{} is a family and not one rule; name one of its members", row.name));
+    for (const RuleOptions& o : row.compared) out.push_back(row.make(o));
+  }
+  return out;
+}
+
+CompareOptions options_of(const RulesArguments& a) {
+  CompareOptions o;
+  if (a.method == VjpMethod::SingleStep && !a.windows.empty())
+    throw ValueError("rules", "--window is for --method multi-step, but the method is single-step");
+  o.single_step = a.method != VjpMethod::MultiStep;
+  if (!a.windows.empty()) o.windows = a.windows;
+  if (a.method == VjpMethod::SingleStep) o.windows = {};
+  o.lags = a.lags;
+  o.repeats = static_cast<int>(a.repeats);
+  if (!a.compat.empty()) o.compat = Compat::Braintrace;
+  o.backend = a.backend;
+  return o;
+}
+
+void run_rules(const RulesArguments& a) {
+  if (a.run.model.empty()) {
+    if (a.json || !a.html.empty() || !a.only.empty())
+      throw ValueError("rules",
+                       "MODEL is missing: --json, --html and --rule are for rules that are measured on it");
+    std::cout << rules_help() << "\netrace rules MODEL measures all of them on a model.\n";
+    return;
+  }
+  require_writable("rules", {"--html", a.html});
+  require_different_files("rules", {{"MODEL", a.run.model}, {"--html", a.html}});
+  require_different_files("rules", {{"--load", a.run.load}, {"--html", a.html}});
+  const CompareOptions options = options_of(a);
+  const auto rules = chosen_rules(a.only);
+  const StepFunction f = a.run.step();
+  const Model model = a.run.make_model();
+  const RuleComparison found = compare_rules(model, rules, a.run.sequences(model), f, options);
+  if (!a.html.empty())
+    write_output(a.html, found.to_html());
+  else
+    std::cout << (a.json ? found.to_json() : found.to_string());
+}
+
+void add_comparison_options(CLI::App& verb, RulesArguments& a) {
+  verb.add_option("--rule", a.only, "only this rule; may be repeated")
+      ->type_name("NAME")
+      ->allow_extra_args(false)
+      ->take_all();
+  add_method_option(verb, a.method, "both, where a rule can");
+  verb.add_option("--window", a.windows, "steps per window, several are possible (default: 1, 8, 32)")
+      ->type_name("N …")
+      ->check(whole_number(std::int64_t{1}, std::int64_t{1} << 20));
+  a.run.add_sequence_options(verb);
+  verb.add_option("--lags", a.lags, "how far back credit is followed (default: 32; 0: not at all)")
+      ->type_name("N")
+      ->check(whole_number(std::int64_t{0}, std::int64_t{1} << 20));
+  verb.add_option("--repeats", a.repeats, "runs that are timed, of which the quickest counts (default: 3)")
+      ->type_name("N")
+      ->check(whole_number(std::int64_t{1}, std::int64_t{1000}));
+  verb.add_option("--compat", a.compat, "compile as this system does, known faults included: braintrace")
+      ->type_name("NAME")
+      ->check(one_of({"braintrace"}));
+  add_backend_option(verb, a.backend);
+  auto* json = verb.add_flag("--json", a.json, "everything, for programs");
+  verb.add_option("--html", a.html,
+                  "write one self-contained page with a plot to this file; -: to standard output")
+      ->type_name("FILE")
+      ->excludes(json);
+}
+
+}  // namespace
+
+void add_rules(CLI::App& app, Status&) {
+  CLI::App* verb = app.add_subcommand("rules", "list the learning rules, or measure all of them on a model");
+  auto a = std::make_shared<RulesArguments>();
+  a->run.add_model_options(*verb);
+  verb->get_option("MODEL")->required(false);
+  add_comparison_options(*verb, *a);
+  verb->footer([] { return rules_help() + "\n" + help_table("Losses", loss::all()); });
+  verb->callback([a] {
+    with_memory_hint("--steps, --batch and --sizes make it smaller, as does --lags 0",
+                     [&] { run_rules(*a); });
+  });
+}
+
+}  // namespace etrace::cli

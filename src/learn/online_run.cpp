@@ -1,0 +1,143 @@
+#include "learn/online_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "etrace/error.h"
+#include "etrace/interp.h"
+#include "etrace/ops/numpy.h"
+#include "etrace/transform.h"
+
+namespace etrace {
+
+void check_sequences(const char* stage, ArraySpan sequences) {
+  if (sequences.empty())
+    throw ValueError(stage, "no sequence; give at least one array with time as its first axis");
+  for (std::size_t i = 0; i < sequences.size(); ++i)
+    if (sequences[i].rank() == 0 || sequences[i].shape()[0] < 1 ||
+        sequences[i].shape()[0] != sequences[0].shape()[0])
+      throw ValueError(stage,
+                       fmt::format("sequence {} has shape {}; every sequence needs the same number of steps, "
+                                   "at least one, as its first axis",
+                                   i, to_string(sequences[i].shape())));
+}
+
+Arrays steps_of(ArraySpan sequences, std::int64_t begin, std::int64_t end) {
+  Arrays out;
+  for (const Array& a : sequences) out.push_back(slice_axis(a, 0, begin, end));
+  return out;
+}
+
+StepFunction in_windows(const StepProgram& step) {
+  return [&step](StepCall& model, ArraySpan slices) -> LossAndAux {
+    std::vector<StepInput> args;
+    for (const Array& a : vmap([&](ArraySpan s) { return step.arguments(s); })(slices))
+      args.emplace_back(MultiStepData{a});
+    Arrays all(slices.begin(), slices.end());
+    for (const Array& y : model(args)) all.push_back(y);
+    const Function loss = [&](ArraySpan a) {
+      return Arrays{step.loss(a.first(step.num_slices), a.subspan(step.num_slices)).loss};
+    };
+    return {vmap(loss)(all)[0]};
+  };
+}
+
+OnlineRun::OnlineRun(const ETraceGraph& graph, const LearningRule& rule, ArraySpan sequences,
+                     const StepFunction& f, const StepProgram& step, std::string backend)
+    : graph_(graph),
+      rule_(rule),
+      sequences_(sequences),
+      f_(f),
+      step_(step),
+      backend_(std::move(backend)),
+      in_windows_(in_windows(step)) {}
+
+Learner OnlineRun::learner(std::int64_t window) const {
+  return {graph_,
+          rule_,
+          {.vjp_method = window == 0 ? VjpMethod::SingleStep : VjpMethod::MultiStep, .backend = backend_}};
+}
+
+SequenceGradient OnlineRun::gradient(Learner& learner, std::int64_t window, ArraySpan sequences,
+                                     const SequenceOptions& options) const {
+  SequenceOptions how = options;
+  if (window > 0) how.chunk_size = window;
+  return learner.etrace_grad(sequences, function(window), how);
+}
+
+Arrays OnlineRun::single_step() const { return windows(0); }
+
+Arrays OnlineRun::windows(std::int64_t window) const {
+  Learner l = learner(window);
+  return gradient(l, window, sequences_, {.reduction = Reduction::Sum}).grads.values;
+}
+
+OnlineRun::Timed OnlineRun::timed(std::int64_t window, int repeats) const {
+  Learner l = learner(window);
+  const std::vector<std::string> names = l.state_names();
+  Arrays start;
+  for (const std::string& name : names) start.push_back(l.state(name));
+  Timed out;
+  out.trace_bytes = l.trace_bytes();
+  out.gradients = gradient(l, window, sequences_, {.reduction = Reduction::Sum}).grads.values;
+  for (int i = 0; i < repeats; ++i) {
+    l.reset_state();
+    for (std::size_t k = 0; k < names.size(); ++k) l.set_state(names[k], start[k]);
+    const auto begin = std::chrono::steady_clock::now();
+    gradient(l, window, sequences_, {.reduction = Reduction::Sum});
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    out.seconds = i == 0 ? seconds : std::min(out.seconds, seconds);
+  }
+  return out;
+}
+
+std::int64_t OnlineRun::working_bytes(std::int64_t window) const {
+  const std::int64_t length = std::max<std::int64_t>(window, 1);
+  const PlanBuilder builder(graph_, rule_, window == 0 ? VjpMethod::SingleStep : VjpMethod::MultiStep);
+  SequenceForm form{.length = length, .execution_window = length, .reduction = Reduction::Sum};
+  if (window > 0) form.chunk = window;
+  if (rule_.takes_modulator() && rule_.standing_modulator().defined())
+    form.modulator = rule_.standing_modulator().aval();
+  Avals slices;
+  for (const Array& a : sequences_) slices.push_back({a.dtype(), a.shape().without(0)});
+  const Objective objective = builder.objective(function(window), slices, form);
+  const Program program = lean(builder.gradient(objective, slices, form));
+  return static_cast<std::int64_t>(Executable(program.jaxpr, program.aliases).arena_bytes());
+}
+
+std::vector<Arrays> OnlineRun::last_step(const std::vector<std::int64_t>& horizons,
+                                         std::int64_t window) const {
+  Learner l = learner(window);
+  const std::int64_t last = std::max<std::int64_t>(window, 1);  // steps of the call that learns
+  std::vector<std::vector<StepInput>> args;
+  for (std::int64_t t = 0; t < steps(); ++t) {
+    Arrays now;
+    for (const Array& a : steps_of(sequences_, t, t + 1)) now.push_back(squeeze(a, {0}));
+    const Arrays a = step_.arguments(now);
+    args.emplace_back(a.begin(), a.end());
+  }
+  const std::vector<std::string> names = l.state_names();
+  std::vector<Arrays> before;  // states before each step
+  for (std::int64_t t = 0; t < steps(); ++t) {
+    before.emplace_back();
+    for (const std::string& name : names) before.back().push_back(l.state(name));
+    if (t + 1 < steps()) l.update(args[static_cast<std::size_t>(t)]);
+  }
+  const Arrays window_data = steps_of(sequences_, steps() - last, steps());
+  SequenceOptions how{.reduction = Reduction::Sum};
+  if (last > 1) how.mask = convert(arange(last) >= last - 1, Dtype::F64);
+  std::vector<Arrays> out;
+  for (const std::int64_t horizon : horizons) {
+    for (std::size_t i = 0; i < names.size(); ++i)
+      l.set_state(names[i], before[static_cast<std::size_t>(steps() - horizon)][i]);
+    l.reset_state();
+    for (std::int64_t t = steps() - horizon; t < steps() - last; ++t)
+      l.update(args[static_cast<std::size_t>(t)]);
+    out.push_back(gradient(l, window, window_data, how).grads.values);
+  }
+  return out;
+}
+
+}  // namespace etrace
