@@ -6,6 +6,10 @@ function(etrace_install)
   install(TARGETS etrace EXPORT etraceTargets
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
     FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  foreach(variant IN LISTS ETRACE_KERNEL_VARIANTS)
+    install(TARGETS etrace_${variant}
+      LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/glibc-hwcaps/x86-64-${variant} NAMELINK_SKIP)
+  endforeach()
   if(TARGET etrace_cli)
     install(TARGETS etrace_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   endif()

@@ -9,11 +9,12 @@ add_library(etrace_flags INTERFACE)
 target_compile_options(etrace_flags INTERFACE -ffp-contract=off
   $<$<CXX_COMPILER_ID:GNU>:--param=ggc-min-heapsize=524288>)
 
-# What the kernel layers compile with on top. ETRACE_CPU names the machine's CPU in the command line, so
-# that neither ninja nor ccache reuses an object that was built for another CPU.
-add_library(etrace_kernel_flags INTERFACE)
-target_compile_options(etrace_kernel_flags INTERFACE
-  ${ETRACE_KERNEL_OPTIMIZE} -fno-math-errno -fno-trapping-math)
+# What the kernel layers compile with on top (decision 0019). Either for this machine alone: then ETRACE_CPU names
+# its CPU in the command line, so that neither ninja nor ccache reuses an object that was built for another. Or, on
+# x86-64, for the levels v3 (AVX2, FMA) and v4 (AVX-512): the kernel layers are compiled twice, and there are two
+# libraries, of which the loader takes the one that the CPU can run. Elsewhere: as the compiler does by default.
+set(ETRACE_KERNEL_VARIANTS "")
+set(etrace_cpu_flags "")
 if(ETRACE_NATIVE)
   set(cpu "${CMAKE_HOST_SYSTEM_PROCESSOR}")
   if(EXISTS /proc/cpuinfo)
@@ -21,9 +22,22 @@ if(ETRACE_NATIVE)
     list(REMOVE_DUPLICATES cpu)
   endif()
   string(MD5 cpu "${cpu}")
-  target_compile_options(etrace_kernel_flags INTERFACE -march=native)
-  target_compile_definitions(etrace_kernel_flags INTERFACE ETRACE_CPU=0x${cpu})
+  set(etrace_cpu_flags -march=native -DETRACE_CPU=0x${cpu})
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+  set(etrace_cpu_flags -march=x86-64-v3)
+  if(CMAKE_SYSTEM_NAME STREQUAL "Linux")
+    set(ETRACE_KERNEL_VARIANTS v4)
+  endif()
 endif()
+function(etrace_add_kernel_flags target)  # [FLAGS]
+  add_library(${target} INTERFACE)
+  target_compile_options(${target} INTERFACE
+    ${ETRACE_KERNEL_OPTIMIZE} -fno-math-errno -fno-trapping-math ${ARGN})
+endfunction()
+etrace_add_kernel_flags(etrace_kernel_flags ${etrace_cpu_flags})
+foreach(variant IN LISTS ETRACE_KERNEL_VARIANTS)
+  etrace_add_kernel_flags(etrace_kernel_flags_${variant} -march=x86-64-${variant})
+endforeach()
 
 function(etrace_layer_sources layer out)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS
@@ -39,21 +53,54 @@ function(etrace_setup_private_target target)
     etrace_flags etrace_warnings fmt::fmt nlohmann_json::nlohmann_json Threads::Threads)
 endfunction()
 
+# The shared library `etrace` (empty variant), or another one of that name for a CPU with more. What the installed
+# package needs of it is added by etrace_add_library().
+function(etrace_add_shared_library target)
+  add_library(${target} SHARED "${PROJECT_BINARY_DIR}/generated/version.cpp")
+  # By file, not by target: the installed package must not ask its users for our private dependencies.
+  target_link_libraries(${target} PRIVATE $<TARGET_FILE:fmt::fmt> $<TARGET_FILE:ZLIB::ZLIB> Threads::Threads ${CMAKE_DL_LIBS})
+  # The library calls its own instances of templates, not those that a program happens to hold: tests are compiled
+  # without optimisation.
+  target_link_options(${target} PRIVATE -Wl,-Bsymbolic-functions)
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME etrace
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+endfunction()
+
+# Objects of a layer, in target etrace_<layer><suffix>.
+function(etrace_add_layer layer suffix kernel_flags sources)
+  set(target etrace_${layer}${suffix})
+  add_library(${target} OBJECT ${sources})
+  etrace_setup_private_target(${target})
+  # Hidden unless a header says otherwise: all of include/etrace/, and the private headers that the program or a
+  # test looks into.
+  set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  if(kernel_flags)
+    target_link_libraries(${target} PRIVATE ${kernel_flags})
+    etrace_precompile(${target} kernels${suffix})
+  else()
+    etrace_precompile(${target} layers)
+  endif()
+  etrace_join_sources(${target} 12)
+  if(layer IN_LIST ETRACE_SANITIZE_LAYERS)
+    etrace_sanitize_target(${target})
+  endif()
+endfunction()
+
 function(etrace_add_library)
   configure_file(cmake/version.h.in generated/include/etrace/version.h @ONLY)
   configure_file(cmake/version.cpp.in generated/version.cpp @ONLY)
 
-  add_library(etrace SHARED "${PROJECT_BINARY_DIR}/generated/version.cpp")
+  etrace_add_shared_library(etrace)
   add_library(etrace::etrace ALIAS etrace)
-  # By file, not by target: the installed package must not ask its users for our private dependencies.
-  target_link_libraries(etrace PRIVATE $<TARGET_FILE:fmt::fmt> $<TARGET_FILE:ZLIB::ZLIB> Threads::Threads ${CMAKE_DL_LIBS})
-  # The library calls its own instances of templates, not those that a program happens to hold: tests are compiled
-  # without optimisation.
-  target_link_options(etrace PRIVATE -Wl,-Bsymbolic-functions)
   target_compile_features(etrace PUBLIC cxx_std_20)
-  set_target_properties(etrace PROPERTIES
-    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
-    LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+  set_target_properties(etrace PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+  # In a folder that the dynamic loader looks into first on a CPU of that level.
+  foreach(variant IN LISTS ETRACE_KERNEL_VARIANTS)
+    etrace_add_shared_library(etrace_${variant})
+    set_target_properties(etrace_${variant} PROPERTIES
+      LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib/glibc-hwcaps/x86-64-${variant}")
+    add_dependencies(etrace etrace_${variant})
+  endforeach()
 
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS
     "${PROJECT_SOURCE_DIR}/include/etrace/*.h" "${PROJECT_SOURCE_DIR}/include/etrace/*.def")
@@ -67,22 +114,20 @@ function(etrace_add_library)
     if(layer STREQUAL "cli" OR NOT sources)
       continue()
     endif()
-    add_library(etrace_${layer} OBJECT ${sources})
-    etrace_setup_private_target(etrace_${layer})
-    # Hidden unless a header says otherwise: all of include/etrace/, and the private headers that the program or a
-    # test looks into.
-    set_target_properties(etrace_${layer} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+    set(kernel_flags "")
     if(layer IN_LIST ETRACE_KERNEL_LAYERS)
-      target_link_libraries(etrace_${layer} PRIVATE etrace_kernel_flags)
-      etrace_precompile(etrace_${layer} kernels)
-    else()
-      etrace_precompile(etrace_${layer} layers)
+      set(kernel_flags etrace_kernel_flags)
     endif()
-    etrace_join_sources(etrace_${layer} 12)
-    if(layer IN_LIST ETRACE_SANITIZE_LAYERS)
-      etrace_sanitize_target(etrace_${layer})
-    endif()
+    etrace_add_layer(${layer} "" "${kernel_flags}" "${sources}")
     target_sources(etrace PRIVATE $<TARGET_OBJECTS:etrace_${layer}>)
+    foreach(variant IN LISTS ETRACE_KERNEL_VARIANTS)
+      if(kernel_flags)
+        etrace_add_layer(${layer} _${variant} etrace_kernel_flags_${variant} "${sources}")
+        target_sources(etrace_${variant} PRIVATE $<TARGET_OBJECTS:etrace_${layer}_${variant}>)
+      else()
+        target_sources(etrace_${variant} PRIVATE $<TARGET_OBJECTS:etrace_${layer}>)
+      endif()
+    endforeach()
     list(APPEND present ${layer})
     if(layer STREQUAL ETRACE_LAST_LAYER)
       break()
@@ -104,7 +149,13 @@ function(etrace_embed_headers)
     COMMAND "${Python3_EXECUTABLE}" "${script}" "${text}" ${headers}
     DEPENDS "${script}" ${headers}
     COMMENT "Embedding the kernels' headers" VERBATIM)
-  target_sources(etrace PRIVATE "${text}")
+  add_library(etrace_kernel_text OBJECT "${text}")  # one rule makes it, and every library has it
+  set_target_properties(etrace_kernel_text PROPERTIES CXX_VISIBILITY_PRESET hidden)
+  target_link_libraries(etrace_kernel_text PRIVATE etrace_flags)
+  target_sources(etrace PRIVATE $<TARGET_OBJECTS:etrace_kernel_text>)
+  foreach(variant IN LISTS ETRACE_KERNEL_VARIANTS)
+    target_sources(etrace_${variant} PRIVATE $<TARGET_OBJECTS:etrace_kernel_text>)
+  endforeach()
   set_source_files_properties("${text}" PROPERTIES INCLUDE_DIRECTORIES "${PROJECT_SOURCE_DIR}/src")
 endfunction()
 
