@@ -26,7 +26,11 @@ learned online. Names without a header are from `etrace/module.h`.
 
 CLASS = re.compile(r"^(?:class|struct) (\w+) (?:final )?: (?:public )?(\w+)")
 FUNCTION = re.compile(r"^(?:Array|Initializer|Surrogate|Arrays|double|SparsePattern) (\w+)\((.*)")
-HIDDEN = {"WeightLayer", "Pool", "FixedPool", "AdaptivePool"}  # bases of others
+# Bases of others.
+HIDDEN = {
+    "AdaptivePool", "DegreeOne", "FixedPool", "LinearDynamics", "NumberLayer", "Pool", "SameUnitLayer", "ScaleFreeLayer",
+    "WeightLayer",
+}  # fmt: skip
 
 
 def comment_text(lines):

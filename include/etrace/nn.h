@@ -14,6 +14,7 @@
 #include "etrace/nn/scaled_ws_linear.h"
 #include "etrace/nn/signed_w_linear.h"
 #include "etrace/nn/sparse_linear.h"
+#include "etrace/nn/unit_layer.h"
 #include "etrace/nn/weight_layer.h"
 
 // Convolution and pooling

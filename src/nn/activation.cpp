@@ -114,7 +114,7 @@ Activation activation(std::string_view name) {
 }
 
 // Modules ---------------------------------------------------------------------------------------------------
-Identity::Identity() : Lambda([](const Array& x) { return x; }) {}
+Identity::Identity() : DegreeOne([](const Array& x) { return x; }) {}
 CELU::CELU(double alpha) : Lambda([=](const Array& x) { return celu(x, alpha); }) {}
 ELU::ELU(double alpha) : Lambda([=](const Array& x) { return elu(x, alpha); }) {}
 GELU::GELU(bool approximate) : Lambda(approximate ? gelu : gelu_exact) {}
@@ -124,11 +124,11 @@ HardSigmoid::HardSigmoid() : Lambda(hard_sigmoid) {}
 HardSiLU::HardSiLU() : Lambda(hard_silu) {}
 HardTanh::HardTanh(double low, double high)
     : Lambda([=](const Array& x) { return hard_tanh(x, low, high); }) {}
-LeakyReLU::LeakyReLU(double slope) : Lambda([=](const Array& x) { return leaky_relu(x, slope); }) {}
+LeakyReLU::LeakyReLU(double slope) : DegreeOne([=](const Array& x) { return leaky_relu(x, slope); }) {}
 LogSigmoid::LogSigmoid() : Lambda(log_sigmoid) {}
 LogSoftmax::LogSoftmax(int axis) : Lambda([=](const Array& x) { return log_softmax(x, axis); }) {}
 Mish::Mish() : Lambda(mish) {}
-ReLU::ReLU() : Lambda(relu) {}
+ReLU::ReLU() : DegreeOne(relu) {}
 ReLU6::ReLU6() : Lambda(relu6) {}
 SELU::SELU() : Lambda(selu) {}
 Sigmoid::Sigmoid() : Lambda(logistic) {}

@@ -5,7 +5,7 @@
 namespace etrace::nn {
 
 Alpha::Alpha(const Size& n, const AlphaOptions& o)
-    : Dynamics("Alpha", n, o.dt, o.dtype),
+    : LinearDynamics("Alpha", n, o.dt, o.unit, o.dtype),
       g(hidden("g", size(), o.dtype)),
       h(hidden("h", size(), o.dtype)),
       tau_(positive("tau", o.tau)) {}

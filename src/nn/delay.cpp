@@ -106,7 +106,8 @@ Arrays DelayLine::through_states(const Array& x, const Dims& delays) {
   return found;
 }
 
-Delay::Delay(const Size& n, const Time& delay, const DelayOptions& o) : Dynamics("Delay", n, o.dt, o.dtype) {
+Delay::Delay(const Size& n, const Time& delay, const DelayOptions& o)
+    : LinearDynamics("Delay", n, o.dt, o.unit, o.dtype) {
   const Dims each = whole_steps("Delay", delay, dt());
   steps_ = different(each);
   if (each.size() > 1) {

@@ -6,7 +6,7 @@
 namespace etrace::nn {
 
 DualExpon::DualExpon(const Size& n, const DualExponOptions& o)
-    : Dynamics("DualExpon", n, o.dt, o.dtype),
+    : LinearDynamics("DualExpon", n, o.dt, o.unit, o.dtype),
       g_rise(hidden("g_rise", size(), o.dtype)),
       g_decay(hidden("g_decay", size(), o.dtype)),
       A_(o.A),

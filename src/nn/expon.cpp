@@ -5,7 +5,9 @@
 namespace etrace::nn {
 
 Expon::Expon(const Size& n, const ExponOptions& o)
-    : Dynamics("Expon", n, o.dt, o.dtype), g(hidden("g", size(), o.dtype)), tau_(positive("tau", o.tau)) {}
+    : LinearDynamics("Expon", n, o.dt, o.unit, o.dtype),
+      g(hidden("g", size(), o.dtype)),
+      tau_(positive("tau", o.tau)) {}
 
 Array Expon::update(const Array& x) {
   require_input(x);

@@ -255,6 +255,25 @@ void expect_times(const Vector& found, const Vector& expected, double tolerance)
     EXPECT_NEAR(found[i], expected[i], tolerance) << "spike " << i;
 }
 
+// V(t) = R·I·(1 − e^(−t/τ)) reaches V_th after τ·ln(R·I/(R·I − V_th)); from there on that is the period, with
+// the refractory time on top.
+TEST(LIF, SpikeTimesAreThoseOfTheClosedForm) {
+  const Vector currents{1.2, 2.0, 5.0};
+  for (const double refractory : {0.0, 2.0}) {
+    nn::LIF neurons(
+        3, {.tau = 10.0, .dt = 0.01, .reset = nn::Reset::Hard, .tau_ref = refractory, .dtype = kNeuronReal});
+    const std::vector<Vector> all = spike_times_of(neurons, currents, 80);
+    for (std::size_t k = 0; k < currents.size(); ++k) {
+      const double rise = 10.0 * std::log(currents[k] / (currents[k] - 1.0));
+      Vector expected;
+      for (double t = rise; t < 80.0; t += rise + refractory) expected.push_back(t);
+      ASSERT_EQ(all[k].size(), expected.size()) << currents[k];
+      for (std::size_t i = 0; i < expected.size(); ++i)  // a spike waits for the end of its step
+        EXPECT_NEAR(all[k][i], expected[i], 0.02 * static_cast<double>(i + 1)) << "spike " << i;
+    }
+  }
+}
+
 TEST(AdEx, SpikeTimesFollowAccurateIntegration) {
   const auto f = [](double v, double w) {
     const double up = 3.48 * std::exp(std::min((v + 59.9) / 3.48, 60.0));

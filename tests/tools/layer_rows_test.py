@@ -7,7 +7,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CLASS = re.compile(r"^(?:class|struct) (\w+)(?: final)? : (?:public )?(\w+)", re.MULTILINE)
 # What the others derive from; none of them computes anything alone.
-BASES = {"AdaptivePool", "Conv", "DelayLine", "Dynamics", "FixedPool", "Neuron", "Pool", "WeightLayer"}
+BASES = {
+    "AdaptivePool", "Conv", "DegreeOne", "DelayLine", "Dynamics", "FixedPool", "LinearDynamics", "Neuron", "NumberLayer",
+    "Pool", "SameUnitLayer", "ScaleFreeLayer", "WeightLayer",
+}  # fmt: skip
 MODULES = {"Module", "Sequential"}  # of etrace/module.h
 
 
@@ -38,6 +41,11 @@ class LayerRows(unittest.TestCase):
         names = declared(ROOT)
         self.assertGreater(len(names), 90)
         self.assertEqual(sorted(names - rows(ROOT)), [], "add a row to a table in tests/nn/*_table_test.cpp")
+
+    def test_every_layer_says_what_it_makes_of_units(self):
+        text = re.sub(r"//.*", "", (ROOT / "tests/nn/units_table_test.cpp").read_text(encoding="utf-8"))
+        words = set(re.findall(r"\w+", text))
+        self.assertEqual(sorted(declared(ROOT) - words), [], "add a row to tests/nn/units_table_test.cpp")
 
     def test_a_base_that_is_gone_leaves_the_list(self):
         text = "".join(h.read_text(encoding="utf-8") for h in (ROOT / "include/etrace/nn").glob("*.h"))

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "etrace/module.h"
+#include "etrace/nn/unit_layer.h"
 #include "etrace/ops/numpy.h"
 
 #pragma GCC visibility push(default)
@@ -55,7 +55,7 @@ Array tanh_shrink(const Array&);                                        // x −
 Array threshold(const Array&, double bound, double value);              // x where x > bound, else value
 
 // A function of one array as a module: net.add<Lambda>("relu"), net.add<Lambda>([](const Array& x) { … }).
-class Lambda : public Module {
+class Lambda : public NumberLayer {
  public:
   explicit Lambda(Activation function) : function_(std::move(function)) {}
   explicit Lambda(std::string_view activation_name) : Lambda(activation(activation_name)) {}
@@ -65,7 +65,15 @@ class Lambda : public Module {
   Activation function_;
 };
 
-struct Identity : Lambda {
+// f(c·x) = c·f(x) for c > 0: keeps the unit of x.
+class DegreeOne : public Lambda {
+ public:
+  using Lambda::Lambda;
+  using Module::operator();
+  Quantity operator()(const Quantity& x) { return {Module::operator()(x.mantissa()), x.unit()}; }
+};
+
+struct Identity : DegreeOne {
   Identity();
 };
 struct CELU : Lambda {
@@ -92,7 +100,7 @@ struct HardSiLU : Lambda {
 struct HardTanh : Lambda {
   explicit HardTanh(double low = -1.0, double high = 1.0);
 };
-struct LeakyReLU : Lambda {
+struct LeakyReLU : DegreeOne {
   explicit LeakyReLU(double slope = 0.01);
 };
 struct LogSigmoid : Lambda {
@@ -104,7 +112,7 @@ struct LogSoftmax : Lambda {
 struct Mish : Lambda {
   Mish();
 };
-struct ReLU : Lambda {
+struct ReLU : DegreeOne {
   ReLU();
 };
 struct ReLU6 : Lambda {

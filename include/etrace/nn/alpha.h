@@ -8,11 +8,12 @@ namespace etrace::nn {
 
 struct AlphaOptions {
   Time tau = 8.0, dt = 1.0;
+  Unit unit = units::mS;  // of x and g, where x has one
   Dtype dtype = Dtype::F32;
 };
 
 // A synapse with a smooth rise. Hidden states g and h [size]; returns the new g, in the unit of x.
-class Alpha : public Dynamics {
+class Alpha : public LinearDynamics {
  public:
   explicit Alpha(const Size&, const AlphaOptions& = {});
   Array update(const Array& x) override;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "etrace/nn/layer_norm.h"
+#include "etrace/nn/unit_layer.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::nn {
@@ -17,7 +18,7 @@ struct BatchNormOptions {
 // Samples have 0 to 3 axes of space; x must have a batch axis. One parameter `weight` with the leaves bias
 // and scale [channels]; running_mean and running_variance [channels] are kept over resets. While the model
 // trains (Module::train) the batch counts and the running averages follow it.
-class BatchNorm : public Module {
+class BatchNorm : public NumberLayer {
  public:
   explicit BatchNorm(const Shape& in_size, const BatchNormOptions& = {});
   explicit BatchNorm(std::int64_t features, const BatchNormOptions& options = {})

@@ -2,13 +2,14 @@
 #pragma once
 
 #include "etrace/nn/cell.h"
+#include "etrace/nn/unit_layer.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::nn {
 
 // The chaos-free network. φ = tanh, weights orthogonal. Hidden state h [out]; returns the new h. No weight
 // acts through another one, so all three are learned online.
-class CFNCell : public Module {
+class CFNCell : public NumberLayer {
  public:
   CFNCell(std::int64_t in_size, std::int64_t out_size, CellOptions = {});
   Array update(const Array& x) override;

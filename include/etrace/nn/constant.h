@@ -78,6 +78,9 @@ class StepConstant {
 // A layer with constants and a time step: neurons and synapses.
 class Dynamics : public Module {
  public:
+  using Module::operator();
+  Array operator()(const Quantity& x) { return Module::operator()(x.to(input_unit())); }  // UnitError
+  virtual Unit input_unit() const { return {}; }  // spikes are numbers
   const Shape& size() const { return size_; }
   double dt() const { return dt_; }  // in ms
 
@@ -99,6 +102,21 @@ class Dynamics : public Module {
   Shape size_;
   double dt_;
   Dtype dtype_;
+};
+
+// A layer that remembers x and is linear in it: what comes in and what goes out has one unit.
+class LinearDynamics : public Dynamics {
+ public:
+  using Module::operator();
+  Quantity operator()(const Quantity& x) { return {Module::operator()(x.to(unit_)), unit_}; }
+  Unit input_unit() const override { return unit_; }
+
+ protected:
+  LinearDynamics(std::string who, const Size& n, const Time& dt, const Unit& unit, Dtype dtype)
+      : Dynamics(std::move(who), n, dt, dtype), unit_(unit) {}
+
+ private:
+  Unit unit_;
 };
 
 // factor·x; a bare factor of one is left out of the program.

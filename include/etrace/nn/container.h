@@ -2,7 +2,7 @@
 // Residual: y = x + f(x)     Parallel: y = f_1(x) + … + f_n(x), or the results joined on the last axis
 #pragma once
 
-#include "etrace/module.h"
+#include "etrace/nn/unit_layer.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::nn {
@@ -14,13 +14,15 @@ using etrace::Sequential;
 // layers/0/h.
 class Residual : public Sequential {
  public:
+  using Module::operator();
+  Array operator()(const Quantity& x) { return Module::operator()(x.decimal()); }  // UnitError
   Array update(const Array& x) override;
 };
 
 enum class Joined : std::uint8_t { Sum, Concatenated };
 
 // The same input to every branch: net.add<Linear>(3, 5); net.add<GRUCell>(3, 5). Paths: branches/0/weight.
-class Parallel : public Module {
+class Parallel : public NumberLayer {
  public:
   explicit Parallel(Joined how = Joined::Sum);
   ModuleList& branches;

@@ -40,7 +40,8 @@ struct ConvLayerOptions {
   bool standardize = false;    // K standardised per output channel (etrace/nn/weight_standardization.h)
   bool channel_first = false;  // samples are [channels, space…] instead of [space…, channels]
   // Any other order: x, kernel and y by letters, such as {"NCHW", "HWIO", "NHWC"}, the batch in front. Sizes
-  // of samples then follow the letters of x.
+  // of samples then follow the letters of x; kernel sizes, strides, dilations and padding those of the
+  // kernel.
   std::vector<std::string> layout = {};
   Unit unit = {};  // of K
   Dtype dtype = Dtype::F32;

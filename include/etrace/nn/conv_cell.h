@@ -6,6 +6,7 @@
 
 #include "etrace/nn/activation.h"
 #include "etrace/nn/conv.h"
+#include "etrace/nn/unit_layer.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::nn {
@@ -20,7 +21,7 @@ struct ConvCellOptions {
 };
 
 // φ = tanh. Samples x are [space…, in] in 1 to 3 dimensions, `in_size`; hidden state h [space…, out].
-class ConvRNNCell : public Module {
+class ConvRNNCell : public NumberLayer {
  public:
   ConvRNNCell(const Shape& in_size, std::int64_t out_channels, const Dims& kernel_size, ConvCellOptions = {});
   Array update(const Array& x) override;
@@ -34,7 +35,7 @@ class ConvRNNCell : public Module {
 };
 
 // φ = tanh; as ConvRNNCell.
-class ConvGRUCell : public Module {
+class ConvGRUCell : public NumberLayer {
  public:
   ConvGRUCell(const Shape& in_size, std::int64_t out_channels, const Dims& kernel_size, ConvCellOptions = {});
   Array update(const Array& x) override;
@@ -48,7 +49,7 @@ class ConvGRUCell : public Module {
 };
 
 // φ = tanh; as ConvRNNCell, with the second hidden state c.
-class ConvLSTMCell : public Module {
+class ConvLSTMCell : public NumberLayer {
  public:
   ConvLSTMCell(const Shape& in_size, std::int64_t out_channels, const Dims& kernel_size,
                ConvCellOptions = {});

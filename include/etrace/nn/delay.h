@@ -44,11 +44,12 @@ class DelayLine : public Module {
 struct DelayOptions {
   Time dt = 1.0;
   DelayMemory memory = DelayMemory::Ring;
+  Unit unit = {};  // of x, if it has one
   Dtype dtype = Dtype::F32;
 };
 
 // The delay must be a whole number of steps (ValueError).
-class Delay : public Dynamics {
+class Delay : public LinearDynamics {
  public:
   Delay(const Size&, const Time& delay, const DelayOptions& = {});
   Array update(const Array& x) override;
@@ -72,10 +73,12 @@ struct DelayedLinearOptions {
 
 // y_j(t) = Σ_i w_ij·x_i(t − d_ij) + b_j: a delay per synapse. `delays` has one entry per entry of the
 // pattern. The weights come after the delay, so their own credit is that of a Linear, whatever keeps the
-// past; DelayMemory::Hidden is for credit of what x comes from. One parameter `weight` with the leaves bias
-// [out] and weight [nnz], in the pattern's order.
+// past; DelayMemory::Hidden is for credit of what x comes from; x are numbers, as spikes are. One parameter
+// `weight` with the leaves bias [out] and weight [nnz], in the pattern's order.
 class DelayedLinear : public WeightLayer {
  public:
+  using Module::operator();
+  Quantity operator()(const Quantity& x) { return {Module::operator()(x.decimal()), weight_unit()}; }
   DelayedLinear(const SparsePattern&, const Time& delays, const DelayedLinearOptions& = {});
   Array update(const Array& x) override;
 

@@ -1,7 +1,7 @@
 // y = x ⊙ m/p    m = 1 with probability p, else 0; drawn anew at every step
 #pragma once
 
-#include "etrace/module.h"
+#include "etrace/nn/unit_layer.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::nn {
@@ -13,7 +13,7 @@ struct DropoutOptions {
 
 // Active while the model trains (Module::train); y = x while it is evaluated. The random key `key` goes on
 // over resets.
-class Dropout : public Module {
+class Dropout : public SameUnitLayer {
  public:
   explicit Dropout(const DropoutOptions& = {});
   Array update(const Array& x) override;

@@ -11,11 +11,12 @@ namespace etrace::nn {
 struct DualExponOptions {
   Time tau_decay = 10.0, tau_rise = 1.0, dt = 1.0;
   std::optional<double> A = {};  // none: the peak of one spike is 1
+  Unit unit = units::mS;         // of x and g, where x has one
   Dtype dtype = Dtype::F32;
 };
 
 // A synapse that rises and decays. Hidden states g_rise and g_decay [size]; returns g, in the unit of x.
-class DualExpon : public Dynamics {
+class DualExpon : public LinearDynamics {
  public:
   explicit DualExpon(const Size&, const DualExponOptions& = {});
   Array update(const Array& x) override;

@@ -1,13 +1,13 @@
 // Flatten: […, a, b, c] -> […, a·b·c]     Unflatten: […, a·b·c] -> […, a, b, c]
 #pragma once
 
-#include "etrace/module.h"
+#include "etrace/nn/unit_layer.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::nn {
 
 // All axes of a sample into one. The sample's sizes are said, so that the batch is never guessed.
-class Flatten : public Module {
+class Flatten : public SameUnitLayer {
  public:
   explicit Flatten(const Shape& in_size) : in_size(in_size) {}
   Array update(const Array& x) override;
@@ -16,7 +16,7 @@ class Flatten : public Module {
 };
 
 // The last axis into several.
-class Unflatten : public Module {
+class Unflatten : public SameUnitLayer {
  public:
   explicit Unflatten(const Shape& out_size) : out_size(out_size) {}
   Array update(const Array& x) override;

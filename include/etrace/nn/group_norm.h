@@ -2,6 +2,7 @@
 #pragma once
 
 #include "etrace/nn/layer_norm.h"
+#include "etrace/nn/unit_layer.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::nn {
@@ -16,7 +17,7 @@ struct GroupNormOptions {
 
 // Neighbouring channels form a group. One parameter `weight` with the leaves bias and scale [channels]. x is
 // one sample or a batch of them.
-class GroupNorm : public Module {
+class GroupNorm : public ScaleFreeLayer {
  public:
   explicit GroupNorm(const Shape& in_size, const GroupNormOptions& = {});
   Array update(const Array& x) override;

@@ -2,12 +2,13 @@
 #pragma once
 
 #include "etrace/nn/cell.h"
+#include "etrace/nn/unit_layer.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::nn {
 
 // φ = tanh, weights orthogonal. Hidden state h [out]; returns the new h.
-class GRUCell : public Module {
+class GRUCell : public NumberLayer {
  public:
   GRUCell(std::int64_t in_size, std::int64_t out_size, CellOptions = {});
   Array update(const Array& x) override;

@@ -1,7 +1,7 @@
 // y = (x − μ)/√(v + ε) ⊙ scale + bias    μ, v: mean and variance over the last axes of a sample
 #pragma once
 
-#include "etrace/module.h"
+#include "etrace/nn/unit_layer.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::nn {
@@ -16,7 +16,7 @@ struct NormOptions {
 // One parameter `weight` with the leaves bias and scale of the shape of the last axes; both are learned
 // online where they reach a hidden state. The variance takes two passes: in one, E[x²] − μ², rounding leaves
 // a rest that recurrences amplify.
-class LayerNorm : public Module {
+class LayerNorm : public ScaleFreeLayer {
  public:
   explicit LayerNorm(const Shape& in_size, const NormOptions& = {});
   explicit LayerNorm(std::int64_t features, const NormOptions& options = {})

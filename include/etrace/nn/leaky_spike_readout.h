@@ -23,6 +23,7 @@ class LeakySpikeReadout : public IF {
  public:
   LeakySpikeReadout(std::int64_t in_size, std::int64_t out_size, const LeakySpikeReadoutOptions& = {});
   Array update(const Array& x) override;
+  Unit input_unit() const override { return {}; }
 
   ParamState& W;
 };

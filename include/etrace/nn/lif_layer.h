@@ -28,6 +28,7 @@ class LIFLayer : public LIF {
  public:
   LIFLayer(std::int64_t in_size, std::int64_t out_size, const LIFLayerOptions& = {});
   Array update(const Array& x) override;
+  Unit input_unit() const override { return {}; }
 
   HiddenState* const g;  // null with Synapse::Delta
   Linear& syn;

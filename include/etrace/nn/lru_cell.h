@@ -5,6 +5,7 @@
 #pragma once
 
 #include "etrace/nn/linear.h"
+#include "etrace/nn/unit_layer.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::nn {
@@ -19,7 +20,7 @@ struct LRUOptions {
 // The linear recurrent unit: complex states whose transition is diagonal, so that D-RTRL is exact for all
 // that acts on them (ν, θ, γ, B_re, B_im). Hidden states h_re, h_im [hidden]; returns y [model]. Parameters
 // nu_log, theta_log, gamma_log [hidden] and D [model], and the layers B_re, B_im, C_re, C_im without biases.
-class LRUCell : public Module {
+class LRUCell : public NumberLayer {
  public:
   LRUCell(std::int64_t model_size, std::int64_t hidden_size, const LRUOptions& = {});
   Array update(const Array& x) override;

@@ -3,13 +3,14 @@
 #pragma once
 
 #include "etrace/nn/cell.h"
+#include "etrace/nn/unit_layer.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::nn {
 
 // φ = tanh, weights Xavier normal. Hidden states c [out] and h [out]; returns the new h. The 1 beside f lets
 // a fresh cell remember.
-class LSTMCell : public Module {
+class LSTMCell : public NumberLayer {
  public:
   LSTMCell(std::int64_t in_size, std::int64_t out_size, CellOptions = {});
   Array update(const Array& x) override;

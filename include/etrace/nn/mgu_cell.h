@@ -2,13 +2,14 @@
 #pragma once
 
 #include "etrace/nn/cell.h"
+#include "etrace/nn/unit_layer.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::nn {
 
 // The minimal gated unit. φ = tanh, weights orthogonal. Hidden state h [out]; returns the new h. Wf acts on h
 // directly and through Wh; the second way is not learned online.
-class MGUCell : public Module {
+class MGUCell : public NumberLayer {
  public:
   MGUCell(std::int64_t in_size, std::int64_t out_size, CellOptions = {});
   Array update(const Array& x) override;

@@ -2,13 +2,14 @@
 #pragma once
 
 #include "etrace/nn/cell.h"
+#include "etrace/nn/unit_layer.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::nn {
 
 // φ = identity, weights orthogonal. Hidden state h [out]; returns the new h. All three weights are learned
 // online.
-class MiniLSTM : public Module {
+class MiniLSTM : public NumberLayer {
  public:
   MiniLSTM(std::int64_t in_size, std::int64_t out_size, CellOptions = {});
   Array update(const Array& x) override;

@@ -23,14 +23,13 @@ NeuronInput operator+(const NeuronInput&, const NeuronInput&);
 
 class Neuron : public Dynamics {
  public:
-  using Module::operator();
-  Array operator()(const Quantity& current) { return (*this)(current.to(current_unit())); }
   Array update(const Array& current) override { return step(spikes(), {.current = current}); }
 
   virtual Array spikes() const = 0;  // of the states as they stand
   // One step. `fired` is spikes(), asked for by who needs it before the input is known.
   virtual Array step(const Array& fired, const NeuronInput&) = 0;
   virtual Unit current_unit() const { return units::mA; }
+  Unit input_unit() const override { return current_unit(); }
 
  protected:
   using Dynamics::Dynamics;

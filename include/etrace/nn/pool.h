@@ -6,7 +6,7 @@
 
 #include <utility>
 
-#include "etrace/module.h"
+#include "etrace/nn/unit_layer.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::nn {
@@ -20,7 +20,7 @@ struct PoolOptions {
 };
 
 // One axis after the other, which gives the same as whole windows. x is one sample or a batch of them.
-class Pool : public Module {
+class Pool : public SameUnitLayer {
  public:
   Array update(const Array& x) override;
 

@@ -1,7 +1,7 @@
 // y = x where x ≥ 0, else a·x
 #pragma once
 
-#include "etrace/module.h"
+#include "etrace/nn/unit_layer.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::nn {
@@ -13,7 +13,7 @@ struct PReLUOptions {
 };
 
 // relu with a slope that is learned, also online. Parameter `slope` [1] or [features].
-class PReLU : public Module {
+class PReLU : public SameUnitLayer {
  public:
   explicit PReLU(const Shape& in_size, const PReLUOptions& = {});
   explicit PReLU(std::int64_t features, const PReLUOptions& options = {}) : PReLU(Shape{features}, options) {}

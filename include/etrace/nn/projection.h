@@ -6,6 +6,7 @@
 #pragma once
 
 #include "etrace/nn/synaptic_current.h"
+#include "etrace/nn/unit_layer.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::nn {
@@ -15,7 +16,7 @@ namespace etrace::nn {
 //   exc.connect<Linear>(100, 50);  exc.connect<SparseLinear>(pattern);  exc.synapse<Expon>(50);
 //   … neurons.step(fired, exc.input(Arrays{x, fired}) + inh.input(fired));
 // Paths: comm/0/weight, syn/g. Without a synapse, what the connections give is the conductance.
-class AlignPost : public Module {
+class AlignPost : public NumberLayer {
  public:
   explicit AlignPost(SynapticCurrent out) : out_(std::move(out)) {}
   template <std::derived_from<Module> M, class... Args>
@@ -41,7 +42,7 @@ class AlignPost : public Module {
 };
 
 // One synapse per sender, and connections from it.
-class AlignPre : public Module {
+class AlignPre : public NumberLayer {
  public:
   explicit AlignPre(SynapticCurrent out) : out_(std::move(out)) {}
   template <std::derived_from<Module> M, class... Args>

@@ -2,12 +2,13 @@
 #pragma once
 
 #include "etrace/nn/layer_norm.h"
+#include "etrace/nn/unit_layer.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::nn {
 
 // One parameter `weight` with the leaf scale; NormOptions::bias is not used.
-class RMSNorm : public Module {
+class RMSNorm : public ScaleFreeLayer {
  public:
   explicit RMSNorm(const Shape& in_size, const NormOptions& = {});
   explicit RMSNorm(std::int64_t features, const NormOptions& options = {})

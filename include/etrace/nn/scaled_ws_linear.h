@@ -3,6 +3,7 @@
 #pragma once
 
 #include "etrace/nn/init.h"
+#include "etrace/nn/unit_layer.h"
 #include "etrace/nn/weight_layer.h"
 
 #pragma GCC visibility push(default)
@@ -20,7 +21,7 @@ struct ScaledWSLinearOptions {
 
 // One parameter `weight` with the leaves bias [out], gain [1, out] (at first 1) and weight [in, out]. Gain
 // and bias are learned online too.
-class ScaledWSLinear : public Module {
+class ScaledWSLinear : public SameUnitLayer {
  public:
   ScaledWSLinear(std::int64_t in_size, std::int64_t out_size, const ScaledWSLinearOptions& = {});
   Array update(const Array& x) override;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "etrace/nn/cell.h"
+#include "etrace/nn/unit_layer.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::nn {
@@ -10,7 +11,7 @@ namespace etrace::nn {
 // The LSTM with refined gates. φ = tanh, weights Xavier normal, no biases but β [out], the parameter `bias`:
 // σ(β) is at first uniform in (1/out, 1 − 1/out), so that units forget at many speeds. Hidden states c [out]
 // and h [out]; returns the new h.
-class URLSTMCell : public Module {
+class URLSTMCell : public NumberLayer {
  public:
   URLSTMCell(std::int64_t in_size, std::int64_t out_size, CellOptions = {});  // bias_init is not used
   Array update(const Array& x) override;
