@@ -216,8 +216,8 @@ struct ETraceGraph {
   ModuleInfo module_info;  // program extended by every value the runtime needs
   std::vector<HiddenGroup> hidden_groups;
   std::vector<HiddenParamOpRelation> hidden_param_op_relations;
-  // With the option `composite`: operators whose result comes to no hidden state but through other trainable
-  // ones. Their y_to_hidden_group_jaxprs lead through these.
+  // With the option `composite`: operators whose result comes to hidden states through other trainable ones,
+  // besides direct ways or without any. Their y_to_hidden_group_jaxprs lead through these.
   std::vector<HiddenParamOpRelation> composite_relations;
   std::vector<const HiddenParamOpRelation*> all_relations() const;  // those two, one after the other
   std::optional<HiddenPerturbation> hidden_perturb;

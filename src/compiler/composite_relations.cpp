@@ -5,6 +5,7 @@
 #include "compiler/position_graph.h"
 #include "compiler/program_between.h"
 #include "etp/common.h"
+#include "etrace/ops/elementwise.h"
 
 namespace etrace {
 
@@ -17,9 +18,10 @@ bool holds(const std::vector<Var>& vars, const Var& v) {
 // States that a chain computes from y; the others of the group are constants of it.
 std::vector<StatePath> states_behind(const Jaxpr& chain, const HiddenGroup& group) {
   std::vector<StatePath> out;
-  for (std::size_t i = 0; i < group.hidden_outvars.size(); ++i)
+  for (std::size_t i = 0; i < chain.outs.size(); ++i)
     for (const Eqn& e : chain.eqns)
-      if (holds(e.out, group.hidden_outvars[i])) out.push_back(group.hidden_paths[i]);
+      if (holds(e.out, *as_var(chain.outs[i])) && e.prim != &stop_gradient_p)
+        out.push_back(group.hidden_paths[i]);
   return out;
 }
 
@@ -33,24 +35,28 @@ std::string why_samples_meet(const HiddenParamOpRelation& r, const Jaxpr& chain,
 
 }  // namespace
 
-bool add_chains(const ProgramIndex& index, const std::vector<HiddenGroup>& groups, HiddenParamOpRelation& r) {
+bool add_chains(const ProgramIndex& index, const std::vector<HiddenGroup>& groups, Ways which,
+                HiddenParamOpRelation& r) {
   for (const HiddenGroup& group : groups) {
-    const auto enters = [](const Eqn&) { return true; };
     const auto passes = [&](const Var& v) {
       return std::none_of(groups.begin(), groups.end(), [&](const HiddenGroup& other) {
         return other.index != group.index && holds(other.hidden_outvars, v);
       });
     };
-    Jaxpr chain = program_between(index, r.y_var, group.hidden_outvars, enters, passes);
-    const std::vector<StatePath> states = states_behind(chain, group);
+    const std::optional<Jaxpr> chain =
+        which == Ways::All
+            ? program_between(
+                  index, r.y_var, group.hidden_outvars, [](const Eqn&) { return true; }, passes)
+            : program_across(index, r.y_var, group.hidden_outvars, is_mixing_etp, passes);
+    const std::vector<StatePath> states = chain ? states_behind(*chain, group) : std::vector<StatePath>();
     if (states.empty()) continue;
     for (const StatePath& path : states) {
       r.connected_hidden_paths.push_back(path);
       r.path_classification.push_back(PathClassification::AllThroughOtherEtp);
     }
     r.hidden_groups.push_back(group.index);
-    r.tail_reasons.push_back(why_samples_meet(r, chain, group));
-    r.y_to_hidden_group_jaxprs.push_back(std::move(chain));
+    r.tail_reasons.push_back(why_samples_meet(r, *chain, group));
+    r.y_to_hidden_group_jaxprs.push_back(*chain);
   }
   return !r.hidden_groups.empty();
 }

@@ -11,8 +11,9 @@ namespace etrace {
 
 // Fills in groups, states and chains: the programs from y to the states of each group, through whatever lies
 // between. A state of another group ends them, because what it hands on is in the signal to that state.
-// False: y comes to no hidden state.
-bool add_chains(const ProgramIndex&, const std::vector<HiddenGroup>&, HiddenParamOpRelation&);
+// `which`: all ways, or those through another trainable operator. False: none leads to a hidden state.
+enum class Ways : std::uint8_t { All, ThroughOthers };
+bool add_chains(const ProgramIndex&, const std::vector<HiddenGroup>&, Ways which, HiddenParamOpRelation&);
 
 // Numbers that its traces hold: the slots of every trainable operand for every state.
 std::int64_t composite_trace_numbers(const HiddenParamOpRelation&, const std::vector<HiddenGroup>&);

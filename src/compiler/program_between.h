@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "compiler/program_index.h"
 
@@ -12,5 +13,11 @@ namespace etrace {
 Jaxpr program_between(const ProgramIndex&, const Var& from, const std::vector<Var>& to,
                       const std::function<bool(const Eqn&)>& enters,
                       const std::function<bool(const Var&)>& passes);
+
+// The same program, seen along the ways that lead through an equation that `crosses` names; influence by
+// others is left out. Results that no such way leads to are constants. None: there is no such result.
+std::optional<Jaxpr> program_across(const ProgramIndex&, const Var& from, const std::vector<Var>& to,
+                                    const std::function<bool(const Eqn&)>& crosses,
+                                    const std::function<bool(const Var&)>& passes);
 
 }  // namespace etrace

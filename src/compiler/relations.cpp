@@ -140,19 +140,14 @@ class RelationFinder {
     if (!resolve_trainables(eqn, rules, r)) return std::nullopt;
     r.fixed_operands = fixed_operands(r);
 
+    const HiddenParamOpRelation base = r;
     const Reach reach = connected_states(r.y_var);
     std::vector<std::size_t> fitting = fitting_states(eqn, r, reach.hidden);
     if (fitting.empty()) {
-      HiddenParamOpRelation behind_others = r;
-      if (options_.composite && add_chains(index_, groups_, behind_others)) {
-        report_included(eqn, behind_others);
-        report_meeting_samples(eqn, behind_others);
-        found_.composite.push_back(std::move(behind_others));
-      } else {
-        report_excluded(eqn, r, reach.blockers);
-      }
+      if (!add_composite(eqn, Ways::All, r)) report_excluded(eqn, r, reach.blockers);
       return std::nullopt;
     }
+    const bool composite = add_composite(eqn, Ways::ThroughOthers, r);
     for (const std::size_t h : fitting) {
       const HiddenInfo& state = info_.hidden[h];
       r.connected_hidden_paths.push_back(state.path);
@@ -160,12 +155,13 @@ class RelationFinder {
       const std::size_t g = group_of_.at(state.outvar.id);
       if (std::find(r.hidden_groups.begin(), r.hidden_groups.end(), g) == r.hidden_groups.end())
         r.hidden_groups.push_back(g);
-      if (r.path_classification.back() == PathClassification::Mixed)
+      if (r.path_classification.back() == PathClassification::Mixed && !composite)
         emit(DiagnosticKind::RELATION_PARTIAL_PATH, eqn,
              fmt::format("{} hidden state {} directly and also through another trainable operator; only the "
                          "direct part is traced",
                          subject(r, "reaches", "reach"), to_string(state.path)),
-             r.path(), {state.path}, {{"classification", "mixed"}});
+             r.path(), {state.path}, {{"classification", "mixed"}},
+             compat_ ? "" : "nothing, if that part is enough. " + remedies(Ways::ThroughOthers, base));
     }
     for (const std::size_t g : r.hidden_groups) {
       require_sample_each(eqn, r, groups_[g]);
@@ -330,10 +326,6 @@ class RelationFinder {
       names += (names.empty() ? "" : ", ") + std::string(blocker.prim->name()) +
                (known ? " of " + to_string(source.path) : "");
     }
-    HiddenParamOpRelation behind_others = r;
-    const std::int64_t numbers = !compat_ && add_chains(index_, groups_, behind_others)
-                                     ? composite_trace_numbers(behind_others, groups_)
-                                     : 0;
     emit(DiagnosticKind::RELATION_EXCLUDED_WEIGHT_TO_WEIGHT, eqn,
          fmt::format("{} hidden states only through another trainable ETP primitive ({}), so there is no "
                      "eligibility trace",
@@ -343,16 +335,26 @@ class RelationFinder {
          compat_
              ? "nothing, if the gradient of the current step is enough; to trace it, let its output reach "
                "a hidden state without another weight"
-             : remedies(numbers));
+             : "nothing, if the gradient of the current step is enough. " + remedies(Ways::All, r));
   }
 
   // What helps a weight behind other weights, and what it costs.
-  static std::string remedies(std::int64_t numbers) {
+  std::string remedies(Ways which, HiddenParamOpRelation r) const {
+    const std::int64_t numbers =
+        add_chains(index_, groups_, which, r) ? composite_trace_numbers(r, groups_) : 0;
     return fmt::format(
-        "nothing, if the gradient of the current step is enough. Windows (vjp_method multi-step) carry its "
-        "credit inside each window without a trace; the rule option composite=true traces it, with {} "
-        "numbers: one per state and slot",
+        "Windows (vjp_method multi-step) carry its credit inside each window without a trace; the rule "
+        "option composite=true traces it, with {} numbers: one per state and slot",
         grouped(numbers));
+  }
+
+  // A relation by way of other operators, if it is wanted and there is such a way.
+  bool add_composite(const Eqn& eqn, Ways which, HiddenParamOpRelation r) {
+    if (!options_.composite || !add_chains(index_, groups_, which, r)) return false;
+    report_included(eqn, r);
+    report_meeting_samples(eqn, r);
+    found_.composite.push_back(std::move(r));
+    return true;
   }
 
   // Does any way lead to a hidden state, other operators crossed?

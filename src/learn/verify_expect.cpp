@@ -114,6 +114,13 @@ class Theory {
       return std::any_of(relations.begin(), relations.end(), there) ||
              std::any_of(composites.begin(), composites.end(), there);
     }
+    // Is there a trace of what one operator gives to a group, directly or through others?
+    static bool traced(const std::vector<const HiddenParamOpRelation*>& list, const HiddenParamOpRelation& of,
+                       const HiddenGroup& group) {
+      return std::any_of(list.begin(), list.end(), [&](const HiddenParamOpRelation* r) {
+        return r->eqn_id == of.eqn_id && traces(*r, group);
+      });
+    }
   };
 
   static ExpectedGradient statement(Expectation e, const std::vector<std::string>& reasons) {
@@ -219,13 +226,14 @@ class Theory {
 
   // A composite relation has traces of all states that it reaches, but for what a state of one group hands on
   // to another.
-  void follow_chains(const HiddenParamOpRelation& r, std::vector<bool>& reached,
+  void follow_chains(const Uses& uses, const HiddenParamOpRelation& r, std::vector<bool>& reached,
                      std::vector<std::size_t>& passed, std::vector<std::string>& reasons) const {
     judge_tails(r, reasons);
     for (const std::size_t s : states_in(spread({{r.y_var.id, kDirect}}))) {
       reached[s] = true;
       if (states_[s].group == nullptr) continue;
-      if (!traces(r, *states_[s].group)) passed.push_back(s);
+      const HiddenGroup& group = *states_[s].group;
+      if (!traces(r, group) && !Uses::traced(uses.relations, r, group)) passed.push_back(s);
       const Var* exit = as_var(states_[s].exit);
       if (exit == nullptr) continue;
       for (const std::size_t next : states_in(spread({{exit->id, kDirect}})))
@@ -241,13 +249,14 @@ class Theory {
                                   std::vector<std::string>& reasons) const {
     std::vector<bool> reached(states_.size(), false);
     for (const std::size_t s : states_in(uses.outside)) reached[s] = true;
-    for (const HiddenParamOpRelation* r : uses.composites) follow_chains(*r, reached, passed, reasons);
+    for (const HiddenParamOpRelation* r : uses.composites) follow_chains(uses, *r, reached, passed, reasons);
     for (const HiddenParamOpRelation* r : uses.relations) {
       judge_tails(*r, reasons);
       const Reach reach = spread({{r->y_var.id, kDirect}});
       for (const std::size_t s : states_in(reach)) {
         reached[s] = true;
         if (states_[s].group == nullptr) continue;  // matters only if something reads it: judge_transitions
+        if (Uses::traced(uses.composites, *r, *states_[s].group)) continue;
         if (!traces(*r, *states_[s].group))
           passed.push_back(s);
         else if ((at(reach, states_[s].exit) & kThroughWeight) != 0)

@@ -1,181 +1,19 @@
-// Composite relations: weights behind other weights, against RTRL with dense matrices that is written here
-// from Jacobians of the step, with the recurrence of the rule's scope.
+// Composite relations: weights behind other weights, against RTRL with dense matrices and the recurrence of
+// the rule's scope.
 #include "etrace/nn/gru_cell.h"
-#include "etrace/transform.h"
 #include "etrace/verify.h"
-#include "learn/scenario.h"
+#include "learn/dense_rtrl.h"
 
 namespace etrace {
 namespace {
 
 using namespace testing;
 
-using Named = std::function<Array(const std::string&)>;
-using Cut = std::function<Array(const Array&)>;
-
-// A network with one argument, x, whose states have one shape. `next` passes what enters recurrent products
-// through `cut`, so that the diagonal scope is the derivative with these held; the first parameters named are
-// those behind others.
-struct Net {
-  std::string name;
-  std::vector<testing::StepInput> inputs;
-  std::vector<std::string> states, behind;
-  std::function<Arrays(const Named&, const Cut&)> next;
-  std::function<Array(const Named&)> result;
-
-  Model model() const {
-    return step_model(inputs, [this](In& in) {
-      const Named at = [&](const std::string& n) { return in[n]; };
-      const Arrays now = next(at, [](const Array& a) { return a; });
-      for (std::size_t i = 0; i < states.size(); ++i) in.set(states[i], now[i]);
-      return result(at);
-    });
-  }
-};
-
-// Dense RTRL -----------------------------------------------------------------------------------------------
-struct DenseRtrl {
-  const Net& net;
-  bool coupled;
-  Model model = net.model();
-  ParamValues params = initial_params(model);
-  Arrays influence{};  // per parameter [states, elements]
-
-  DenseRtrl(const Net& n, bool c) : net(n), coupled(c) {
-    for (const Array& w : params.values)
-      influence.push_back(zeros({slab_of_start().size(), w.size()}, Dtype::F64));
-  }
-
-  // All states in one vector, state after state.
-  static Array slab(const Arrays& states) {
-    Arrays flat;
-    for (const Array& s : states) flat.push_back(reshape(s, {-1}));
-    return concatenate(flat);
-  }
-  Arrays start() const {
-    Arrays out;
-    for (const std::string& n : net.states)
-      for (const InputRecord& in : model.inputs)
-        if (in.role == Role::Hidden && to_string(in.path) == n) out.push_back(in.init);
-    return out;
-  }
-  Array slab_of_start() const { return slab(start()); }
-  Arrays unslab(const Array& flat) const {
-    Arrays out;
-    const Arrays like = start();
-    for (std::size_t i = 0; i < like.size(); ++i) {
-      const auto n = like[i].size(), first = static_cast<std::int64_t>(i) * n;
-      out.push_back(reshape(slice_axis(flat, 0, first, first + n), like[i].shape().to_dims()));
-    }
-    return out;
-  }
-  Named values(const Arrays& states, ArraySpan w, const Arrays& x) const {
-    return [this, states, w = Arrays(w.begin(), w.end()), x](const std::string& n) -> Array {
-      for (std::size_t i = 0; i < net.states.size(); ++i)
-        if (net.states[i] == n) return states[i];
-      for (std::size_t i = 0; i < w.size(); ++i)
-        if (to_string(params.leaves[i]) == n) return w[i];
-      return x.at(0);
-    };
-  }
-  Array next(const Array& h, ArraySpan w, const Arrays& x, bool cut = false) const {
-    return slab(
-        net.next(values(unslab(h), w, x), [&](const Array& a) { return cut ? stop_gradient(a) : a; }));
-  }
-  Array loss(const Array& h, ArraySpan w, const Arrays& x, const Array& target) const {
-    return sum(square(net.result(values(unslab(h), w, x)) - target));
-  }
-
-  // e ← D·e + ∂h/∂θ, D the blocks of equal positions.
-  void move(const Array& h, const Arrays& x) {
-    const std::int64_t n = h.size(), s = static_cast<std::int64_t>(net.states.size());
-    const Array whole =
-        jacrev([&](ArraySpan a) { return Arrays{next(a[0], params.values, x, !coupled)}; })(Arrays{h})[0];
-    const Array same =
-        broadcast_to(reshape(eye(n / s, Dtype::F64), {1, n / s, 1, n / s}), {s, n / s, s, n / s});
-    const Array d = whole * reshape(same, {n, n});
-    for (std::size_t i = 0; i < influence.size(); ++i) {
-      const Function of_weight = [&](ArraySpan w) {
-        Arrays all = params.values;
-        all[i] = w[0];
-        return Arrays{next(h, all, x)};
-      };
-      const Array fresh = jacrev(of_weight)(Arrays{params.values[i]})[0];
-      influence[i] = dot(d, influence[i]) + reshape(fresh, influence[i].shape().to_dims());
-    }
-  }
-  static Arrays at(const Sequence& data, std::int64_t t) {
-    Arrays out;
-    for (const Array& a : data.args) out.push_back(squeeze(slice_axis(a, 0, t, t + 1), {0}));
-    return out;
-  }
-  static Array target(const Sequence& data, std::int64_t t) {
-    return squeeze(slice_axis(data.targets, 0, t, t + 1), {0});
-  }
-  void add(ParamValues& total, const Array& signal, ArraySpan direct) const {
-    for (std::size_t i = 0; i < influence.size(); ++i)
-      total.values[i] =
-          total.values[i] + direct[i] + reshape(dot(signal, influence[i]), total.values[i].shape().to_dims());
-  }
-  ParamValues nothing() const {
-    ParamValues out = params;
-    for (Array& a : out.values) a = zeros_of(a.aval());
-    return out;
-  }
-  std::vector<int> every() const {
-    std::vector<int> out;
-    for (std::size_t i = 0; i <= params.values.size(); ++i) out.push_back(static_cast<int>(i));
-    return out;
-  }
-
-  // Every step's loss meets the influence after it; a modulator may stand in place of ∂L/∂h.
-  ParamValues single_steps(const Sequence& data, std::optional<double> modulator = {}) {
-    Array h = slab_of_start();
-    ParamValues total = nothing();
-    for (std::int64_t t = 0; t < data.length(); ++t) {
-      const Arrays x = at(data, t);
-      move(h, x);
-      h = next(h, params.values, x);
-      const ScalarFunction here = [&](ArraySpan a) { return loss(a[0], a.subspan(1), x, target(data, t)); };
-      Arrays point{h};
-      point.insert(point.end(), params.values.begin(), params.values.end());
-      const Arrays slope = grad(here, every())(point);
-      add(total, modulator ? full_like(slope[0], *modulator) : slope[0], ArraySpan(slope).subspan(1));
-    }
-    return total;
-  }
-  // Reverse mode inside windows, and the signal at their entry meets the influence from before.
-  ParamValues windows(const Sequence& data, std::int64_t window) {
-    Array h = slab_of_start();
-    ParamValues total = nothing();
-    for (std::int64_t begin = 0; begin < data.length(); begin += window) {
-      const std::int64_t end = std::min(begin + window, data.length());
-      const ScalarFunction inside = [&](ArraySpan a) {
-        Array now = a[0], sum_of_losses = zeros({}, Dtype::F64);
-        for (std::int64_t t = begin; t < end; ++t) {
-          now = next(now, a.subspan(1), at(data, t));
-          sum_of_losses = sum_of_losses + loss(now, a.subspan(1), at(data, t), target(data, t));
-        }
-        return sum_of_losses;
-      };
-      Arrays point{h};
-      point.insert(point.end(), params.values.begin(), params.values.end());
-      const Arrays slope = grad(inside, every())(point);
-      add(total, slope[0], ArraySpan(slope).subspan(1));
-      for (std::int64_t t = begin; t < end; ++t) {
-        move(h, at(data, t));
-        h = next(h, params.values, at(data, t));
-      }
-    }
-    return total;
-  }
-};
-
 // Networks -------------------------------------------------------------------------------------------------
 using Batch = std::optional<std::int64_t>;
 Shape shaped(Batch batch, const Shape& s) { return batch ? s.with_front(*batch) : s; }
 
-Array gru(const Array& x, const Named& at, const Cut& cut) {
+Array gru(const Array& x, const ByName& at, const Cut& cut) {
   const Array h = at("h"), old = cut(h);
   const auto joined = [&](const Array& a) {
     return concatenate(Arrays{x, a}, static_cast<int>(a.rank()) - 1);
@@ -190,8 +28,8 @@ Net gru_net(Batch batch) {
            param("wh", {5, 3}), param("wr", {5, 3}), param("wz", {5, 3})},
           {"h"},
           {"wr"},
-          [](const Named& at, const Cut& cut) { return Arrays{gru(at("x"), at, cut)}; },
-          [](const Named& at) { return sin(at("h")); }};
+          [](const ByName& at, const Cut& cut) { return Arrays{gru(at("x"), at, cut)}; },
+          [](const ByName& at) { return sin(at("h")); }};
 }
 
 Net embedded_gru(Batch batch) {
@@ -202,8 +40,8 @@ Net embedded_gru(Batch batch) {
        param("wz", {5, 3})},
       {"h"},
       {"table", "wr"},
-      [](const Named& at, const Cut& cut) { return Arrays{gru(embedding(at("x"), at("table")), at, cut)}; },
-      [](const Named& at) { return at("h"); }};
+      [](const ByName& at, const Cut& cut) { return Arrays{gru(embedding(at("x"), at("table")), at, cut)}; },
+      [](const ByName& at) { return at("h"); }};
 }
 
 // A convolution has a batch of its own, also before states without one.
@@ -214,12 +52,12 @@ Net convolved_rnn(Batch batch) {
        param("kb", {2}), param("w", {3, 3}), param("win", {8, 3})},
       {"h"},
       {"k", "kb"},
-      [batch](const Named& at, const Cut& cut) {
+      [batch](const ByName& at, const Cut& cut) {
         const Array seen = tanh(conv(at("x"), at("k"), at("kb")));
         const Array flat = batch ? reshape(seen, {*batch, 8}) : reshape(seen, {8});
         return Arrays{0.6 * at("h") + 0.4 * tanh(matmul(flat, at("win")) + matmul(cut(at("h")), at("w")))};
       },
-      [](const Named& at) { return at("h"); }};
+      [](const ByName& at) { return at("h"); }};
 }
 
 // Two states, of which one reads the other in the same step; a gain per input in front.
@@ -229,13 +67,13 @@ Net two_states(Batch batch) {
            param("gain", {2}), param("inner", {2, 4}), param("w", {4, 3})},
           {"v", "a"},
           {"gain", "inner"},
-          [](const Named& at, const Cut&) {
+          [](const ByName& at, const Cut&) {
             const Array drive =
                 matmul(tanh(matmul(at("x") * element_wise(at("gain")), at("inner"))), at("w"));
             const Array v = 0.9 * at("v") + drive - 0.1 * at("a");
             return Arrays{v, 0.8 * at("a") + sin(v)};
           },
-          [](const Named& at) { return at("v") * at("a"); }};
+          [](const ByName& at) { return at("v") * at("a"); }};
 }
 
 // Rows of an operator that are no samples: all of them act on every state.
@@ -244,13 +82,27 @@ Net rows_net(Batch batch) {
           {arg("x", {4, 2}), hidden("h", shaped(batch, {3})), param("rows", {2, 5}), param("w", {5, 3})},
           {"h"},
           {"rows"},
-          [batch](const Named& at, const Cut&) {
+          [batch](const ByName& at, const Cut&) {
             const Array seen = sin(matmul(at("x"), at("rows")));
             const Array mean = reshape(sum(seen * seen, {0}), {1, 5});
             const Array all = batch ? broadcast_to(mean, {*batch, 5}) : reshape(mean, {5});
             return Arrays{0.8 * at("h") + matmul(all, at("w")) * cos(at("h"))};
           },
-          [](const Named& at) { return at("h"); }};
+          [](const ByName& at) { return at("h"); }};
+}
+
+// Directly, and through another weight as well.
+Net partial_net(Batch batch) {
+  return {
+      "partial",
+      {arg("x", shaped(batch, {2})), hidden("h", shaped(batch, {3})), param("u", {3, 3}), param("w", {2, 3})},
+      {"h"},
+      {"w"},
+      [](const ByName& at, const Cut&) {
+        const Array y = matmul(at("x"), at("w"));
+        return Arrays{0.5 * at("h") + tanh(y) + y * matmul(sin(y), at("u")) * cos(at("h"))};
+      },
+      [](const ByName& at) { return at("h"); }};
 }
 
 class Composite : public ::testing::TestWithParam<std::tuple<int, bool>> {
@@ -267,8 +119,10 @@ class Composite : public ::testing::TestWithParam<std::tuple<int, bool>> {
         return convolved_rnn(batch);
       case 3:
         return two_states(batch);
-      default:
+      case 4:
         return rows_net(batch);
+      default:
+        return partial_net(batch);
     }
   }
 };
@@ -313,10 +167,10 @@ TEST_P(Composite, WindowsAreDenseRtrl) {
 }
 
 std::string composite_name(const ::testing::TestParamInfo<std::tuple<int, bool>>& info) {
-  static const char* const names[] = {"Gru", "Embedding", "Convolution", "TwoStates", "Rows"};
+  static const char* const names[] = {"Gru", "Embedding", "Convolution", "TwoStates", "Rows", "Partial"};
   return std::string(names[std::get<0>(info.param)]) + (std::get<1>(info.param) ? "_batch" : "");
 }
-INSTANTIATE_TEST_SUITE_P(Nets, Composite, ::testing::Combine(::testing::Range(0, 5), ::testing::Bool()),
+INSTANTIATE_TEST_SUITE_P(Nets, Composite, ::testing::Combine(::testing::Range(0, 6), ::testing::Bool()),
                          composite_name);
 
 // Rules ----------------------------------------------------------------------------------------------------
@@ -481,6 +335,35 @@ TEST(CompositeRules, LowRankChainIsExactAndVerifiedSo) {
                    return in["k"];
                  });
   EXPECT_EQ(expectation(*scoped(false, true), layers).expectation, Expectation::Approximate);
+}
+
+// One operator with a direct way into one group and one through another weight into a second.
+TEST(CompositeRules, GroupsBehindOtherWeights) {
+  const Model m =
+      step_model({arg("x", {2}), hidden("h", {3}), hidden("k", {4}), param("c", {3, 4}), param("w", {2, 3})},
+                 [](In& in) {
+                   const Array y = matmul(in["x"], in["w"]);
+                   in.set("h", 0.8 * in["h"] + tanh(y));
+                   in.set("k", 0.7 * in["k"] + matmul(sin(y), in["c"]));
+                   return sum(in["h"]) * in["k"];
+                 });
+  const Sequence data = draw_sequence(m, 6);
+  expect_gradients(gradients_of(m, *scoped(false, true), data), bptt(m, data).grads, 1e-9);
+  expect_gradients(gradients_of(m, InWindows(*scoped(false, true)), data, 2), bptt(m, data).grads, 1e-9);
+  EXPECT_GT(largest_deviation(gradients_of(m, D_RTRL(), data), bptt(m, data).grads, {"w"}), 1e-6);
+  const VerifyReport r = verify(m, *scoped(false, true), data.all(), squared_error());
+  EXPECT_TRUE(r.met()) << r.to_string();
+  for (const VerifyReport::Leaf& l : r.leaves)
+    EXPECT_EQ(l.expected.single_step.expectation, Expectation::Exact) << l.expected.single_step.reason;
+}
+
+// The estimate of DNI goes to what has no trace; with none of it, this is D-RTRL.
+TEST(CompositeRules, DniWithoutAnEstimate) {
+  const Model m = embedded_gru(2).model();
+  const Sequence data = draw_sequence(m, 5);
+  EXPECT_EQ(largest_deviation(gradients_of(m, InWindows(DNI({.composite = true})), data, 2),
+                              gradients_of(m, InWindows(*scoped(false, true)), data, 2)),
+            0.0);
 }
 
 // Refusals and costs ---------------------------------------------------------------------------------------
