@@ -26,7 +26,7 @@ namespace {
 
 struct ExplainOptions {
   std::string model, html, scope = "diagonal", compat, dump_after;
-  bool json = false, dot = false, strict = false;
+  bool json = false, dot = false, strict = false, composite = false;
   int level = 3;
 };
 
@@ -45,6 +45,7 @@ CompileOptions compile_options(const ExplainOptions& o) {
   c.sparse_n = snap_order(o.scope);
   c.compat = o.compat.empty() ? Compat::None : Compat::Braintrace;
   c.strict = o.strict;
+  c.composite = o.composite;
   return c;
 }
 
@@ -59,9 +60,10 @@ void print_groups(const std::vector<HiddenGroup>& groups) {
                              inside(g.descent ? &g.descent->scan : nullptr), to_string(g.transition_jaxpr));
 }
 
-void print_relations(const std::vector<HiddenParamOpRelation>& relations) {
+void print_relations(const ETraceGraph& g) {
+  const std::vector<const HiddenParamOpRelation*> relations = g.all_relations();
   for (std::size_t i = 0; i < relations.size(); ++i) {
-    const HiddenParamOpRelation& r = relations[i];
+    const HiddenParamOpRelation& r = *relations[i];
     std::cout << fmt::format("# relation {}: {} through {}{}\n", i, to_string(r.path()), r.primitive->name(),
                              inside(r.control_flow_context ? &*r.control_flow_context : nullptr));
     for (const TrainableSource& t : r.trainables)
@@ -86,7 +88,7 @@ void dump_after(const std::string& pass, const Model& model, const CompileOption
     std::cout << "# program, with every value that a learner needs among its outputs\n"
               << to_string(g.module_info.jaxpr()) << "\n\n";
     print_groups(g.hidden_groups);
-    print_relations(g.hidden_param_op_relations);
+    print_relations(g);
     if (g.hidden_perturb) print_perturbed(*g.hidden_perturb);
     return;
   }
@@ -103,7 +105,7 @@ void dump_after(const std::string& pass, const Model& model, const CompileOption
     passes.find_groups();
     if (pass == "groups") return print_groups(g.hidden_groups);
     passes.find_relations();
-    print_relations(g.hidden_param_op_relations);
+    print_relations(g);
   }
 }
 
@@ -188,6 +190,9 @@ void add_explain(CLI::App& app, Status&) {
   verb->add_option("--compat", o->compat, "reproduce the decisions of this system: braintrace")
       ->type_name("NAME")
       ->check(one_of({"braintrace"}));
+  verb->add_flag("--composite", o->composite,
+                 "relate weights that act through other weights, too: what the rule option composite=true "
+                 "traces");
   verb->add_flag("--strict", o->strict, "a warning is an error");
   verb->callback([o] {
     try {

@@ -161,7 +161,7 @@ class RelationFinder {
                          "direct part is traced",
                          subject(r, "reaches", "reach"), to_string(state.path)),
              r.path(), {state.path}, {{"classification", "mixed"}},
-             compat_ ? "" : "nothing, if that part is enough. " + remedies(Ways::ThroughOthers, base));
+             compat_ ? "" : "nothing, if the direct part is enough. " + remedies(Ways::ThroughOthers, base));
     }
     for (const std::size_t g : r.hidden_groups) {
       require_sample_each(eqn, r, groups_[g]);

@@ -375,6 +375,9 @@ TEST(ExplainCli, TakesAScope) {
   EXPECT_EQ(run_cli(kGru + " --scope coupled --compat braintrace --level 1").status, 0);
   EXPECT_THAT(run_cli(kGru + " --scope snap0").output, HasSubstr("expected diagonal, coupled, or snap1"));
   EXPECT_NE(run_cli(kGru + " --json --dot").status, 0);
+  const Result composite = run_cli(kGru + " --composite");
+  EXPECT_EQ(composite.status, 0);
+  EXPECT_THAT(composite.output, AllOf(HasSubstr("all_through_other_etp"), HasSubstr("a composite relation")));
 }
 
 TEST(ExplainCli, ShowsTheRecordsOfAFailedCompilation) {
