@@ -31,18 +31,28 @@ Attr parsed_option(std::string_view text) {
 
 }  // namespace
 
-std::string rules_help() {
+namespace {
+
+std::string rules_table(std::string text, bool options) {
   std::size_t indent = 0;
   for (const RuleRow* row : rule_rows()) indent = std::max(indent, row->name.size() + 4);
-  std::string text = "Learning rules, and what --rule-option can change:\n";
   for (const RuleRow* row : rule_rows()) {
     text += wrapped("  " + row->name, indent, row->doc);
-    for (const RuleOption& o : row->options)
-      text += wrapped(
-          std::string(indent, ' ') + o.name + ":", indent + 4,
-          fmt::format("{} ({}{})", o.help, o.range, o.fallback.empty() ? "" : ", default " + o.fallback));
+    if (!options) continue;
+    for (const RuleOption& o : row->options) {
+      const std::string takes = o.range + (o.fallback.empty() ? "" : ", default " + o.fallback);
+      text += wrapped(std::string(indent, ' ') + o.name + ":", indent + 4,
+                      takes.empty() ? o.help : fmt::format("{} ({})", o.help, takes));
+    }
   }
   return text;
+}
+
+}  // namespace
+
+std::string rules_help() { return rules_table("Learning rules, and what --rule-option can change:\n", true); }
+std::string rules_short_help() {
+  return rules_table("Learning rules; `etrace rules` lists what --rule-option can change:\n", false);
 }
 
 void add_method_option(CLI::App& verb, std::optional<VjpMethod>& method, const std::string& otherwise) {

@@ -27,6 +27,7 @@ struct RuleArguments {
 void add_method_option(CLI::App& verb, std::optional<VjpMethod>& method, const std::string& otherwise);
 
 // Every rule in a line, with its options: for help texts.
-std::string rules_help();
+std::string rules_help();        // with every option
+std::string rules_short_help();  // a line each
 
 }  // namespace etrace::cli

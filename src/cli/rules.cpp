@@ -112,7 +112,7 @@ void add_rules(CLI::App& app, Status&) {
   a->run.add_model_options(*verb);
   verb->get_option("MODEL")->required(false);
   add_comparison_options(*verb, *a);
-  verb->footer([] { return rules_help() + "\n" + help_table("Losses", loss::all()); });
+  verb->footer([] { return rules_short_help() + "\n" + help_table("Losses", loss::all()); });
   verb->callback([a] {
     with_memory_hint("--steps, --batch and --sizes make it smaller, as does --lags 0",
                      [&] { run_rules(*a); });

@@ -133,7 +133,7 @@ void add_train(CLI::App& app, Status& status) {
   add_learning_options(*verb, *c);
   add_file_options(*verb, c->plan);
   verb->footer([] {
-    return task_table() + "\n" + model_table() + "\n" + rules_help() + "\n" +
+    return task_table() + "\n" + model_table() + "\n" + rules_short_help() + "\n" +
            help_table("Optimizers", optim::all());
   });
   verb->callback([c, &status] {

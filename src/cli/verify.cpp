@@ -93,7 +93,7 @@ void add_verify(CLI::App& app, Status& status) {
   o->run.add_model_options(*verb);
   o->rule.add_to(*verb);
   add_measure_options(*verb, *o);
-  verb->footer([] { return rules_help() + "\n" + help_table("Losses", loss::all()); });
+  verb->footer([] { return rules_short_help() + "\n" + help_table("Losses", loss::all()); });
   verb->callback([o, &status] {
     with_memory_hint("--steps, --batch and --sizes make it smaller, as does --lags 0",
                      [&] { run_verify(*o, status); });
