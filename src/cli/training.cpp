@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "base/nearest.h"
+#include "cli/help.h"
 #include "cli/load_model.h"
 #include "compiler/explain_text.h"
 #include "etrace/error.h"
@@ -273,13 +274,14 @@ std::string Training::learned_text() const {
   std::vector<std::string> online;  // a leaf may have several traces
   for (const auto& w : report.etrace_weights)
     if (std::find(online.begin(), online.end(), w.name) == online.end()) online.push_back(w.name);
-  std::string text = fmt::format("  learned online, through time: {}\n", fmt::join(online, ", "));
+  std::string text =
+      wrapped("  learned online, through time:", 4, fmt::format("{}", fmt::join(online, ", ")));
   if (report.excluded_weights.empty()) return text;
   text += way_.window > 1 && way_.method == VjpMethod::MultiStep
               ? fmt::format("  learned within windows of {} steps:\n", way_.window)
               : "  learned from the current step alone:\n";
   for (const auto& w : report.excluded_weights)
-    text += fmt::format("    {}: {}\n", w.name, w.reason ? meaning(*w.reason) : kNoOperator);
+    text += wrapped("", 4, fmt::format("{}: {}", w.name, w.reason ? meaning(*w.reason) : kNoOperator));
   return text;
 }
 

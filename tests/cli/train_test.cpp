@@ -30,7 +30,7 @@ TEST_F(Train, SaysWhatIsLearnedAndScoresFreshBatches) {
   const auto r = run_etrace(tiny({"--updates", "20"}));
   EXPECT_EQ(r.code, 0) << r.text;
   EXPECT_THAT(r.text,
-              AllOf(HasSubstr("learned online, through time: rnn/Wz/weight.weight, rnn/Wz/weight.bias, "
+              AllOf(HasSubstr("learned online, through time:\n    rnn/Wz/weight.weight, rnn/Wz/weight.bias, "
                               "rnn/Wh/weight.weight, rnn/Wh/weight.bias\n"),
                     HasSubstr("rule D_RTRL, multi-step in windows of 3 steps, "),
                     HasSubstr("  learned within windows of 3 steps:\n    rnn/Wr/weight.bias, "
