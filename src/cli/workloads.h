@@ -92,13 +92,15 @@ struct W5 : Module {
   SparsePattern random_inputs() const {
     std::uint64_t state = 88172645463325252ULL;
     Dims row, col;
+    row.reserve(static_cast<std::size_t>(rec * inputs));
+    col.reserve(static_cast<std::size_t>(rec * inputs));
     for (std::int64_t o = 0; o < rec; ++o)
       for (std::int64_t k = 0; k < inputs; ++k) {
         state ^= state << 13U, state ^= state >> 7U, state ^= state << 17U;
         row.push_back(static_cast<std::int64_t>(state % static_cast<std::uint64_t>(rec)));
         col.push_back(o);
       }
-    return SparsePattern::coo(rec, rec, row, col);
+    return SparsePattern::coo(rec, rec, std::move(row), std::move(col));
   }
 };
 

@@ -74,7 +74,8 @@ struct SparsePattern::Known {
   std::vector<std::weak_ptr<const Data>> all;
 };
 
-// Indices are 32-bit in programs.
+// Kernels have tables of 32 bits. LIMIT: the lists themselves have 64, as all lists among the parameters of
+// an equation; they exist once, however many programs name them.
 SparsePattern::SparsePattern(Data data) {
   const SparseEntries& e = data.entries;
   check_size(e.rows, "the number of rows");
