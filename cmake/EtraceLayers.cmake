@@ -57,6 +57,8 @@ endfunction()
 # package needs of it is added by etrace_add_library().
 function(etrace_add_shared_library target)
   add_library(${target} SHARED "${PROJECT_BINARY_DIR}/generated/version.cpp")
+  target_include_directories(${target} PRIVATE
+    "${PROJECT_SOURCE_DIR}/include" "${PROJECT_BINARY_DIR}/generated/include")
   # By file, not by target: the installed package must not ask its users for our private dependencies.
   target_link_libraries(${target} PRIVATE $<TARGET_FILE:fmt::fmt> $<TARGET_FILE:ZLIB::ZLIB> Threads::Threads ${CMAKE_DL_LIBS})
   # The library calls its own instances of templates, not those that a program happens to hold: tests are compiled
