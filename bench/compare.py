@@ -5,7 +5,8 @@
     compare.py --peer torch --etrace … [--python PYTHON]
 
 Row by row the peer runs first and etrace right after it, each in a process of its own. `./dev bench --peer NAME`
-calls this. Status 0, 2 for a peer that cannot be had.
+calls this. `--under 'taskset -c 1'` puts a command before both, for example to give them a core of their own.
+Status 0, 2 for a peer that cannot be had.
 """
 import argparse
 import json
@@ -18,7 +19,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 # What the recorded numbers were measured with.
 PACKAGES = ['braintrace==0.2.6', 'brainstate==0.5.4', 'braintools==0.3.0', 'brainevent==0.2.1', 'jax==0.10.2',
-            'jaxlib==0.10.2', 'numba']
+            'jaxlib==0.10.2', 'numba==0.68.1']
 
 # Ours (workload, rule, batch, form), the peer's row, and how many times faster we mean to be.
 BRAINTRACE = [
@@ -70,21 +71,21 @@ def torch_python(python):
     return python
 
 
-def peer_time(python, script, row):
-    run = subprocess.run([python, HERE / script, row], capture_output=True, text=True,
+def peer_time(under, python, script, row):
+    run = subprocess.run([*under, python, HERE / script, row], capture_output=True, text=True,
                          env={**os.environ, 'JAX_PLATFORMS': 'cpu'})
     if run.returncode != 0:
         return {'error': run.stderr.strip().splitlines()[-1] if run.stderr.strip() else f'status {run.returncode}'}
     return json.loads(run.stdout.strip().splitlines()[-1])
 
 
-def etrace_time(etrace, ours, threads):
+def etrace_time(under, etrace, ours, threads):
     work, rule, batch = ours.split()[:3]
     choice = (['--latency', '--steps', '100000'] if rule == 'latency' else
               ['--part', 'workloads', '--only', work, '--rule', rule, '--batch', batch, '--form', 'window'])
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / 'out.json'
-        subprocess.run([etrace, 'bench', *choice, '--backend', 'native', '--threads', str(threads), '--json', out],
+        subprocess.run([*under, etrace, 'bench', *choice, '--backend', 'native', '--threads', str(threads), '--json', out],
                        check=True, stdout=subprocess.DEVNULL)
         result = json.loads(out.read_text())
     if rule == 'latency':
@@ -92,11 +93,11 @@ def etrace_time(etrace, ours, threads):
     return result['workloads'][0]['us_per_step']
 
 
-def start_rows(etrace, peers):
+def start_rows(under, etrace, peers):
     """The first gradient: the peer's build and compile against ours."""
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / 'out.json'
-        subprocess.run([etrace, 'bench', '--part', 'start', '--json', out], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([*under, etrace, 'bench', '--part', 'start', '--json', out], check=True, stdout=subprocess.DEVNULL)
         ours = json.loads(out.read_text())['start']
     for row in ours:
         peer = peers.get(f'{row["work"]} {row["rule"]} {row["batch"]}')
@@ -121,11 +122,13 @@ def main():
     parser.add_argument('--venv', default='build/peer/braintrace')
     parser.add_argument('--python', default=sys.executable)
     parser.add_argument('--only', default='', help='rows that begin with one of these words, as in W1,W3')
+    parser.add_argument('--under', default='', help='a command to run both under')
     parser.add_argument('--json', default='')
     o = parser.parse_args()
     python = braintrace_python(o.venv) if o.peer == 'braintrace' else torch_python(o.python)
     script, rows = (('peer_braintrace.py', BRAINTRACE) if o.peer == 'braintrace' else ('peer_torch.py', TORCH))
-    threads = len(os.sched_getaffinity(0))
+    under = o.under.split()
+    threads = int(subprocess.run([*under, 'nproc'], capture_output=True, text=True, check=True).stdout)
     only = tuple(o.only.split(',')) if o.only else ('',)
     print(f'{o.peer} and etrace (native) on {threads} cores, microseconds per step')
     print(f'{"etrace":<24}{"":>12}   {o.peer:<20}{"":>12}{"ratio":>9}{"goal":>6}')
@@ -134,13 +137,13 @@ def main():
         if not ours.startswith(only):
             continue
         if row not in peers:
-            peers[row] = peer_time(python, script, row)
+            peers[row] = peer_time(under, python, script, row)
         if 'error' in peers[row]:
             print(f'{ours:<24}{"":>12}   {row:<20}  failed: {peers[row]["error"]}', flush=True)
             continue
-        results.append(line(ours, etrace_time(o.etrace, ours, threads), row, peers[row]['us_per_step'], goal))
+        results.append(line(ours, etrace_time(under, o.etrace, ours, threads), row, peers[row]['us_per_step'], goal))
     if o.peer == 'braintrace':
-        for name, mine, theirs, goal in start_rows(o.etrace, peers):
+        for name, mine, theirs, goal in start_rows(under, o.etrace, peers):
             results.append(line(name, mine, 'build and compile', theirs, goal))
     if o.json:
         pathlib.Path(o.json).write_text(json.dumps(results, indent=1) + '\n')

@@ -91,10 +91,12 @@ struct Bptt {
   std::unique_ptr<cli::OnBackend> run;
 };
 
-// What a step costs at least. A gradient takes the forward products and twice as many on the way back; step
-// by step a rule also passes over its traces, in windows once per window.
+// What a step costs at least. An online rule takes the forward products and as many for the gradients;
+// reverse mode through time also those that carry the signal back. Step by step a rule also passes over its
+// traces, in windows once per window.
 double limit_of(const Row& row, const Workload& w, std::size_t trace_bytes, Limits& limits) {
-  const double products = 3.0 * 2.0 * w.multiply_adds / limits.fma_rate();
+  const bool through_time = row.rule == Rule::Bptt || row.rule == Rule::MultiStep;
+  const double products = (through_time ? 3.0 : 2.0) * 2.0 * w.multiply_adds / limits.fma_rate();
   if (row.rule == Rule::Bptt) return products;
   const double pass = limits.update_seconds(trace_bytes);
   return std::max(products, row.form == ExecutionForm::Step ? pass : pass / static_cast<double>(kWindow));
