@@ -57,7 +57,10 @@ TEST(NativePrograms, LoopsThatBeginAlike) {
   };
   expect_same(
       [&](ArraySpan x) {
-        const Array start = x[0] * 0.8 + sum(x[1]);
+        const ScanBody body = [&](ArraySpan carry, ArraySpan now) -> ScanResult {
+          return {{settled(carry[0], now[0], 0.5)}, {carry[0]}};
+        };
+        const Array start = scan(body, {squeeze(slice_axis(x[0], 0, 0, 1), {0})}, {x[1]}).ys[0];
         return Arrays{settled(start, x[1], 0.5), settled(start, x[0], 0.25)};
       },
       {numbers({8, 4}, 1, Dtype::F64), numbers({8, 4}, 2, Dtype::F64)});
