@@ -134,6 +134,13 @@ function(etrace_add_reference_tests)
            COMMAND etrace_cli check --stage learn "${PROJECT_SOURCE_DIR}/tests/reference/net_TwoLayerGRU.json")
   set_tests_properties(reference/learn_default_D12 PROPERTIES
     PASS_REGULAR_EXPRESSION "FAIL net_TwoLayerGRU: learn: OSTLRecurrent/window[0-9]+: the gradient of rnn1/")
+  # By emitted code: one case of each kind, for compilers take their time.
+  set(native_cases struct_while_settle struct_cond_gate op_conv1d_b3 op_sparse_csr)
+  list(TRANSFORM native_cases PREPEND "${PROJECT_SOURCE_DIR}/tests/reference/")
+  list(TRANSFORM native_cases APPEND .json)
+  add_test(NAME reference/learn_native
+           COMMAND etrace_cli check --backend native --stage learn --compat braintrace ${native_cases})
+  set_tests_properties(reference/learn_native PROPERTIES LABELS "reference;slow" TIMEOUT 600)
   set_tests_properties(reference/learn_default reference/learn_default_D12 PROPERTIES LABELS reference TIMEOUT 600)
 endfunction()
 
