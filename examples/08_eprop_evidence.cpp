@@ -58,8 +58,7 @@ struct Network : et::Module {
   et::ShortTermState &low = short_term("low", et::zeros({kUnits}, kF64)),
                      &pause = short_term("pause", et::zeros({kUnits}, kF64));
   et::FixedRandomFeedback feedback;
-  et::Array beta =
-      1.7 * (1.0 - kRho) / (1.0 - kAlpha) * et::convert(et::arange(kUnits) >= kUnits / 2, kF64);
+  et::Array beta = 1.7 * (1.0 - kRho) / (1.0 - kAlpha) * et::convert(et::arange(kUnits) >= kUnits / 2, kF64);
 
   et::Array update(const et::Array& x) override {
     const et::Array before = z.value();
@@ -105,7 +104,8 @@ void run(const std::string& path) {
   const et::EProp rule({.kappa_filter_decay = Network::kKappa, .unfiltered = {"count"}});
   et::Learner learner = et::compile(net, rule, et::zeros({inputs}, kF64));
   const et::Array off_diagonal = 1.0 - et::eye(kUnits, kF64);
-  et::optim::Adam optimizer(net, 5e-3, {.epsilon_first = true}, {.constraints = {et::optim::fixed_mask("rec", off_diagonal)}});
+  et::optim::Adam optimizer(net, 5e-3, {.epsilon_first = true},
+                            {.constraints = {et::optim::fixed_mask("rec", off_diagonal)}});
   const et::Array decision = et::convert(et::arange(steps) >= steps - kRecall, kF64);
   for (std::int64_t i = 0; i < updates; ++i) {
     learner.reset_state();

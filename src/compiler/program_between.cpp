@@ -87,8 +87,8 @@ Jaxpr program_between(const ProgramIndex& index, const Var& from, const std::vec
 
 namespace {
 
-// Two copies of the equations behind a value: one with all of its influence, up to the crossings, and one with
-// what has come through a crossing.
+// Two copies of the equations behind a value: one with all of its influence, up to the crossings, and one
+// with what has come through a crossing.
 class AcrossCopy {
  public:
   AcrossCopy(const ProgramIndex& index, const Var& from, const Filter& crosses, const VarFilter& passes)
@@ -96,14 +96,14 @@ class AcrossCopy {
     out_.invars = {from};
     known_.insert(from.id);
     reached_.insert(from.id);
-    for (const std::size_t i :
-         influenced(index, from, [](const Eqn&) { return true; }, passes))
+    for (const std::size_t i : influenced(
+             index, from, [](const Eqn&) { return true; }, passes))
       add(index.eqn(i));
   }
 
   std::optional<Jaxpr> to(const std::vector<Var>& results) {
-    const bool any = std::any_of(results.begin(), results.end(),
-                                 [&](const Var& v) { return across_.contains(v.id); });
+    const bool any =
+        std::any_of(results.begin(), results.end(), [&](const Var& v) { return across_.contains(v.id); });
     if (!any) return std::nullopt;
     for (const Var& v : results) {
       if (!across_.contains(v.id)) need(v);

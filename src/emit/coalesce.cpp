@@ -108,7 +108,8 @@ class Coalescing {
       }
       if (is_copy_back(b[k], m)) continue;
       if (has(all[k].writes, m.to)) return false;
-      if (k > q && has(all[k].writes, m.from)) return false;  // a loop goes on with it; the copy stays as it was
+      if (k > q && has(all[k].writes, m.from))
+        return false;  // a loop goes on with it; the copy stays as it was
       if (has(all[k].reads, m.to) && k < q && !in_place(b[k], m)) return false;
     }
     return true;
