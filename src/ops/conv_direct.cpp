@@ -38,6 +38,8 @@ class Padding {
       step_[a] = o.lhs_dilation[d];
       to_[a] = dilated_size(from_[a], step_[a]) + o.padding[d].first + o.padding[d].second;
     }
+    to_strides_ = strides_of(Shape(to_));
+    from_strides_ = strides_of(Shape(from_));
     // The last axes that stay side by side are copied as one stretch.
     first_ = from_.size();
     stretch_ = 1;
@@ -53,7 +55,7 @@ class Padding {
   // Entries [begin, end) of the first axis, the batch or what stands there.
   template <class T>
   void operator()(const T* x, T* out, Index begin, Index end) const {
-    const Dims strides = strides_of(Shape(to_)), own = strides_of(Shape(from_));
+    const Dims &strides = to_strides_, &own = from_strides_;
     std::memset(out + begin * strides[0], 0, to_index((end - begin) * strides[0]) * sizeof(T));
     if (first_ == 0) {
       std::copy(x + begin * own[0], x + end * own[0], out + begin * own[0]);
@@ -75,7 +77,7 @@ class Padding {
   }
 
  private:
-  Dims from_, to_, low_, step_;
+  Dims from_, to_, from_strides_, to_strides_, low_, step_;
   std::size_t first_ = 0;
   Index stretch_ = 1;
 };

@@ -1,4 +1,5 @@
 // Steps called from the host: the numbers of the drivers, and no allocation after the first.
+#include "etrace/models.h"
 #include "etrace/nn.h"
 #include "learn/scenario.h"
 #include "support/allocations.h"
@@ -69,6 +70,22 @@ TEST_P(HostSteps, AllocateNothingAfterTheFirst) {
     learner.step(x[t]);
   }
   EXPECT_EQ(allocations() - before, 0U);
+}
+
+// Of built-in models: convolutions, delays and spikes have kernels of their own.
+TEST(HostStepsOfModels, AllocateNothing) {
+  for (const char* name : {"conv_rnn", "conv_snn", "lstm", "alif", "lru", "hodgkin_huxley"}) {
+    const ReadyModel ready = make_model(name, {.sizes = {8, 6, 2}, .batch = 2});
+    Learner learner =
+        compile(*ready.module, D_RTRL(), ready.example, {.batch_size = 2, .backend = "interpreter"});
+    learner.bind_step(loss::mse);
+    const Array x = ready.example[0].tensor(), y = learner(x).tensor();
+    learner.step(x, y);
+    learner.step(x, y);
+    const std::size_t before = allocations();
+    for (int t = 0; t < 3; ++t) learner.step(x, y);
+    EXPECT_EQ(allocations() - before, 0U) << name;
+  }
 }
 
 TEST_P(HostSteps, Mistakes) {
