@@ -10,23 +10,23 @@
 #include <cstring>
 #include <iostream>
 #include <new>
-#include <thread>
 #include <vector>
 
 #include "cli/workloads.h"
 #include "etrace/plan_text.h"
+#include "runtime/ceilings.h"
 
 namespace et = etrace;
 
 // Every allocation of the program is counted.
 static std::size_t g_allocations = 0;
-void* operator new(std::size_t bytes) {
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++g_allocations;
   if (void* p = std::malloc(bytes == 0 ? 1 : bytes)) return p;
   throw std::bad_alloc();
 }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p) noexcept { std::free(p); }
+[[gnu::noinline]] void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 
 namespace {
 
@@ -36,33 +36,12 @@ double seconds(const std::function<void()>& f) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// e ← 0.9·e + 1e-3 over a buffer of this size, by so many threads: the time of one pass.
-double seconds_per_pass(std::size_t bytes, unsigned threads) {
-  std::vector<float> e(std::max<std::size_t>(bytes / sizeof(float), 1), 1.0F);
-  const std::size_t part = (e.size() + threads - 1) / threads;
-  const std::size_t rounds = 1 + (std::size_t{1} << 28) / std::max<std::size_t>(bytes, 1 << 16);
-  const auto work = [&](unsigned t) {
-    float* data = e.data();
-    const std::size_t begin = std::min(e.size(), t * part), end = std::min(e.size(), begin + part);
-    for (std::size_t r = 0; r < rounds; ++r)
-      for (std::size_t i = begin; i < end; ++i) data[i] = 0.9F * data[i] + 1e-3F;
-  };
-  work(0);
-  const double t = seconds([&] {
-    std::vector<std::thread> others;
-    for (unsigned k = 1; k < threads; ++k) others.emplace_back(work, k);
-    work(0);
-    for (std::thread& o : others) o.join();
-  });
-  return t / static_cast<double>(rounds);
-}
-
 struct Row {
   const char *work, *rule;
   std::int64_t batch, steps;
 };
 
-void run(const Row& row, const std::string& backend, int rounds, unsigned threads) {
+void run(const Row& row, const std::string& backend, int rounds) {
   const et::bench::Workload w = et::bench::workload(row.work, row.batch);
   et::RuleOptions options;
   if (std::strcmp(row.rule, "pp_prop") == 0) options.set("decay_or_rank", 0.99);
@@ -87,7 +66,8 @@ void run(const Row& row, const std::string& backend, int rounds, unsigned thread
       continue;
     }
     step_time = per_step;
-    const double pass = seconds_per_pass(static_cast<std::size_t>(learner.trace_bytes()), threads);
+    const double pass =
+        et::seconds_of_update(et::default_pool(), static_cast<std::size_t>(learner.trace_bytes()));
     const et::StepFunction f = [](et::StepCall& m, et::ArraySpan s) {
       return et::LossAndAux{et::loss::mse(m(s[0]), s[1])};
     };
@@ -126,10 +106,8 @@ int main(int argc, char** argv) {
     if (a == "--only" && i + 1 < argc) only = argv[++i];
     if (a == "--quick") rounds = 1;
   }
-  const char* given = std::getenv("ETRACE_NUM_THREADS");
-  const unsigned threads = given != nullptr ? static_cast<unsigned>(std::atoi(given))
-                                            : std::max(1U, std::thread::hardware_concurrency());
-  std::cout << fmt::format("backend {}, {} threads; times in microseconds per step\n", backend, threads)
+  std::cout << fmt::format("backend {}, {} threads; times in microseconds per step\n", backend,
+                           et::default_pool().size())
             << "                       traces     arena of a step    allocs     step      pass  ratio      "
                "host    window\n"
             << "                           MB        MB  eqns prods per step                                 "
@@ -141,5 +119,5 @@ int main(int argc, char** argv) {
       {"W6", "D_RTRL", 8, 64},  {"W6", "pp_prop", 8, 64},
   };
   for (const Row& row : all)
-    if (only.empty() || only.find(row.work) != std::string::npos) run(row, backend, rounds, threads);
+    if (only.empty() || only.find(row.work) != std::string::npos) run(row, backend, rounds);
 }

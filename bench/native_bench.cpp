@@ -13,11 +13,11 @@
 #include <functional>
 #include <iostream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "cli/workloads.h"
 #include "native/compile.h"
+#include "runtime/ceilings.h"
 
 namespace et = etrace;
 
@@ -38,28 +38,6 @@ double best_of(const std::function<void()>& f) {
     total += t;
   }
   return best;
-}
-
-// e ← 0.9·e + 1e-3 over a buffer of this size, by so many threads: the time of one pass.
-double seconds_per_pass(std::size_t bytes, unsigned threads) {
-  const std::size_t size = std::max<std::size_t>(bytes / sizeof(float), 1);
-  et::Tensor e = et::Tensor::full({et::Dtype::F32, {static_cast<std::int64_t>(size)}}, 1.0);
-  float* const data = reinterpret_cast<float*>(e.writable());
-  const std::size_t part = (size + threads - 1) / threads;
-  const std::size_t rounds = 1 + (std::size_t{1} << 26) / std::max<std::size_t>(bytes, 1 << 16);
-  const auto work = [&](unsigned t) {
-    const std::size_t begin = std::min(size, t * part), end = std::min(size, begin + part);
-    for (std::size_t r = 0; r < rounds; ++r)
-      for (std::size_t i = begin; i < end; ++i) data[i] = 0.9F * data[i] + 1e-3F;
-  };
-  work(0);
-  const double t = seconds([&] {
-    std::vector<std::thread> others;
-    for (unsigned k = 1; k < threads; ++k) others.emplace_back(work, k);
-    work(0);
-    for (std::thread& o : others) o.join();
-  });
-  return t / static_cast<double>(rounds);
 }
 
 struct Row {
@@ -100,7 +78,7 @@ Bound bind(const et::Program& p, const et::bench::Workload& w, std::int64_t step
   return b;
 }
 
-void run(const Row& row, bool interpreter, unsigned threads) {
+void run(const Row& row, bool interpreter) {
   const et::bench::Workload w = et::bench::workload(row.work, row.batch);
   et::RuleOptions options;
   if (std::strcmp(row.rule, "pp_prop") == 0) options.set("decay_or_rank", 0.99);
@@ -121,7 +99,8 @@ void run(const Row& row, bool interpreter, unsigned threads) {
   const double fast = best_of([&] { native->run(b.arguments.data(), b.results.data()); });
   const double slow =
       interpreter ? best_of([&] { interpreted->run(a.arguments.data(), a.results.data()); }) : 0.0;
-  const double pass = seconds_per_pass(static_cast<std::size_t>(learner.trace_bytes()), threads);
+  const double pass =
+      et::seconds_of_update(et::default_pool(), static_cast<std::size_t>(learner.trace_bytes()));
   const double per = 1e6 / static_cast<double>(row.steps);
   std::cout << fmt::format(
                    "{:<22} {:>10.1f} {:>10.1f} {:>7.2f} {:>9.1f} {:>7.2f} {:>10.0f} {:>9.2f} {:>9.2f}\n",
@@ -142,10 +121,7 @@ int main(int argc, char** argv) {
     else
       filters.emplace_back(argv[i]);
   }
-  const char* given = std::getenv("ETRACE_NUM_THREADS");
-  const unsigned threads = given != nullptr ? static_cast<unsigned>(std::atoi(given))
-                                            : std::max(1U, std::thread::hardware_concurrency());
-  std::cout << fmt::format("{} threads; microseconds per step\n", threads)
+  std::cout << fmt::format("{} threads; microseconds per step\n", et::default_pool().size())
             << "                       interpr.     native   ratio      pass   ratio compile ms  arena MB  "
                "arena MB\n";
   std::vector<Row> all;
@@ -162,6 +138,6 @@ int main(int argc, char** argv) {
     const std::string name = row.name();
     if (std::all_of(filters.begin(), filters.end(),
                     [&](const std::string& f) { return (name + " ").find(f) != std::string::npos; }))
-      run(row, interpreter, threads);
+      run(row, interpreter);
   }
 }

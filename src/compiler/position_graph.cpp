@@ -525,10 +525,6 @@ Neighbourhood neighbourhood(const HiddenGroup& group, std::int64_t n, const Comp
 
 }  // namespace
 
-std::int64_t neighbours_kept(const HiddenGroup& group, std::int64_t n, const CompileOptions& options) {
-  return neighbourhood(group, n, options).width;
-}
-
 PositionPattern position_pattern(const HiddenGroup& group, std::int64_t n, const CompileOptions& options) {
   if (n < 1) throw ValueError("snap", fmt::format("SnAp order {}; it must be at least 1", n));
   const Shape varshape = group.varshape();

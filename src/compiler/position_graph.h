@@ -22,8 +22,6 @@ PositionSweep sweep_positions(const Jaxpr&, std::span<const Var> sources, const 
 // Why samples in the leading axis of the sources may act on each other; empty: they do not.
 std::string why_samples_mix(const Jaxpr&, std::span<const Var> sources, std::int64_t samples);
 
-// How many positions the trace of a position holds under SnAp-n, itself included.
-std::int64_t neighbours_kept(const HiddenGroup&, std::int64_t n, const CompileOptions&);
 // The SnAp-n neighbourhood of a group, from its transition.
 PositionPattern position_pattern(const HiddenGroup&, std::int64_t n, const CompileOptions&);
 

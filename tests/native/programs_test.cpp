@@ -46,26 +46,6 @@ TEST(NativePrograms, ViewsOfViews) {
       {numbers({3, 4, 6}, 1), numbers({12, 6}, 2)});
 }
 
-// Two loops that begin with the same value: what the first does to it must not be seen by the second.
-TEST(NativePrograms, LoopsThatBeginAlike) {
-  const auto settled = [](const Array& start, const Array& goal, double rate) {
-    return while_loop([](ArraySpan c) { return c[0] < 3.0; },
-                      [&](ArraySpan c) {
-                        return Arrays{c[0] + 1.0, c[1] + tanh(goal - c[1]) * rate};
-                      },
-                      {full({}, 0.0, Dtype::F64), start})[1];
-  };
-  expect_same(
-      [&](ArraySpan x) {
-        const ScanBody body = [&](ArraySpan carry, ArraySpan now) -> ScanResult {
-          return {{settled(carry[0], now[0], 0.5)}, {carry[0]}};
-        };
-        const Array start = scan(body, {squeeze(slice_axis(x[0], 0, 0, 1), {0})}, {x[1]}).ys[0];
-        return Arrays{settled(start, x[1], 0.5), settled(start, x[0], 0.25)};
-      },
-      {numbers({8, 4}, 1, Dtype::F64), numbers({8, 4}, 2, Dtype::F64)});
-}
-
 // Spikes of few samples, step by step, through a matrix that stays: zeros are left out from the second step
 // on. Where the matrix is not finite, they are not: 0·∞ is NaN.
 TEST(NativePrograms, SpikesOfFewSamples) {
