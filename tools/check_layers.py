@@ -79,6 +79,7 @@ PUBLIC = {
     "synthesizer.h": "learn",
     "plan.h": "learn",
     "plan_text.h": "learn",
+    "trace_passes.h": "learn",
     "learner.h": "learn",
     "verify.h": "learn",
     "compare_rules.h": "learn",

@@ -15,6 +15,7 @@
 #include "etrace/optim.h"
 #include "etrace/plan.h"
 #include "etrace/save.h"
+#include "etrace/trace_passes.h"
 
 #pragma GCC visibility push(default)
 namespace etrace {
@@ -35,6 +36,9 @@ struct LearnerOptions {
   // None: chosen from the sizes of traces and states; Learner::execution() says what and why.
   std::optional<std::int64_t> execution_window = {};
   std::optional<std::int64_t> memory_limit = {};  // bytes for traces and windows; more is refused
+  // How the passes over traces run, where it is not to be chosen: their form, and threads. trace_passes() of
+  // a program in plan() says what was chosen and why.
+  std::vector<TracePassWish> trace_passes = {};
 };
 
 // The loss of one step, from the model's result and the target: loss::mse …

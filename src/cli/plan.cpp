@@ -1,9 +1,11 @@
 // etrace plan MODEL: the programs that a learner runs, with their ports, before and after each pass.
 #include <fmt/format.h>
 
+#include <charconv>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/nearest.h"
 #include "cli/load_model.h"
 #include "cli/option_values.h"
 #include "cli/plan.h"
@@ -39,6 +41,23 @@ Avals slices_of(const Model& m) {
 
 namespace {
 
+TracePassWish trace_pass_wish(const std::string& text) {
+  const std::size_t at = text.rfind('=');
+  const std::string what = at == std::string::npos ? "" : text.substr(at + 1);
+  TracePassWish out{text.substr(0, std::min(at, text.size()))};
+  out.form = trace_form(what);
+  if (out.form) return out;
+  int threads = 0;
+  const auto [end, error] = std::from_chars(what.data(), what.data() + what.size(), threads);
+  if (error != std::errc() || end != what.data() + what.size() || threads < 1)
+    throw CLI::ValidationError("--trace-pass",
+                               fmt::format("'{}' is not NAME=FORM or NAME=THREADS; forms: step, tiles, "
+                                           "products, rows, lines, patches",
+                                           text));
+  out.threads = threads;
+  return out;
+}
+
 nlohmann::json port_json(const Port& p) {
   return {{"name", p.name}, {"role", name(p.role)}, {"type", to_string(p.aval)}, {"bytes", p.aval.bytes()}};
 }
@@ -66,6 +85,13 @@ nlohmann::json program_json(const Program& p, bool equations) {
   out["trace_passes"] = c.trace_passes;
   out["constant_bytes"] = c.constant_bytes;
   out["operations"] = c.operations;
+  out["traces"] = nlohmann::json::array();
+  for (const TracePass& t : trace_passes(p.jaxpr))
+    out["traces"].push_back({{"trace", t.trace},
+                             {"steps", t.steps},
+                             {"form", name(t.form)},
+                             {"threads", t.threads},
+                             {"reason", t.reason}});
   if (equations) out["text"] = to_string(p.jaxpr.jaxpr);
   return out;
 }
@@ -131,6 +157,8 @@ Planned planned(const PlanArguments& o) {
   out.execution = builder.execution(o.window);
   out.plan = builder.plan(loss_of_first_result(o.loss), slices_of(out.model),
                           std::min(out.execution.window, o.length), o.length, optimizer.get());
+  require_known(o.trace_passes, row_names(builder.rule().slots()));
+  for (Program& p : out.plan.programs) p = with_trace_passes(std::move(p), o.trace_passes);
   return out;
 }
 
@@ -179,6 +207,14 @@ void PlanArguments::add_to(CLI::App& verb) {
   verb.add_option("--length", length, "steps of the sequence")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
       ->capture_default_str();
+  verb.add_option_function<std::vector<std::string>>(
+          "--trace-pass",
+          [this](const std::vector<std::string>& all) {
+            for (const std::string& text : all) trace_passes.push_back(trace_pass_wish(text));
+          },
+          "how the pass over a trace runs (default: chosen): step, tiles, products, rows, lines, patches, or "
+          "a number of threads; * means all traces; may be repeated")
+      ->type_name("TRACE=FORM|THREADS");
   verb.add_option("--loss", loss, "of the first result against its target")->capture_default_str();
   verb.add_option("--optimizer", optimizer, "for the program `train`")->capture_default_str();
 }

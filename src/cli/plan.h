@@ -5,6 +5,7 @@
 
 #include "cli/rule_option.h"
 #include "etrace/plan.h"
+#include "etrace/trace_passes.h"
 
 namespace etrace::cli {
 
@@ -16,6 +17,7 @@ struct PlanArguments {
   RuleArguments rule;
   std::optional<std::int64_t> batch, window;
   std::int64_t length = 100;
+  std::vector<TracePassWish> trace_passes;
 
   void add_to(CLI::App& verb);
 };

@@ -224,6 +224,7 @@ Arrays CompositeTraces::advance(const WindowData& w, ArraySpan kept, ArraySpan m
     const std::int64_t outputs = lanes.sample_y.size();
     const Arrays operands = parameter_operands(g_, relation_of(t), w.params);
     TraceWindow tw;
+    tw.name = slots_[i].name;
     tw.trace = memory[i];
     tw.transition = at_outputs(carried.transition, outputs);
     tw.injection = rows_as_steps(injection(carried, f), lanes);
@@ -247,6 +248,7 @@ void CompositeTraces::contract(const WindowData& w, ArraySpan memory, ArraySpan 
     const Lanes lanes(relation_of(t), *t.group);
     const Arrays operands = parameter_operands(g_, relation_of(t), w.params);
     TraceWindow tw;
+    tw.name = slots_[i].name;
     tw.trace = memory[i];
     tw.entry = at_outputs(squeeze(signal[t.group->index], {0}), lanes.sample_y.size());
     const Shape& e = tw.entry.shape();

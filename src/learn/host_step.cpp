@@ -129,8 +129,8 @@ void HostStep::bind_learning(const Array& target) {
   if (modulator_.defined()) form.modulator = modulator_.aval();
   const Objective objective = learner_.builder.objective(f, slices, form);
   Program program =
-      lean(optimizer_ != nullptr ? learner_.builder.train(objective, slices, form, *optimizer_, 1)
-                                 : learner_.builder.gradient(objective, slices, form));
+      learner_.ready(optimizer_ != nullptr ? learner_.builder.train(objective, slices, form, *optimizer_, 1)
+                                           : learner_.builder.gradient(objective, slices, form));
   std::shared_ptr<const Runnable> code = learner_.backend.compile(program);
   learning_ = bind({std::move(program), std::move(code)});
   const std::size_t outputs = result_types(learner_.graph).size();

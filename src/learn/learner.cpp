@@ -331,7 +331,7 @@ LearnerPlan Learner::plan(const StepFunction& f, std::span<const Aval> slices, s
                           const optim::Optimizer* optimizer) const {
   LearnerPlan out =
       impl().builder.plan(f, slices, std::min(impl().execution.window, length), length, optimizer);
-  for (Program& p : out.programs) p = lean(std::move(p));
+  for (Program& p : out.programs) p = impl().ready(std::move(p));
   return out;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/nearest.h"
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
@@ -74,6 +75,7 @@ Learner::Impl::Impl(ETraceGraph g, const LearningRule& r, LearnerOptions o)
       builder(with_relations(graph), *rule, options.vjp_method),
       execution(builder.execution(options.execution_window, options.memory_limit)),
       backend(find_backend(options.backend)) {
+  require_known(options.trace_passes, row_names(builder.rule().slots()));
   for (const InputRecord& in : graph.module_info.model.inputs) {
     if (in.role == Role::Arg) continue;
     (in.role == Role::Param ? params : states)
@@ -93,10 +95,14 @@ Arrays Learner::Impl::params_now() const {
 }
 
 // Programs --------------------------------------------------------------------------------------------------
+Program Learner::Impl::ready(Program p) const {
+  return with_trace_passes(lean(std::move(p)), options.trace_passes);
+}
+
 const Loaded& Learner::Impl::program(const std::string& key, const std::function<Program()>& make) {
   for (const Cached& c : cache)
     if (c.key == key) return c.loaded;
-  Program p = lean(make());
+  Program p = ready(make());
   // Empty traces are a few fills: compiling them would take longer than they ever do.
   const Backend& engine = key == "init" ? find_backend("interpreter") : backend;
   std::shared_ptr<const Runnable> code = engine.compile(p);

@@ -55,6 +55,7 @@ struct Learner::Impl {
   };
   Outcome run(const Loaded&, ArraySpan data, std::span<const Tensor> slots = {});
   void commit(const Outcome&);
+  Program ready(Program) const;  // as it is compiled: lean, passes over traces as the options ask for
   Tensor& rule_param(std::string_view name);
   void forget_traces();  // after a result that is not finite
 

@@ -511,6 +511,7 @@ BoundRule::Advanced ParameterTraces::advance(const WindowData& w, ArraySpan old,
     const TraceWindow own = t.slots.window(w.operands[t.relation], sources);
     tw.source = own.source;
     tw.gain = own.gain;
+    tw.name = m.slots[t.slot].name;
     tw.trace = old[t.slot];
     const TraceWindowResult moved = trace_window(t.slots.pattern(), tw);
     result.memory[t.slot] = moved.trace;
@@ -548,6 +549,7 @@ Arrays ParameterTraces::contract(const WindowData& w, ArraySpan old, ArraySpan s
       continue;
     }
     TraceWindow tw;
+    tw.name = m.slots[t.slot].name;
     tw.trace = old[t.slot];
     tw.entry = squeeze(t.slots.summed(s), {0});
     const Shape& e = tw.entry.shape();

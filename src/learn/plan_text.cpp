@@ -6,6 +6,7 @@
 #include "etrace/ops/linalg.h"
 #include "etrace/ops/trace_window.h"
 #include "etrace/primitive.h"
+#include "etrace/trace_passes.h"
 
 namespace etrace {
 
@@ -117,6 +118,10 @@ std::string program_text(const Program& p, bool equations) {
              " {} equations, {} products, {} loops, {} passes over a trace, constants {} bytes, about {:.3g} "
              "operations\n",
              c.equations, c.products, c.loops, c.trace_passes, c.constant_bytes, c.operations);
+  for (const TracePass& t : trace_passes(p.jaxpr))
+    out += fmt::format(" the trace {} is passed {} in the form {} on {} thread{}: {}\n", t.trace,
+                       t.steps == 1 ? "each step" : fmt::format("every {} steps", t.steps), name(t.form),
+                       t.threads, t.threads == 1 ? "" : "s", t.reason);
   if (equations) out += to_string(p.jaxpr.jaxpr) + "\n";
   return out;
 }

@@ -316,12 +316,26 @@ void sum_chunks(const PatchForm& f, const T* chunks, Index count, T* out) {
 
 bool is_patch(const KernelRequest& r) { return PatchForm(r).fits; }
 
+namespace {
+// Sums are cut into chunks of positions, as many as the sizes say: their bits depend on no thread.
+Index chunks_of(const PatchForm& f) {
+  const Index work = f.slots * f.batch * f.states * (f.steps + 1);
+  return std::clamp<Index>(std::min(work / kChunkWork, kChunksAtMost), 1,
+                           static_cast<Index>(f.position_slot.size()));
+}
+}  // namespace
+
+int patch_threads(const KernelRequest& r) {
+  const Index chunks = chunks_of(PatchForm(r));
+  return threads_of(r.params, std::min<Index>(chunks, default_pool().size()), chunks);
+}
+
 template <class T>
 Kernel patch_kernel(const KernelRequest& r, const Storage<T>& storage) {
   const auto f = std::make_shared<const PatchForm>(r);
   const auto count = static_cast<Index>(f->position_slot.size());
-  const Index work = f->slots * f->batch * f->states * (f->steps + 1);
-  const Index chunks = std::clamp<Index>(std::min(work / kChunkWork, kChunksAtMost), 1, count);
+  const Index chunks = chunks_of(*f);
+  const int threads = patch_threads(r);
   const auto bytes = [](Index elements) {
     return static_cast<std::size_t>(round_up(elements * static_cast<Index>(sizeof(T)), 64));
   };
@@ -342,7 +356,10 @@ Kernel patch_kernel(const KernelRequest& r, const Storage<T>& storage) {
                         reinterpret_cast<T*>(scratch + part_bytes * static_cast<std::size_t>(chunk)));
       pass.positions(count * chunk / chunks, count * (chunk + 1) / chunks, own);
     };
-    default_pool().parallel(static_cast<int>(chunks), run);
+    default_pool().parallel(threads, [&](int thread) {
+      for (Index c = chunks * thread / threads; c < chunks * (thread + 1) / threads; ++c)
+        run(static_cast<int>(c));
+    });
     if (buffers.gradient != nullptr) sum_chunks(*f, gradients, chunks, buffers.gradient);
   };
   return kernel;

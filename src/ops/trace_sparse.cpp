@@ -235,10 +235,15 @@ bool is_sparse(const KernelRequest& r) {
   return tables && p.position_axes.empty();
 }
 
+int sparse_threads(const KernelRequest& r) {
+  const Index slots = pattern_of(r.params).slots.size(), states = r.x(0).shape[1], steps = r.x(2).shape[0];
+  return threads_of(r.params, parts_of_work(slots * states * std::max<Index>(1, steps / 8)), slots);
+}
+
 template <class T>
 Kernel sparse_kernel(const KernelRequest& r, const Storage<T>& storage) {
   const auto f = std::make_shared<const SparseForm>(r);
-  const int parts = parts_of_work(f->slots * f->states * std::max<Index>(1, f->steps / 8));
+  const int parts = sparse_threads(r);
   const std::size_t turned_bytes =
       static_cast<std::size_t>(round_up(SparsePass<T>::scratch_elements(*f) * Index(sizeof(T)), 64));
   const std::size_t part_bytes =

@@ -7,6 +7,7 @@ namespace etrace::trace {
 
 // A table, and no parameter with several slots.
 bool is_sparse(const KernelRequest&);
+int sparse_threads(const KernelRequest&);
 template <class T>
 Kernel sparse_kernel(const KernelRequest&, const Storage<T>&);
 

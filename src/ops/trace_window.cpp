@@ -160,16 +160,17 @@ Arrays lower(const Params& params, ArraySpan x) {
 
 Params params_of(const TracePattern& p, const TraceWindow& w) {
   Dims positions(p.position_axes.begin(), p.position_axes.end());
-  return {{"slots", p.slots},
-          {"position_axes", positions},
-          {"anchor_strides", p.anchor_strides},
-          {"anchor_table", p.anchor_table.attr()},
-          {"source_strides", p.source_strides},
-          {"source_table", p.source_table.attr()},
-          {"has_source", w.source.defined()},
-          {"has_gain", w.gain.defined()},
-          {"has_entry", w.entry.defined()},
-          {"has_weighted", w.weighted.defined()}};
+  const Params out{{"slots", p.slots},
+                   {"position_axes", positions},
+                   {"anchor_strides", p.anchor_strides},
+                   {"anchor_table", p.anchor_table.attr()},
+                   {"source_strides", p.source_strides},
+                   {"source_table", p.source_table.attr()},
+                   {"has_source", w.source.defined()},
+                   {"has_gain", w.gain.defined()},
+                   {"has_entry", w.entry.defined()},
+                   {"has_weighted", w.weighted.defined()}};
+  return w.name.empty() ? out : out.with("trace", w.name);
 }
 
 Arrays operands_of(const TraceWindow& w) {
@@ -239,7 +240,7 @@ const Primitive trace_window_p{{
     .name = kOp,
     .doc = "e ← P·e + gain·Σ_k x_k·q_k at every slot's anchor, and the gradient u·e + gain·Σ_k x_k·w_k",
     .params = {"slots", "position_axes", "anchor_strides", "anchor_table", "source_strides", "source_table",
-               "has_source", "has_gain", "has_entry", "has_weighted"},
+               "has_source", "has_gain", "has_entry", "has_weighted", "trace", "form", "threads"},
     .abstract = abstract,
     .kernel = trace::make_kernel,
     .lower = lower,
@@ -250,6 +251,48 @@ const Primitive trace_window_p{{
 TraceWindowResult trace_window(const TracePattern& p, const TraceWindow& w) {
   const Arrays out = bind_primitive(trace_window_p, operands_of(w), params_of(p, w));
   return {out[0], out.size() > 1 ? out[1] : Array()};
+}
+
+// How a pass runs -------------------------------------------------------------------------------------------
+namespace {
+
+constexpr std::pair<TraceForm, const char*> kForms[] = {
+    {TraceForm::Step, "step"}, {TraceForm::Tiles, "tiles"}, {TraceForm::Products, "products"},
+    {TraceForm::Rows, "rows"}, {TraceForm::Lines, "lines"}, {TraceForm::Patches, "patches"},
+};
+
+// Calls f with what a kernel of the equation is made from.
+template <class F>
+auto with_request(const Eqn& eqn, const F& f) {
+  Avals in, out;
+  for (const Atom& a : eqn.in) in.push_back(aval_of(a));
+  for (const Var& v : eqn.out) out.push_back(v.aval);
+  return f(KernelRequest{eqn.params, in, out});
+}
+
+}  // namespace
+
+const char* name(TraceForm form) {
+  return std::find_if(std::begin(kForms), std::end(kForms), [&](const auto& f) { return f.first == form; })
+      ->second;
+}
+std::optional<TraceForm> trace_form(std::string_view name) {
+  for (const auto& [form, text] : kForms)
+    if (name == text) return form;
+  return std::nullopt;
+}
+bool concerns(TraceForm form, std::int64_t steps) {
+  if (form == TraceForm::Step) return steps == 1;
+  return (form != TraceForm::Tiles && form != TraceForm::Products) || steps > 1;
+}
+
+TracePass trace_pass_of(const Eqn& eqn) {
+  trace::Choice choice = with_request(eqn, [](const KernelRequest& r) { return trace::choice_of(r); });
+  return {eqn.params.text_or("trace", ""), aval_of(eqn.in[2]).shape[0], choice.form, choice.threads,
+          std::move(choice.reason)};
+}
+std::vector<TraceForm> forms_that_fit(const Eqn& eqn) {
+  return with_request(eqn, [](const KernelRequest& r) { return trace::forms_that_fit(r); });
 }
 
 }  // namespace etrace

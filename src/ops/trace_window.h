@@ -2,6 +2,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "etrace/ops/trace_window.h"
 
@@ -17,5 +19,15 @@ struct Layout {
 
 TracePattern pattern_of(const Params&);
 Kernel make_kernel(const KernelRequest&);
+
+struct Choice {
+  TraceForm form;
+  int threads;
+  std::string reason;
+};
+Choice choice_of(const KernelRequest&);  // what make_kernel() does
+std::vector<TraceForm> forms_that_fit(const KernelRequest&);
+// As many as the parameter `threads` asks for, else `chosen`; at most `most` have something to do.
+int threads_of(const Params&, std::int64_t chosen, std::int64_t most);
 
 }  // namespace etrace::trace

@@ -12,6 +12,7 @@
 
 #include "etrace/error.h"
 #include "ops/event_product.h"
+#include "ops/structure_common.h"
 #include "ops/trace_direct.h"
 #include "ops/trace_geometry.h"
 #include "ops/trace_patch.h"
@@ -43,8 +44,9 @@ void gemm(Index m, Index n, Index k, const double* a, Index ar, Index ac, const 
 template <class T>
 class Pass {
  public:
-  Pass(const Geometry& g, const Buffers<T>& b, T* scratch, void* product_scratch)
-      : g_(g), b_(b), product_scratch_(product_scratch), last_column_(g.column.size) {
+  // `products`: whether the sums over k are matrix products.
+  Pass(const Geometry& g, bool products, const Buffers<T>& b, T* scratch, void* product_scratch)
+      : g_(g), b_(b), product_scratch_(product_scratch), last_column_(g.column.size), products_(products) {
     const Index m = g.states;
     auto take = [&](Index count) {
       T* at = scratch;
@@ -54,19 +56,19 @@ class Pass {
     moves_ = take(m * m * kColumns), adds_ = take(m * kColumns), old_ = take(m * kColumns);
     fresh_ = take(m * kColumns);
     signals_ = take(m * kColumns), grads_ = take(kColumns), line_ = take(kColumns), data_ = take(kColumns);
-    if (products(g)) {
+    if (products) {
       block_ = take(m * kBlock * g.column.size);
       block_gradient_ = take(kBlock * g.column.size);
     }
   }
 
-  // Whether the sums over k are matrix products.
-  static bool products(const Geometry& g) {
-    return !g.gathered() && g.steps >= kProductSteps && g.elements > 0 && g.column.size <= 4096 &&
+  // Whether the sums over k can be matrix products.
+  static bool products_fit(const Geometry& g) {
+    return !g.gathered() && g.steps > 1 && g.elements > 0 && g.column.size <= 4096 &&
            ((g.column.source == 0 && g.row.anchor == 0) || (g.column.anchor == 0 && g.row.source == 0));
   }
-  static Index scratch_elements(const Geometry& g) {
-    const Index m = g.states, block = products(g) ? (m + 1) * kBlock * g.column.size : 0;
+  static Index scratch_elements(const Geometry& g, bool products) {
+    const Index m = g.states, block = products ? (m + 1) * kBlock * g.column.size : 0;
     return (m * m + 4 * m + 3) * kColumns + block;
   }
 
@@ -76,7 +78,7 @@ class Pass {
   void rows(Index first, Index last, Index slot, Axis at) {
     for (Index r0 = first; r0 < last; r0 += kBlock) {
       const Index count = std::min(kBlock, last - r0);
-      const bool blocks = products(g_);
+      const bool blocks = products_;
       if (blocks && b_.weighted != nullptr)
         product(count, r0, at, g_.steps * g_.batch, g_.elements, g_.positions, b_.source, b_.weighted,
                 block_gradient_);
@@ -182,7 +184,7 @@ class Pass {
 
   void chunk(Index in_block, Index slot, Index c0, Index n, const Axis& at, Index b) {
     const Index m = g_.states, bp = b * g_.positions, all = g_.batch * g_.positions;
-    const bool blocks = products(g_);
+    const bool blocks = products_;
     // What is added.
     const T* adds[2];
     for (Index a = 0; a < m; ++a) {
@@ -323,6 +325,7 @@ class Pass {
   const Buffers<T>& b_;
   void* product_scratch_;
   Index first_column_ = 0, last_column_;
+  bool products_;
   T *moves_, *adds_, *old_, *fresh_, *signals_, *grads_, *line_, *data_, *block_ = nullptr,
                                                                          *block_gradient_ = nullptr;
 };
@@ -371,7 +374,7 @@ struct Split {
   } kind = Rows;
   Index length = 0, parts = 1;
 
-  explicit Split(const Geometry& g) {
+  Split(const Geometry& g, const Params& params) {
     Index outer = 1;
     for (const Axis& a : g.outer) outer *= a.size;
     kind = g.gathered() ? Columns : g.shared ? Inner : Rows;
@@ -379,11 +382,106 @@ struct Split {
     const bool may_split =
         kind == Rows || (kind == Inner && g.row.parameter != 0) || (kind == Columns && !g.shared);
     const Index work = g.slots * g.batch * g.states;
-    if (may_split && work >= 2 * kPartWork)
-      parts = std::clamp<Index>(std::min<Index>(work / kPartWork, length), 1, default_pool().size());
+    if (may_split)
+      parts = threads_of(params, std::min<Index>(work / kPartWork, default_pool().size()), length);
   }
   Index begin(int part) const { return length * part / parts; }
+  const char* what() const {
+    return kind == Rows ? "rows" : kind == Inner ? "rows of every position" : "columns";
+  }
 };
+
+// Forms -----------------------------------------------------------------------------------------------------
+// Those that fit, the fastest first; the last one always does.
+template <class T>
+std::vector<TraceForm> fitting(const KernelRequest& r) {
+  if (is_sparse(r)) return {TraceForm::Lines, TraceForm::Rows};
+  const Layout at(r.params);
+  const Storage<T> storage = storage_of<T>(r.x(0).dtype);
+  const Geometry g = geometry_of(r);
+  std::vector<TraceForm> out;
+  if (is_patch(r)) out.push_back(TraceForm::Patches);
+  if (DirectPass<T>::fits(g, at, storage)) out.push_back(TraceForm::Step);
+  if (g.steps > 1 && TilePass<T>::fits(g, at, storage)) out.push_back(TraceForm::Tiles);
+  if (Pass<T>::products_fit(g)) out.push_back(TraceForm::Products);
+  out.push_back(TraceForm::Rows);
+  return out;
+}
+
+// The form that is asked for, or the first that pays.
+template <class T>
+TraceForm form_of(const KernelRequest& r) {
+  const std::vector<TraceForm> all = fitting<T>(r);
+  const Index steps = r.x(Layout(r.params).injection).shape[0];
+  if (const std::string wanted = r.params.text_or("form", ""); !wanted.empty()) {
+    const std::optional<TraceForm> form = trace_form(wanted);
+    if (form && std::find(all.begin(), all.end(), *form) != all.end()) return *form;
+    structure::refuse("trace_window", "the form " + wanted + " does not fit a trace of type " +
+                                          to_string(r.x(0)) + " in " + std::to_string(steps) + " steps");
+  }
+  return *std::find_if(all.begin(), all.end(), [&](TraceForm f) {
+    return steps >= kProductSteps || (f != TraceForm::Tiles && f != TraceForm::Products);
+  });
+}
+
+// What keeps a weight from the code for dense ones.
+template <class T>
+std::string not_dense(const KernelRequest& r) {
+  const Layout at(r.params);
+  const Geometry g = geometry_of(r);
+  if (storage_of<T>(r.x(0).dtype).load != nullptr)
+    return "the trace is stored as " + std::string(short_name(r.x(0).dtype));
+  if (g.states > 2) return std::to_string(g.states) + " states at each position";
+  if (at.gain) return "every slot has a gain";
+  if (g.elements == 0) return "slots have no source";
+  if (g.shared) return "positions share their parameter";
+  return "a row of slots is no row of positions";
+}
+
+template <class T>
+std::string reason_of(TraceForm form, const KernelRequest& r) {
+  if (r.params.has("form")) return "as asked for";
+  const std::string steps = std::to_string(r.x(Layout(r.params).injection).shape[0]) + " steps";
+  switch (form) {
+    case TraceForm::Step:
+      return "one step of a dense weight";
+    case TraceForm::Tiles:
+      return steps + " of a dense weight";
+    case TraceForm::Products:
+      return steps + ", and " + not_dense<T>(r);
+    case TraceForm::Lines:
+      return "tables name its slots";
+    case TraceForm::Patches:
+      return "its parameter feeds many positions";
+    case TraceForm::Rows:
+      return fitting<T>(r).size() > 1 ? steps + " are too few for sums beforehand" : not_dense<T>(r);
+  }
+  return {};
+}
+
+template <class T>
+Choice choice_for(const KernelRequest& r) {
+  const TraceForm form = form_of<T>(r);
+  Choice out{form, 1, reason_of<T>(form, r)};
+  const char* parts = "positions";
+  if (form == TraceForm::Lines) {
+    out.threads = sparse_threads(r);
+    parts = "lines";
+  } else if (form == TraceForm::Patches) {
+    out.threads = patch_threads(r);
+  } else {
+    const Split split(geometry_of(r), r.params);
+    out.threads = static_cast<int>(split.parts);
+    parts = split.what();
+  }
+  if (r.params.has("threads"))
+    out.reason += "; threads as asked for";
+  else if (out.threads > 1)
+    out.reason += std::string("; threads take ") + parts;
+  else if (default_pool().size() > 1)
+    out.reason += "; too little work to divide";
+  return out;
+}
 
 // Calls f(first, last, slot, start) for the rows [first, last) of every matrix in a part.
 template <class F>
@@ -419,14 +517,14 @@ void for_rows(const Geometry& g, const Split& split, int part, const F& f) {
 }
 
 template <class T>
-Kernel kernel_for(const KernelRequest& request, const Storage<T>& storage) {
+Kernel kernel_for(TraceForm form, const KernelRequest& request, const Storage<T>& storage) {
   const auto g = std::make_shared<const Geometry>(geometry_of(request));
   const Layout at(request.params);
-  const bool direct = DirectPass<T>::fits(*g, at, storage);
-  const bool tiles = !direct && g->steps >= kProductSteps && TilePass<T>::fits(*g, at, storage);
-  const Split split(*g);
-  const std::size_t elements =
-      static_cast<std::size_t>(tiles ? TilePass<T>::scratch_elements(*g) : Pass<T>::scratch_elements(*g));
+  const bool direct = form == TraceForm::Step, tiles = form == TraceForm::Tiles,
+             products = form == TraceForm::Products;
+  const Split split(*g, request.params);
+  const std::size_t elements = static_cast<std::size_t>(tiles ? TilePass<T>::scratch_elements(*g)
+                                                              : Pass<T>::scratch_elements(*g, products));
   const std::size_t own = direct ? 0 : (elements * sizeof(T) + 63) / 64 * 64;
   const std::size_t per_part = direct ? 0 : own + product_scratch<T>(*g, tiles);
 
@@ -455,7 +553,7 @@ Kernel kernel_for(const KernelRequest& request, const Storage<T>& storage) {
           pass.rows(first, last, slot, start);
         });
       }
-      Pass<T> pass(*g, buffers, reinterpret_cast<T*>(scratch), scratch + own);
+      Pass<T> pass(*g, products, buffers, reinterpret_cast<T*>(scratch), scratch + own);
       if (split.kind == Split::Columns) pass.only_columns(split.begin(part), split.begin(part + 1));
       for_rows(*g, split, part, [&](Index first, Index last, Index slot, const Axis& start) {
         pass.rows(first, last, slot, start);
@@ -472,12 +570,24 @@ Kernel kernel_for(const KernelRequest& request, const Storage<T>& storage) {
 template <class T>
 Kernel kernel_of(const KernelRequest& r) {
   const Storage<T> storage = storage_of<T>(r.x(0).dtype);
-  if (is_sparse(r)) return sparse_kernel<T>(r, storage);
-  if (is_patch(r)) return patch_kernel<T>(r, storage);
-  return kernel_for<T>(r, storage);
+  const TraceForm form = form_of<T>(r);
+  if (form == TraceForm::Lines) return sparse_kernel<T>(r, storage);
+  if (form == TraceForm::Patches) return patch_kernel<T>(r, storage);
+  return kernel_for<T>(form, r, storage);
 }
 
 }  // namespace
+
+int threads_of(const Params& params, std::int64_t chosen, std::int64_t most) {
+  const std::int64_t wanted = params.integer_or("threads", chosen);
+  return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, most)));
+}
+Choice choice_of(const KernelRequest& r) {
+  return r.x(1).dtype == Dtype::F32 ? choice_for<float>(r) : choice_for<double>(r);
+}
+std::vector<TraceForm> forms_that_fit(const KernelRequest& r) {
+  return r.x(1).dtype == Dtype::F32 ? fitting<float>(r) : fitting<double>(r);
+}
 
 Kernel make_kernel(const KernelRequest& r) {
   return r.x(1).dtype == Dtype::F32 ? kernel_of<float>(r) : kernel_of<double>(r);

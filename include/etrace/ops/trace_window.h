@@ -10,6 +10,9 @@
 // (position axes) are summed in G.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "etrace/array.h"
 #include "etrace/ops/sparse.h"
 #include "etrace/primitive.h"
@@ -18,7 +21,7 @@
 namespace etrace {
 
 // params: slots, position_axes, anchor_strides or anchor_table, source_strides or source_table, has_source,
-// has_gain, has_entry, has_weighted
+// has_gain, has_entry, has_weighted; for people and planners: trace (its name), form, threads
 extern const Primitive trace_window_p;
 
 struct TracePattern {
@@ -35,6 +38,7 @@ struct TracePattern {
 };
 
 struct TraceWindow {
+  std::string name;  // of the trace: "relation0/group0/weight"
   Array trace;       // [B, M, slots…]; f16 and bf16 are for storage, the sums are in the others' type
   Array transition;  // P [M, M, B, positions]
   Array source;      // x [K, B, elements]; undefined: 1
@@ -47,6 +51,31 @@ struct TraceWindowResult {
   Array trace, gradient;  // gradient: parameter_dims(); undefined without entry
 };
 TraceWindowResult trace_window(const TracePattern&, const TraceWindow&);
+
+// How a pass runs. Which code fits follows from the pattern and the number of steps K; sums are the same in
+// every form but for their order.
+enum class TraceForm : std::uint8_t {
+  Step,      // K = 1, a dense weight: nothing is kept in between
+  Tiles,     // K > 1, a dense weight: the steps' sums stay in registers and meet the trace there
+  Products,  // K > 1: the steps' sums are matrix products, a block of rows at a time
+  Rows,      // any: row by row
+  Lines,     // slots named by tables, as of sparse weights
+  Patches,   // parameters that feed many positions, as of convolutions
+};
+const char* name(TraceForm);
+std::optional<TraceForm> trace_form(std::string_view name);
+// Whether a form is one for passes of so many steps at all.
+bool concerns(TraceForm, std::int64_t steps);
+
+struct TracePass {
+  std::string trace;  // "relation0/group0/weight"
+  std::int64_t steps = 0;
+  TraceForm form = TraceForm::Rows;
+  int threads = 1;     // among which the pass is divided
+  std::string reason;  // why in this form, by so many
+};
+TracePass trace_pass_of(const Eqn&);                // of a trace_window
+std::vector<TraceForm> forms_that_fit(const Eqn&);  // for its pattern and its steps
 
 }  // namespace etrace
 #pragma GCC visibility pop
