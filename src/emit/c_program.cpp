@@ -1,8 +1,11 @@
-// The translation unit: prologue, one function per different nest, the entry function, the module.
+// The translation unit: prologue, one function per different nest, the entry function, the module. Functions
+// and buffers carry the model's paths; a number makes them different, not readable.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
+#include <tuple>
 
 #include "emit/c_printer.h"
 #include "emit/kernel_text.h"
@@ -17,6 +20,14 @@ std::string comment(std::string text) {
   for (std::size_t i = text.find("*/"); i != std::string::npos; i = text.find("*/", i))
     text.replace(i, 2, "* /");
   return text;
+}
+
+// "rnn/Wz/weight.bias" -> rnn_Wz_weight_bias; cut where it gets long.
+std::string identifier(const std::string& path) {
+  std::string out;
+  for (const char ch : path.substr(0, 48))
+    out += std::isalnum(static_cast<unsigned char>(ch)) != 0 ? ch : '_';
+  return out;
 }
 
 class ProgramPrinter {
@@ -46,7 +57,7 @@ class ProgramPrinter {
         "  char* const* const y = (char* const*)r->results;\n"
         "  const char* const* const c = (const char* const*)r->constants;\n"
         "  (void)h, (void)m, (void)a, (void)y, (void)c;\n" +
-        entry_ + "}\n";
+        declarations() + entry_ + "}\n";
     out += fmt::format(
         "\n__attribute__((visibility(\"default\"))) const etp_module etrace_module = {{\n"
         "    ETP_ABI_VERSION, {}, {}, {}, {}, \"{}\", run}};\n",
@@ -99,35 +110,61 @@ static int64_t etp_nanoseconds(void) {{
   }
 
   // Pointers ----------------------------------------------------------------------------------------------
-  std::string pointer(ValueId v, Index first, const std::vector<std::pair<int, Index>>& time) const {
+  std::string pointer(ValueId v, Index first, const std::vector<std::pair<int, Index>>& time) {
     const Value& x = p_.values[static_cast<std::size_t>(v)];
     const auto width = static_cast<Index>(size_of(x.aval.dtype));
     if (x.home == Value::Inside) {
       ETRACE_CHECK(time.empty() && first == 0);
       return pointer(x.base, x.at.first, x.at.time);
     }
-    std::string text;
-    switch (x.home) {
-      case Value::Arena:
-        text = fmt::format("m + {}", x.index);
-        break;
-      case Value::Argument:
-        text = fmt::format("(char*)a[{}]", x.index);
-        break;
-      case Value::Result:
-        text = fmt::format("y[{}]", x.index);
-        break;
-      case Value::Constant:
-        text = fmt::format("(char*)c[{}]", x.index);
-        break;
-      default:
-        internal_error("a value that is used has a place", __FILE__, __LINE__);
-    }
+    std::string text = buffer(v);
     if (first != 0) text += fmt::format(" + {}", first * width);
     for (const auto& [loop, stride] : time) text += fmt::format(" + t{} * {}", loop, stride * width);
     return text;
   }
-  std::string pointer(ValueId v) const { return pointer(v, 0, {}); }
+  std::string pointer(ValueId v) { return pointer(v, 0, {}); }
+
+  // The variable of `run` that points to a value: in and out are ports, by number, k constants, and v is what
+  // lies in between.
+  std::string buffer(ValueId v) {
+    const Value& x = p_.values[static_cast<std::size_t>(v)];
+    const std::string what = to_string(x.aval) + (x.name.empty() ? "" : " ") + x.name;
+    const bool shared = x.home == Value::Arena;  // one after the other, values lie at the same place
+    const auto [it, is_new] = buffers_.try_emplace({x.home, x.index, shared ? what : ""});
+    if (is_new) {
+      const std::size_t number = shared ? buffers_.size() - 1 : x.index;
+      it->second = {
+          fmt::format("{}{}{}{}", prefix(x.home), number, x.name.empty() ? "" : "_", identifier(x.name)),
+          what};
+    }
+    return it->second.variable;
+  }
+  static const char* prefix(Value::Home home) {
+    switch (home) {
+      case Value::Argument:
+        return "in";
+      case Value::Result:
+        return "out";
+      case Value::Constant:
+        return "k";
+      case Value::Arena:
+        return "v";
+      default:
+        internal_error("a value that is used has a place", __FILE__, __LINE__);
+    }
+  }
+  std::string declarations() const {
+    std::string out;
+    for (const auto& [place, named] : buffers_) {
+      const auto [home, index, unused] = place;
+      const std::string at = home == Value::Arena      ? fmt::format("m + {}", index)
+                             : home == Value::Argument ? fmt::format("(char*)a[{}]", index)
+                             : home == Value::Result   ? fmt::format("y[{}]", index)
+                                                       : fmt::format("(char*)c[{}]", index);
+      out += fmt::format("  char* const {} = {}; /* {} */\n", named.variable, at, comment(named.what));
+    }
+    return out;
+  }
 
   // Steps -------------------------------------------------------------------------------------------------
   void block(const Block& b) {
@@ -151,21 +188,34 @@ static int64_t etp_nanoseconds(void) {{
                      timed_->size() - 1));
   }
 
-  // The equations of a nest, one per line.
-  std::vector<int> comment_nest(const Nest& n) {
+  static std::vector<int> eqns_of(const Nest& n) {
     std::vector<int> seen;
     for (const Stmt& s : n.body)
       if (s.eqn >= 0 && std::find(seen.begin(), seen.end(), s.eqn) == seen.end()) seen.push_back(s.eqn);
     std::sort(seen.begin(), seen.end());
-    for (const int e : seen) line("/* " + about(e) + " */");
     return seen;
+  }
+  // The module that most of the equations come from.
+  std::string path_of(const std::vector<int>& eqns) const {
+    std::map<std::string, int> count;
+    for (const int e : eqns) ++count[p_.eqns[static_cast<std::size_t>(e)].path];
+    count.erase("");
+    const auto most = std::max_element(count.begin(), count.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    return most == count.end() ? "" : most->first;
   }
 
   void step(const Nest& n) {
-    const std::string text = print_nest(p_, n, "NAME");
-    const auto [it, is_new] = names_.try_emplace(text, fmt::format("n{}", names_.size()));
-    if (is_new) functions_ += print_nest(p_, n, it->second) + "\n";
-    start_clock({TimedStep::Loops, it->second, comment_nest(n)});
+    const std::vector<int> eqns = eqns_of(n);
+    const auto [it, is_new] = names_.try_emplace(print_nest(p_, n, "NAME"));
+    if (is_new) {
+      const std::string path = identifier(path_of(eqns));
+      it->second = fmt::format("loop{}{}{}", names_.size() - 1, path.empty() ? "" : "_", path);
+      for (const int e : eqns) functions_ += "/* " + about(e) + " */\n";
+      functions_ += print_nest(p_, n, it->second) + "\n";
+    }
+    for (const int e : eqns) line("/* " + about(e) + " */");
+    start_clock({TimedStep::Loops, it->second, eqns});
     std::string list;
     for (const Pointer& q : nest_pointers(n))
       list += (list.empty() ? "" : ", ") + pointer(q.value, q.first, q.time);
@@ -249,6 +299,10 @@ static int64_t etp_nanoseconds(void) {{
   const HostSteps steps_;
   std::vector<TimedStep>* timed_;
   std::map<std::string, std::string> names_;  // text of a nest -> its function
+  struct Named {
+    std::string variable, what;
+  };
+  std::map<std::tuple<Value::Home, std::size_t, std::string>, Named> buffers_;  // home, index, value
   std::string functions_, entry_;
   std::size_t depth_ = 1;
 };

@@ -171,6 +171,10 @@ TEST(EmitText, EqualProgramsHaveEqualTextsWithEquationsAndModules) {
   };
   EXPECT_EQ(text(), text());
   EXPECT_NE(text().find("= tanh a    rnn.W"), std::string::npos);
+  EXPECT_NE(text().find("static void loop0_rnn_W(char* const* p"), std::string::npos);
+  EXPECT_NE(text().find("char* const in0_argument0 = (char*)a[0]; /* f32[32,48] argument0 */"),
+            std::string::npos)
+      << text();
 }
 
 }  // namespace
