@@ -39,6 +39,17 @@ class Dependence {
   std::unordered_map<std::uint64_t, unsigned> bits_;
 };
 
+constexpr std::int64_t kWide = 8;  // times the largest port of a step
+
+// Results, and inputs that a step has of its own.
+std::int64_t largest_port(const Jaxpr& jaxpr, const std::vector<StepSplit::Input>& inputs) {
+  std::int64_t most = 1;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i] != StepSplit::Input::Fixed) most = std::max(most, jaxpr.invars[i].aval.shape.size());
+  for (const Atom& a : jaxpr.outs) most = std::max(most, aval_of(a).shape.size());
+  return most;
+}
+
 // Everything that the first `count` results need.
 Ids needed_for(const Jaxpr& jaxpr, std::size_t count) {
   Ids out;
@@ -62,11 +73,24 @@ StepSplit::StepSplit(ClosedJaxpr step, std::vector<Input> inputs)
   num_carried_ = static_cast<std::size_t>(std::count(inputs_.begin(), inputs_.end(), Input::Carried));
   const Dependence depends(jaxpr, inputs_);
   const Ids sequential = needed_for(jaxpr, num_carried_);
+  const std::int64_t wide = kWide * largest_port(jaxpr, inputs_);
+  Ids from_wide;  // what wide values reach, and themselves
   for (const Eqn& eqn : jaxpr.eqns) {
     const unsigned bits = eqn.out.empty() ? 0 : depends.of(eqn.out[0]);
     const bool needed =
         std::any_of(eqn.out.begin(), eqn.out.end(), [&](const Var& v) { return sequential.contains(v.id); });
-    Part& part = bits == 0 ? fixed_ : !needed ? after_ : bits == kData ? before_ : body_;
+    const bool widens =
+        std::any_of(eqn.out.begin(), eqn.out.end(), [&](const Var& v) { return v.aval.shape.size() > wide; });
+    const bool narrows = std::any_of(eqn.in.begin(), eqn.in.end(), [&](const Atom& a) {
+      const Var* v = as_var(a);
+      return v != nullptr && from_wide.contains(v->id);
+    });
+    Part& part = bits == 0           ? fixed_
+                 : needed            ? (bits == kData ? before_ : body_)
+                 : widens || narrows ? wide_
+                                     : after_;
+    if (&part == &wide_)
+      for (const Var& v : eqn.out) from_wide.insert(v.id);
     part.eqns.push_back(eqn);
   }
   // What a part reads from elsewhere, and what others read from it.
@@ -83,13 +107,13 @@ StepSplit::StepSplit(ClosedJaxpr step, std::vector<Input> inputs)
       for (const Var& v : eqn.out) own.insert(v.id);
     }
   };
-  for (Part* part : {&fixed_, &before_, &body_, &after_}) read_by(*part);
+  for (Part* part : {&fixed_, &before_, &body_, &after_, &wide_}) read_by(*part);
   Ids read;  // across parts, or as a result
-  for (const Part* part : {&before_, &body_, &after_})
+  for (const Part* part : {&before_, &body_, &after_, &wide_})
     for (const Var& v : part->in) read.insert(v.id);
   for (const Atom& a : jaxpr.outs)
     if (const Var* v = as_var(a)) read.insert(v->id);
-  for (Part* part : {&fixed_, &before_, &body_, &after_})
+  for (Part* part : {&fixed_, &before_, &body_, &after_, &wide_})
     for (const Eqn& eqn : part->eqns)
       for (const Var& v : eqn.out)
         if (read.contains(v.id)) part->out.push_back(v);
@@ -156,8 +180,8 @@ StepSplit::Result StepSplit::run(std::int64_t steps, ArraySpan inputs, const Arr
   };
   keep(fixed, fixed_.out, eval(fixed_, fixed.get_all(fixed_.in)));
 
-  // A part for all steps at once, from what is stacked and what is fixed.
-  const auto side_by_side = [&](const Part& part) {
+  // A part for all steps, from what is stacked and what is fixed: at once, or one after the other.
+  const auto for_all = [&](const Part& part, bool at_once) {
     std::vector<Var> mapped;
     for (const Var& v : part.in)
       if (stacked.get(v).defined()) mapped.push_back(v);
@@ -167,9 +191,18 @@ StepSplit::Result StepSplit::run(std::int64_t steps, ArraySpan inputs, const Arr
       keep(env, mapped, now);
       return eval(part, env.get_all(part.in));
     };
-    keep(stacked, part.out, vmap(one)(stacked.get_all(mapped)));
+    const Arrays xs = stacked.get_all(mapped);
+    const auto one_by_one = [&] {
+      return scan(
+                 [&](ArraySpan, ArraySpan now) -> ScanResult {
+                   return {{}, one(now)};
+                 },
+                 {}, xs, {.length = steps})
+          .ys;
+    };
+    keep(stacked, part.out, at_once ? vmap(one)(xs) : one_by_one());
   };
-  side_by_side(before_);
+  for_all(before_, true);
 
   // The loop: reads what is stacked, hands on its own values and the states at entry.
   std::vector<Var> read;
@@ -183,7 +216,8 @@ StepSplit::Result StepSplit::run(std::int64_t steps, ArraySpan inputs, const Arr
   if (active.defined()) xs.push_back(active);
   std::vector<Var> handed_on;
   Ids wanted;
-  for (const Var& v : after_.in) wanted.insert(v.id);
+  for (const Part* part : {&after_, &wide_})
+    for (const Var& v : part->in) wanted.insert(v.id);
   for (std::size_t i = num_carried_; i < jaxpr.outs.size(); ++i)
     if (const Var* v = as_var(jaxpr.outs[i])) wanted.insert(v->id);
   for (const std::vector<Var>* list : std::array<const std::vector<Var>*, 2>{&carried, &body_.out})
@@ -205,7 +239,8 @@ StepSplit::Result StepSplit::run(std::int64_t steps, ArraySpan inputs, const Arr
       },
       init, xs, {.length = steps});
   keep(stacked, handed_on, loop.ys);
-  side_by_side(after_);
+  for_all(after_, true);
+  for_all(wide_, false);
 
   Result r;
   r.carried = std::move(loop.carry);

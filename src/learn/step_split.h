@@ -3,6 +3,9 @@
 //   before   data of the step, no state: all steps side by side
 //   body     what the next states need: a loop
 //   after    the rest: all steps side by side, from values that the loop and `before` hand on
+//   wide     of the rest, what goes through values far larger than all that a step takes and gives (a
+//   Jacobian
+//            of coupled positions): one step after the other, since K of them would not fit into memory
 // Nothing is computed twice.
 #pragma once
 
@@ -38,7 +41,7 @@ class StepSplit {
   ClosedJaxpr step_;
   std::vector<Input> inputs_;
   std::size_t num_carried_ = 0;
-  Part fixed_, before_, body_, after_;
+  Part fixed_, before_, body_, after_, wide_;
   std::vector<bool> out_stacked_;
 };
 
