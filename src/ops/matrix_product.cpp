@@ -61,9 +61,11 @@ MatrixProduct::MatrixProduct(Dtype dtype, Sizes sizes, Strides strides, bool acc
   if (dtype == Dtype::F32) part_scratch_ = etp_gemm_scratch_f32(m, n, k, flags);
   if (dtype == Dtype::F64) part_scratch_ = etp_gemm_scratch_f64(m, n, k, flags);
   dense_scratch_ = part_scratch_ = (part_scratch_ + 63) / 64 * 64;
+  // Of all rows and columns: what is decided must not depend on the parts.
   events_ =
-      is_floating(dtype) && (dtype == Dtype::F32 ? EventProduct<float>::fits(m, n, k, strides.b_column)
-                                                 : EventProduct<double>::fits(m, n, k, strides.b_column));
+      is_floating(dtype) &&
+      (dtype == Dtype::F32 ? EventProduct<float>::fits(sizes_.rows, sizes_.columns, k, strides.b_column)
+                           : EventProduct<double>::fits(sizes_.rows, sizes_.columns, k, strides.b_column));
   if (events_)
     part_scratch_ +=
         dtype == Dtype::F32 ? EventProduct<float>::scratch_bytes() : EventProduct<double>::scratch_bytes();
@@ -87,17 +89,27 @@ template <class T, class Gemm>
 void MatrixProduct::multiply(std::int64_t m0, std::int64_t m1, std::int64_t n0, std::int64_t n1, const T* a,
                              const T* b, T* c, void* scratch, Gemm gemm) const {
   const Strides& s = strides_;
-  a += m0 * s.a_row, b += n0 * s.b_column, c += m0 * s.c_row + n0;
+  b += n0 * s.b_column, c += n0;
   const auto dense = [&](std::int64_t m, std::int64_t n, std::int64_t k, const T* from_a, const T* from_b,
                          T* to, bool accumulate) {
     gemm(m, n, k, from_a, s.a_row, s.a_depth, from_b, s.b_depth, s.b_column, to, s.c_row, accumulate ? 1 : 0,
          scratch);
   };
   if (events_)
-    EventProduct<T>::multiply(m1 - m0, n1 - n0, sizes_.depth, {a, s.a_row, s.a_depth}, b, s.b_depth, c,
-                              s.c_row, accumulate_, static_cast<std::byte*>(scratch) + dense_scratch_, dense);
+    EventProduct<T>::multiply({.rows = sizes_.rows,
+                               .columns = n1 - n0,
+                               .depth = sizes_.depth,
+                               .a = {a, s.a_row, s.a_depth},
+                               .b = b,
+                               .b_row = s.b_depth,
+                               .c = c,
+                               .c_row = s.c_row,
+                               .first = m0,
+                               .last = m1,
+                               .accumulate = accumulate_},
+                              static_cast<std::byte*>(scratch) + dense_scratch_, dense);
   else
-    dense(m1 - m0, n1 - n0, sizes_.depth, a, b, c, accumulate_);
+    dense(m1 - m0, n1 - n0, sizes_.depth, a + m0 * s.a_row, b, c + m0 * s.c_row, accumulate_);
 }
 
 void MatrixProduct::run_part(std::int64_t first, std::int64_t last, const void* a, const void* b, void* c,

@@ -10,7 +10,9 @@
 namespace etrace {
 
 // Each element of C is one chain over k in ascending order, so no result depends on tiles or threads. Where
-// most of A is zero, as with spikes, only the other terms are added; that changes no bit (event_product.h).
+// most of A is zero, as with spikes, only the other terms are added; that changes no bit. Where A repeats
+// itself, as saturated spikes do, what is common is added once and then what deviates: the same within
+// rounding, and the same bits for all threads and layouts of A (event_product.h).
 class MatrixProduct {
  public:
   struct Sizes {

@@ -349,19 +349,29 @@ template <class T>
 void own_gradient(const Geometry& g, const Buffers<T>& b, Index first, Index last, const Axis& at,
                   void* scratch) {
   using Events = EventProduct<T>;
-  const Index rows = last - first, columns = g.column.size, depth = g.steps * g.batch;
-  const T *x = b.source + at.source + first * g.row.source, *v = b.weighted + at.anchor;
-  T* out = b.gradient + at.parameter + first * g.row.parameter;
+  const Index columns = g.column.size, depth = g.steps * g.batch;
+  const T *x = b.source + at.source, *v = b.weighted + at.anchor;
+  T* out = b.gradient + at.parameter;
   void* dense_scratch = static_cast<std::byte*>(scratch) + event_scratch<T>();
   const auto dense = [&](Index m, Index n, Index k, const T* from_x, const T* from_v, T* to, bool add) {
     gemm(m, n, k, from_x, g.row.source, g.elements, from_v, g.positions, 1, to, g.row.parameter,
          dense_scratch, add);
   };
-  if (Events::fits(rows, columns, depth, 1))
-    Events::multiply(rows, columns, depth, {x, g.row.source, g.elements}, v, g.positions, out,
-                     g.row.parameter, false, scratch, dense);
+  if (Events::fits(g.row.size, columns, depth, 1))
+    Events::multiply({.rows = g.row.size,
+                      .columns = columns,
+                      .depth = depth,
+                      .a = {x, g.row.source, g.elements},
+                      .b = v,
+                      .b_row = g.positions,
+                      .c = out,
+                      .c_row = g.row.parameter,
+                      .first = first,
+                      .last = last,
+                      .accumulate = false},
+                     scratch, dense);
   else
-    dense(rows, columns, depth, x, v, out, false);
+    dense(last - first, columns, depth, x + first * g.row.source, v, out + first * g.row.parameter, false);
 }
 
 // How the work is dealt out to threads: no two parts add to one element of the gradient, and no sum depends

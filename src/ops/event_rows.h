@@ -1,0 +1,226 @@
+// What must be added of a block of A, some rows by at most kDepth columns, in a product A·B
+// (event_product.h):
+//   A[i,k] = f_i·β_k + D[i,k],   D zero at most places,
+// so that Σ_k A[i,k]·B[k,:] = f_i·(Σ_k β_k·B[k,:]) + Σ of the rows of B at which D is not zero. The base f·β
+// is
+//   nothing               where few entries of A are set;
+//   what a column has     in most rows, f ∈ {0, 1}: neurons that fire in most samples;
+//   what a row has        in most columns, β = 1: the same neurons in the transposed product of a gradient.
+// Which of them, and β, follow from a sample of the rows of A whose places depend on the sizes alone; f_i
+// follows from row i. So neither depends on how rows are dealt out to threads. Private to ops/.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include "ops/lanes.h"
+
+namespace etrace {
+
+#if defined(__AVX2__)
+// Byte j of row m: the place of the j-th bit that is set in m.
+constexpr std::array<std::uint64_t, 256> kPlacesOfBits = [] {
+  std::array<std::uint64_t, 256> out{};
+  for (unsigned m = 0; m < 256; ++m)
+    for (unsigned bit = 0, n = 0; bit < 8; ++bit)
+      if ((m >> bit & 1U) != 0) out[m] |= std::uint64_t{bit} << (8 * n++);
+  return out;
+}();
+#endif
+
+template <class T>
+class EventRows {
+ public:
+  using Index = std::int64_t;
+  struct Factor {  // A[i,k] = data[i·row + k·depth]
+    const T* data;
+    Index row, depth;
+    Factor from(Index i, Index k) const { return {data + i * row + k * depth, row, depth}; }
+  };
+  enum class Base : std::uint8_t { Dense, Nothing, OfColumns, OfRows };  // Dense: too much is left of A
+
+  static constexpr Index kDepth = 96;  // columns of a block
+  static constexpr Index kRows = 256;  // rows whose lists are made together
+  static constexpr Index kRoom = kDepth + 8;
+  static constexpr Index kRowsAtLeast = 16;  // of A
+
+  // A row's list: where D is not zero, and D there. A list longer than half of the block is not worth it.
+  const std::int32_t* place(Index row) const { return place_ + row * kRoom; }
+  const T* value(Index row) const { return value_ + row * kRoom; }
+  std::int32_t size(Index row) const { return size_[row]; }
+  T factor(Index row) const { return factor_[row]; }
+  bool is_long(Index row) const { return size_[row] < 0; }
+  const T* base() const { return base_; }
+
+  // Looks at columns [0, depth) of all rows of A.
+  Base choose(Index rows, Index depth, const Factor& a) {
+    const Index runs = std::min(kRuns, rows / kRun), seen = runs * kRun, most = seen * depth / 4;
+    // Dense data is known after a few rows.
+    const Index few = runs * kGlance;
+    sample(rows, depth, a, runs, kGlance);
+    if (2 * std::min(survey_columns(few, depth).off, off_rows(few, depth)) >= few * depth) return Base::Dense;
+    sample(rows, depth, a, runs, kRun);
+    const Columns columns = survey_columns(seen, depth);
+    if (columns.set <= most) return Base::Nothing;
+    // The base itself is added once for as many rows as lie together.
+    const Index together = std::min(rows, kRows);
+    const Index by_columns = columns.off + columns.base * seen / together;
+    const Index by_rows = off_rows(seen, depth) + depth * seen / together;
+    if (std::min(by_columns, by_rows) > most) return Base::Dense;
+    if (by_columns <= by_rows) return Base::OfColumns;
+    base_ = kOnes.data();
+    return Base::OfRows;
+  }
+
+  // Lists of `rows` rows, at most kRows.
+  void list(Base kind, Index rows, Index depth, const Factor& a) {
+    const T* from = a.data;
+    Index row = a.row;
+    if (a.depth != 1) {
+      gather(rows, depth, a, square_);
+      from = square_, row = kDepth;
+    }
+    for (Index i = 0; i < rows; ++i, from += row) {
+      const T f = kind == Base::OfRows ? common_value(from, depth) : T(kind == Base::OfColumns ? 1 : 0);
+      const Index set = differing(from, depth, T(0), base_),
+                  off = f == T(0) ? set : differing(from, depth, f, base_);
+      factor_[i] = off < set ? f : T(0);
+      size_[i] = 2 * std::min(set, off) > depth ? -1 : list_row(from, depth, factor_[i], i);
+    }
+  }
+
+ private:
+  static constexpr Index kRun = 8, kRuns = 4;  // the sample: so many rows at so many places
+  static constexpr Index kGlance = 2;          // of each, for a start
+  static constexpr T kLargest = 256;           // of a base
+  static constexpr std::array<T, kDepth> kOnes = [] {
+    std::array<T, kDepth> out{};
+    out.fill(T(1));
+    return out;
+  }();
+  using Vector = VectorOf<T>;
+  using L = Lanes<T>;
+  using Mask = decltype(Vector{} != Vector{});
+
+  // to[i, k] = A[i, k], rows kDepth apart and filled up with zeros to whole vectors.
+  static void gather(Index rows, Index depth, const Factor& a, T* to) {
+    const Index whole = round_up(depth, kLanes<T>);
+    if (a.row == 1) return turn(a.data, depth, a.depth, 0, rows, to, kDepth, whole);
+    for (Index i = 0; i < rows; ++i, to += kDepth) {
+      const T* row = a.data + i * a.row;
+      if (a.depth == 1)
+        std::copy_n(row, depth, to);
+      else
+        for (Index k = 0; k < depth; ++k) to[k] = row[k * a.depth];
+      std::fill(to + depth, to + whole, T(0));
+    }
+  }
+  void sample(Index rows, Index depth, const Factor& a, Index runs, Index length) {
+    for (Index r = 0; r < runs; ++r)
+      gather(length, depth, a.from((rows - kRun) * r / std::max<Index>(runs - 1, 1), 0),
+             square_ + r * length * kDepth);
+  }
+
+  // Of the columns of the sample: what is set, what is not their base, and how many have one.
+  struct Columns {
+    Index set = 0, off = 0, base = 0;
+  };
+  // The base of a column is what it has most often, zero or the first other value in it.
+  Columns survey_columns(Index rows, Index depth) {
+    Columns out;
+    base_ = columns_;
+    for (Index k = 0; k < depth; k += kLanes<T>) {
+      const T* from = square_ + k;
+      Vector other{};
+      for (Index i = 0; i < rows; ++i) {
+        const Vector x = L::load(from + i * kDepth);
+        other = other == Vector{} ? x : other;
+      }
+      other = (other >= -kLargest) & (other <= kLargest) ? other : Vector{};
+      Mask zeros{}, equal{};  // a lane counts down
+      for (Index i = 0; i < rows; ++i) {
+        const Vector x = L::load(from + i * kDepth);
+        zeros += x == Vector{};
+        equal += x == other;
+      }
+      L::store(columns_ + k, equal < zeros ? other : Vector{});
+      for (Index l = 0; l < std::min(kLanes<T>, depth - k); ++l) {
+        const Index none = -zeros[l], same = -equal[l];
+        out.set += rows - none;
+        out.off += rows - std::max(none, same);
+        out.base += same > none ? 1 : 0;
+      }
+    }
+    return out;
+  }
+  // What is not the base of its row, zero or the first other value in it. A row of which half is left is
+  // multiplied as dense.
+  Index off_rows(Index rows, Index depth) const {
+    Index n = 0;
+    for (Index i = 0; i < rows; ++i) {
+      const T* row = square_ + i * kDepth;
+      const T common = common_value(row, depth);
+      const Index off =
+          std::min(differing(row, depth, T(0), kOnes.data()), differing(row, depth, common, kOnes.data()));
+      n += std::min(off, (depth + 1) / 2);
+    }
+    return n;
+  }
+  static T common_value(const T* a, Index depth) {
+    const T* x = std::find_if(a, a + depth, [](T v) { return v != T(0); });
+    return x != a + depth && *x >= -kLargest && *x <= kLargest ? *x : T(0);
+  }
+  // How many entries of a row are not f·β.
+  static Index differing(const T* a, Index depth, T f, const T* base) {
+    Index n = 0, k = 0;
+    Mask sums{};
+    for (; k + kLanes<T> <= depth; k += kLanes<T>) sums += L::load(a + k) != splat(f) * L::load(base + k);
+    for (Index l = 0; l < kLanes<T>; ++l) n -= sums[l];
+    for (; k < depth; ++k) n += a[k] != f * base[k] ? 1 : 0;
+    return n;
+  }
+
+  std::int32_t list_row(const T* __restrict a, Index depth, T f, Index row) {
+    // Without a branch: where spikes fall cannot be foretold. Lists have room for a vector more.
+    T* __restrict value = value_ + row * kRoom;
+    std::int32_t* __restrict place = place_ + row * kRoom;
+    std::int32_t n = 0;
+    Index k = 0;
+#if defined(__AVX2__)
+    if constexpr (sizeof(T) == 4) {
+      const __m256 factor = _mm256_set1_ps(f);
+      for (; k + 8 <= depth; k += 8) {
+        const __m256 x =
+            _mm256_sub_ps(_mm256_loadu_ps(a + k), _mm256_mul_ps(factor, _mm256_loadu_ps(base_ + k)));
+        const int set = _mm256_movemask_ps(_mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_NEQ_UQ));
+        const __m256i at = _mm256_cvtepu8_epi32(
+            _mm_cvtsi64_si128(static_cast<long long>(kPlacesOfBits[static_cast<std::size_t>(set)])));
+        _mm256_storeu_ps(value + n, _mm256_permutevar8x32_ps(x, at));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(place + n),
+                            _mm256_add_epi32(at, _mm256_set1_epi32(static_cast<int>(k))));
+        n += __builtin_popcount(static_cast<unsigned>(set));
+      }
+    }
+#endif
+    for (; k < depth; ++k) {
+      value[n] = a[k] - f * base_[k];
+      place[n] = static_cast<std::int32_t>(k);
+      n += value[n] != T(0) ? 1 : 0;
+    }
+    return n;
+  }
+
+  T square_[kRows * kDepth];  // of A, rows contiguous
+  T value_[kRows * kRoom];
+  T columns_[kDepth];  // of them the base
+  const T* base_;      // β
+  T factor_[kRows];
+  std::int32_t place_[kRows * kRoom];
+  std::int32_t size_[kRows];
+};
+
+}  // namespace etrace
