@@ -60,27 +60,45 @@ class Coalescing {
       pieces[{x.value, s.value, s.at.first - x.at.first, s.at.time, s.at.step}].push_back(x.at.first);
     }
     std::vector<Move> out;
-    for (auto& [key, firsts] : pieces) {
+    for (const auto& [key, firsts] : pieces) {
       const auto& [from, to, offset, time, step] = key;
       if (covers(*n, step, firsts, value(from).elements()))
         out.push_back({from, to, {offset, {}, time}, firsts.size()});
     }
     return out;
   }
-  // Every number from 0 on exactly once: stretches of equal length, one after the other.
-  static bool covers(const Nest& n, const Dims& step, std::vector<Index>& firsts, Index elements) {
-    std::vector<std::pair<Index, Index>> axes;
-    for (std::size_t a = 0; a < n.axes.size(); ++a) axes.emplace_back(step[a], n.axes[a].size);
-    std::sort(axes.begin(), axes.end());
+  // Every number from 0 on exactly once: the positions of one piece, and those where pieces begin, count
+  // through all numbers like digits.
+  static bool covers(const Nest& n, const Dims& step, const std::vector<Index>& firsts, Index elements) {
+    std::vector<std::pair<Index, Index>> digits;  // what one more is worth, and how many there are
+    for (std::size_t a = 0; a < n.axes.size(); ++a) digits.emplace_back(step[a], n.axes[a].size);
+    if (!add_digits(firsts, digits)) return false;
+    std::sort(digits.begin(), digits.end());
     Index reach = 1;
-    for (const auto& [stride, size] : axes) {
-      if (stride != reach) return false;
+    for (const auto& [worth, size] : digits) {
+      if (worth != reach) return false;
       reach *= size;
     }
+    return reach == elements;
+  }
+  // Pieces begin at all sums of some steps, as they do after short axes were written out.
+  static bool add_digits(std::vector<Index> firsts, std::vector<std::pair<Index, Index>>& digits) {
     std::sort(firsts.begin(), firsts.end());
-    for (std::size_t i = 0; i < firsts.size(); ++i)
-      if (firsts[i] != static_cast<Index>(i) * reach) return false;
-    return static_cast<Index>(firsts.size()) * reach == elements;
+    if (firsts[0] != 0) return false;
+    while (firsts.size() > 1) {
+      const Index worth = firsts[1];
+      std::size_t size = 2;
+      while (size < firsts.size() && firsts[size] == static_cast<Index>(size) * worth) ++size;
+      if (firsts.size() % size != 0) return false;
+      std::vector<Index> outer;
+      for (std::size_t k = 0; k < firsts.size(); ++k) {
+        if (k % size == 0) outer.push_back(firsts[k]);
+        if (firsts[k] != outer.back() + static_cast<Index>(k % size) * worth) return false;
+      }
+      digits.emplace_back(worth, static_cast<Index>(size));
+      firsts = std::move(outer);
+    }
+    return true;
   }
 
   bool may_move(const Block& b, const std::vector<Uses>& all, std::size_t q, const Move& m) {

@@ -8,6 +8,7 @@
 #include "etrace/ops/linalg.h"
 #include "etrace/ops/reduce.h"
 #include "etrace/ops/shape.h"
+#include "etrace/ops/trace_window.h"
 #include "support/native.h"
 
 namespace etrace::emit {
@@ -152,6 +153,28 @@ TEST(EmitFusion, CarriesAndReplacedArgumentsAreInPlace) {
   EXPECT_EQ(steps(p).nests, 1U);
   EXPECT_EQ(steps(p).products, 1U);
   EXPECT_EQ(p.arena_bytes, kMatrix.bytes());
+}
+
+// Copies along a short axis are written out piece by piece; all pieces together are still the whole carry.
+TEST(EmitFusion, CarriesWithAShortAxisAreInPlace) {
+  const TracePattern dense{{24, 40}, {}, {0, 1}, {}, {1, 0}, {}};
+  const Aval trace{Dtype::F32, {8, 2, 24, 40}}, transition{Dtype::F32, {2, 2, 8, 40}},
+      injection{Dtype::F32, {16, 1, 2, 8, 40}}, source{Dtype::F32, {16, 1, 8, 24}};
+  const auto bytes = [&](bool old_one_needed) {
+    const Function f = [&](ArraySpan x) {
+      const ScanResult r = scan(
+          [&](ArraySpan c, ArraySpan in) -> ScanResult {
+            TraceWindow w;
+            w.trace = c[0], w.transition = x[1], w.injection = in[0], w.source = in[1];
+            return {{trace_window(dense, w).trace}, {}};
+          },
+          {x[0]}, {x[2], x[3]});
+      return old_one_needed ? Arrays{r.carry[0], r.carry[0] + x[0]} : r.carry;
+    };
+    return built(f, {trace, transition, injection, source}, {{0, 0}}).arena_bytes;
+  };
+  EXPECT_EQ(bytes(false), 0U);
+  EXPECT_GE(bytes(true), trace.bytes());
 }
 
 TEST(EmitFusion, WhatMustWaitIsNotJoined) {
