@@ -2,7 +2,32 @@
 
 #include <algorithm>
 
+#include "runtime/thread_pool.h"
+
 namespace etrace::trace {
+
+Index Geometry::matrices() const {
+  Index n = 1;
+  for (const Axis& a : outer) n *= a.size;
+  return n;
+}
+
+Axis Geometry::start_of(Index matrix) const {
+  Axis start{0, 0, 0, 0};
+  for (std::size_t a = outer.size(); a-- > 0;) {
+    const Index i = matrix % outer[a].size;
+    matrix /= outer[a].size;
+    start.source += i * outer[a].source;
+    start.anchor += i * outer[a].anchor;
+    start.parameter += i * outer[a].parameter;
+  }
+  return start;
+}
+
+Index threads_that_pay(const Geometry& g) {
+  constexpr Index kPartWork = 1 << 16;  // trace elements that outweigh the hand-over to another thread
+  return std::clamp<Index>(g.slots * g.batch * g.states / kPartWork, 1, default_pool().size());
+}
 
 std::vector<Axis> axes_of(const TracePattern& p, bool has_source, Index& parameters) {
   std::vector<Axis> axes(p.slots.rank());

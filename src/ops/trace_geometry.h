@@ -26,9 +26,14 @@ struct Geometry {
   std::vector<Index> source, anchor, parameter;  // by slot, if one of the maps is a table
   bool gathered() const { return !anchor.empty(); }
   bool shared = false;  // several slots add to one element of the gradient
+
+  Index matrices() const;             // rows × columns, over the outer axes
+  Axis start_of(Index matrix) const;  // its first source, anchor and parameter
 };
 
 Geometry geometry_of(const KernelRequest&);
+// Among how many threads a pass is worth dividing.
+Index threads_that_pay(const Geometry&);
 // One per slot axis, as the strides of a pattern say; and how many elements the parameter has.
 std::vector<Axis> axes_of(const TracePattern&, bool has_source, Index& parameters);
 

@@ -11,7 +11,6 @@
 #include <memory>
 
 #include "etrace/error.h"
-#include "ops/event_product.h"
 #include "ops/structure_common.h"
 #include "ops/trace_direct.h"
 #include "ops/trace_geometry.h"
@@ -26,10 +25,9 @@ namespace etrace::trace {
 
 namespace {
 
-constexpr Index kColumns = 512;       // of a chunk: its rows of scratch stay in the first cache
-constexpr Index kBlock = 48;          // rows of one matrix product
-constexpr Index kProductSteps = 4;    // from so many steps on, products pay
-constexpr Index kPartWork = 1 << 16;  // trace elements that outweigh the hand-over to another thread
+constexpr Index kColumns = 512;     // of a chunk: its rows of scratch stay in the first cache
+constexpr Index kBlock = 48;        // rows of one matrix product
+constexpr Index kProductSteps = 4;  // from so many steps on, products pay
 
 void gemm(Index m, Index n, Index k, const float* a, Index ar, Index ac, const float* b, Index br, Index bc,
           float* c, Index cr, void* scratch, bool add = false) {
@@ -332,46 +330,12 @@ class Pass {
 
 // The kernel ------------------------------------------------------------------------------------------------
 template <class T>
-std::size_t event_scratch() {
-  return (EventProduct<T>::scratch_bytes() + 63) / 64 * 64;
-}
-template <class T>
-std::size_t product_scratch(const Geometry& g, bool all_rows) {
+std::size_t product_scratch(const Geometry& g) {
   const int flags = ETP_GEMM_TA | ETP_GEMM_TB;
-  const Index depth = g.steps * g.batch, rows = all_rows ? g.row.size : kBlock;
-  const std::size_t bytes = sizeof(T) == 4 ? etp_gemm_scratch_f32(rows, g.column.size, depth, flags)
-                                           : etp_gemm_scratch_f64(rows, g.column.size, depth, flags);
-  return (bytes + 63) / 64 * 64 + (all_rows ? event_scratch<T>() : 0);
-}
-
-// What the steps of the window add to the gradient of a stretch of rows: one product over steps and samples.
-template <class T>
-void own_gradient(const Geometry& g, const Buffers<T>& b, Index first, Index last, const Axis& at,
-                  void* scratch) {
-  using Events = EventProduct<T>;
-  const Index columns = g.column.size, depth = g.steps * g.batch;
-  const T *x = b.source + at.source, *v = b.weighted + at.anchor;
-  T* out = b.gradient + at.parameter;
-  void* dense_scratch = static_cast<std::byte*>(scratch) + event_scratch<T>();
-  const auto dense = [&](Index m, Index n, Index k, const T* from_x, const T* from_v, T* to, bool add) {
-    gemm(m, n, k, from_x, g.row.source, g.elements, from_v, g.positions, 1, to, g.row.parameter,
-         dense_scratch, add);
-  };
-  if (Events::fits(g.row.size, columns, depth, 1))
-    Events::multiply({.rows = g.row.size,
-                      .columns = columns,
-                      .depth = depth,
-                      .a = {x, g.row.source, g.elements},
-                      .b = v,
-                      .b_row = g.positions,
-                      .c = out,
-                      .c_row = g.row.parameter,
-                      .first = first,
-                      .last = last,
-                      .accumulate = false},
-                     scratch, dense);
-  else
-    dense(last - first, columns, depth, x + first * g.row.source, v, out + first * g.row.parameter, false);
+  const Index depth = g.steps * g.batch;
+  const std::size_t bytes = sizeof(T) == 4 ? etp_gemm_scratch_f32(kBlock, g.column.size, depth, flags)
+                                           : etp_gemm_scratch_f64(kBlock, g.column.size, depth, flags);
+  return (bytes + 63) / 64 * 64;
 }
 
 // How the work is dealt out to threads: no two parts add to one element of the gradient, and no sum depends
@@ -385,15 +349,11 @@ struct Split {
   Index length = 0, parts = 1;
 
   Split(const Geometry& g, const Params& params) {
-    Index outer = 1;
-    for (const Axis& a : g.outer) outer *= a.size;
     kind = g.gathered() ? Columns : g.shared ? Inner : Rows;
-    length = kind == Columns ? g.column.size : kind == Inner ? g.row.size : outer * g.row.size;
+    length = kind == Columns ? g.column.size : kind == Inner ? g.row.size : g.matrices() * g.row.size;
     const bool may_split =
         kind == Rows || (kind == Inner && g.row.parameter != 0) || (kind == Columns && !g.shared);
-    const Index work = g.slots * g.batch * g.states;
-    if (may_split)
-      parts = threads_of(params, std::min<Index>(work / kPartWork, default_pool().size()), length);
+    if (may_split) parts = threads_of(params, threads_that_pay(g), length);
   }
   Index begin(int part) const { return length * part / parts; }
   const char* what() const {
@@ -412,7 +372,7 @@ std::vector<TraceForm> fitting(const KernelRequest& r) {
   std::vector<TraceForm> out;
   if (is_patch(r)) out.push_back(TraceForm::Patches);
   if (DirectPass<T>::fits(g, at, storage)) out.push_back(TraceForm::Step);
-  if (g.steps > 1 && TilePass<T>::fits(g, at, storage)) out.push_back(TraceForm::Tiles);
+  if (g.steps > 1 && tiles_fit(g, at) && storage.load == nullptr) out.push_back(TraceForm::Tiles);
   if (Pass<T>::products_fit(g)) out.push_back(TraceForm::Products);
   out.push_back(TraceForm::Rows);
   return out;
@@ -479,6 +439,9 @@ Choice choice_for(const KernelRequest& r) {
     parts = "lines";
   } else if (form == TraceForm::Patches) {
     out.threads = patch_threads(r);
+  } else if (form == TraceForm::Tiles) {
+    out.threads = tile_threads(r);
+    parts = "columns";
   } else {
     const Split split(geometry_of(r), r.params);
     out.threads = static_cast<int>(split.parts);
@@ -497,16 +460,7 @@ Choice choice_for(const KernelRequest& r) {
 template <class F>
 void for_rows(const Geometry& g, const Split& split, int part, const F& f) {
   const auto matrix_at = [&](Index matrix, Index first, Index last) {
-    Axis start{0, 0, 0, 0};
-    Index left = matrix;
-    for (std::size_t a = g.outer.size(); a-- > 0;) {
-      const Index i = left % g.outer[a].size;
-      left /= g.outer[a].size;
-      start.source += i * g.outer[a].source;
-      start.anchor += i * g.outer[a].anchor;
-      start.parameter += i * g.outer[a].parameter;
-    }
-    f(first, last, matrix * g.row.size * g.column.size, start);
+    f(first, last, matrix * g.row.size * g.column.size, g.start_of(matrix));
   };
   const Index first = split.begin(part), last = split.begin(part + 1);
   if (split.kind == Split::Rows) {
@@ -517,9 +471,7 @@ void for_rows(const Geometry& g, const Split& split, int part, const F& f) {
     }
     return;
   }
-  Index matrices = 1;
-  for (const Axis& a : g.outer) matrices *= a.size;
-  for (Index m = 0; m < matrices; ++m)
+  for (Index m = 0; m < g.matrices(); ++m)
     if (split.kind == Split::Inner)
       matrix_at(m, first, last);
     else
@@ -530,13 +482,11 @@ template <class T>
 Kernel kernel_for(TraceForm form, const KernelRequest& request, const Storage<T>& storage) {
   const auto g = std::make_shared<const Geometry>(geometry_of(request));
   const Layout at(request.params);
-  const bool direct = form == TraceForm::Step, tiles = form == TraceForm::Tiles,
-             products = form == TraceForm::Products;
+  const bool direct = form == TraceForm::Step, products = form == TraceForm::Products;
   const Split split(*g, request.params);
-  const std::size_t elements = static_cast<std::size_t>(tiles ? TilePass<T>::scratch_elements(*g)
-                                                              : Pass<T>::scratch_elements(*g, products));
+  const std::size_t elements = static_cast<std::size_t>(Pass<T>::scratch_elements(*g, products));
   const std::size_t own = direct ? 0 : (elements * sizeof(T) + 63) / 64 * 64;
-  const std::size_t per_part = direct ? 0 : own + product_scratch<T>(*g, tiles);
+  const std::size_t per_part = direct ? 0 : own + product_scratch<T>(*g);
 
   Kernel kernel;
   kernel.scratch_bytes = per_part * static_cast<std::size_t>(split.parts);
@@ -544,8 +494,8 @@ Kernel kernel_for(TraceForm form, const KernelRequest& request, const Storage<T>
   kernel.run = [=](const KernelArgs& args) {
     const Buffers<T> buffers = buffers_of<T>(args, at, storage);
     const bool empty = g->slots == 0 || g->batch == 0;
-    const bool fresh = direct || (tiles && buffers.weighted != nullptr);  // every element is written
-    if (buffers.gradient != nullptr && (!fresh || empty)) std::fill_n(buffers.gradient, g->parameters, T(0));
+    if (buffers.gradient != nullptr && (!direct || empty))  // one step writes every element
+      std::fill_n(buffers.gradient, g->parameters, T(0));
     if (empty) return;
     auto run = [&](int part) {
       if (direct) {
@@ -555,14 +505,6 @@ Kernel kernel_for(TraceForm form, const KernelRequest& request, const Storage<T>
         });
       }
       std::byte* scratch = static_cast<std::byte*>(args.scratch) + static_cast<std::size_t>(part) * per_part;
-      if (tiles) {
-        TilePass<T> pass(*g, buffers, reinterpret_cast<T*>(scratch));
-        return for_rows(*g, split, part, [&](Index first, Index last, Index slot, const Axis& start) {
-          if (buffers.gradient != nullptr && buffers.weighted != nullptr)
-            own_gradient(*g, buffers, first, last, start, scratch + own);
-          pass.rows(first, last, slot, start);
-        });
-      }
       Pass<T> pass(*g, products, buffers, reinterpret_cast<T*>(scratch), scratch + own);
       if (split.kind == Split::Columns) pass.only_columns(split.begin(part), split.begin(part + 1));
       for_rows(*g, split, part, [&](Index first, Index last, Index slot, const Axis& start) {
@@ -583,6 +525,7 @@ Kernel kernel_of(const KernelRequest& r) {
   const TraceForm form = form_of<T>(r);
   if (form == TraceForm::Lines) return sparse_kernel<T>(r, storage);
   if (form == TraceForm::Patches) return patch_kernel<T>(r, storage);
+  if (form == TraceForm::Tiles) return tile_kernel<T>(r);
   return kernel_for<T>(form, r, storage);
 }
 

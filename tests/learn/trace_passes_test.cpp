@@ -105,7 +105,7 @@ TEST(TracePasses, CanBeForcedWithoutAnotherResult) {
 
 // Threads divide the work and nothing else: the bits are the same.
 TEST(TracePasses, ThreadsCanBeForced) {
-  for (const char* model : {"gru", "conv_snn"}) {
+  for (const char* model : {"gru", "lif_expon", "conv_snn"}) {
     const auto with = [&](int threads) { return LearnerOptions{.trace_passes = {{.threads = threads}}}; };
     int most = 0;
     for (const TracePass& p : passes(made(model, with(3)), "window")) most = std::max(most, p.threads);

@@ -73,17 +73,47 @@ TEST(TraceWindowKernel, IsTheSumsThatItStandsFor) {
       }
 }
 
-// Sums that leave zeros out have the bits of those that do not: row 0 stays, the others make its tile dense.
-TEST(TraceWindowKernel, LeavingOutZerosChangesNoBit) {
+// Sources that stay as they are for some steps, at one of three values: sums go by blocks of steps. All
+// numbers are small integers, so that the order of a sum cannot be seen and a block that is missing or
+// counted twice can.
+TEST(TraceWindowKernel, AddsBlocksOfEqualStepsOnce) {
+  for (const std::int64_t steps : {4, 5, 31, 32, 33, 64, 71})
+    for (const std::int64_t states : {1, 2})
+      for (const double change : {0.02, 0.2, 0.6}) {  // the share of steps at which a source changes
+        SCOPED_TRACE(std::to_string(steps) + " steps, " + std::to_string(states) + " states");
+        const WindowCase c{70, 75, 2, states, steps};
+        Arrays in = draw_window(c, Dtype::F32, false);
+        for (Array& a : in) a = round(a * 2.0);
+        Random random(7);
+        std::vector<double> x(static_cast<std::size_t>(steps * c.batch * c.rows));
+        const auto step = static_cast<std::size_t>(c.batch * c.rows);
+        for (std::size_t i = 0; i < x.size(); ++i) {
+          const bool keeps = i >= step && random.uniform(0, 1) >= change;
+          x[i] = keeps ? x[i - step] : std::floor(random.uniform(0, 3));
+        }
+        in[2] = array(x, in[2].shape(), Dtype::F32);
+        const Arrays found = run_window(c, in), expected = plain_window(c, in);
+        EXPECT_EQ(difference(found, expected, 0.0), std::nullopt);
+        x[step + 3] += 1.0;  // one step of one source more is another result
+        in[2] = array(x, in[2].shape(), Dtype::F32);
+        EXPECT_NE(run_window(c, in)[0].tensor(), expected[0].tensor());
+      }
+}
+
+// How a row is summed is decided by its own sources, so its bits do not depend on the others.
+TEST(TraceWindowKernel, ARowDependsOnNoOther) {
   const WindowCase c{12, 48, 1, 2, 16};
-  Arrays in = draw_window(c, Dtype::F32, true);
-  const Arrays few = run_window(c, in);
-  const Array others = arange(c.rows, Dtype::F32) >= 1.0;
-  in[2] = where(broadcast_to(others, in[2].shape()), ones_like(in[2]), in[2]);
-  const Arrays many = run_window(c, in);
-  const auto first_row = [](const Arrays& r) { return slice_axis(r[0], 2, 0, 1).tensor(); };
-  EXPECT_EQ(first_row(few), first_row(many));
-  EXPECT_NE(few[0].tensor(), many[0].tensor());
+  for (const bool spikes : {true, false}) {
+    Arrays in = draw_window(c, Dtype::F32, spikes);
+    const Arrays before = run_window(c, in);
+    const Array others = arange(c.rows, Dtype::F32) >= 1.0;
+    const Array another = draw_window(c, Dtype::F32, !spikes)[2] + 1.0;
+    in[2] = where(broadcast_to(others, in[2].shape()), another, in[2]);
+    const Arrays after = run_window(c, in);
+    const auto first_row = [](const Arrays& r) { return slice_axis(r[0], 2, 0, 1).tensor(); };
+    EXPECT_EQ(first_row(before), first_row(after));
+    EXPECT_NE(before[0].tensor(), after[0].tensor());
+  }
 }
 
 // What is not finite reaches the trace also where x is zero: 0·∞ is NaN.
