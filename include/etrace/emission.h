@@ -70,9 +70,12 @@ struct FoldCode {
 };
 
 // y[batch, i, j] = Σ_k a[batch, i, k]·b[batch, j, k]; every element one chain of fused multiply-adds in the
-// order of k, the contracted axes in the order given.
+// order of k, the contracted axes in the order given. With a third operand the chains begin at its elements.
 struct ProductCode {
   Dims lhs_contract, rhs_contract, lhs_batch, rhs_batch;
+  // Of a single contracted axis: the entries from start on, `depth` of them; none: all.
+  std::int64_t lhs_start = 0, rhs_start = 0;
+  std::optional<std::int64_t> depth = {};
 };
 
 // The row's kernel is called.

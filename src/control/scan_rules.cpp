@@ -7,6 +7,7 @@
 #include "etrace/control.h"
 #include "etrace/ops/linalg.h"
 #include "etrace/ops/shape.h"
+#include "ops/partial_dot.h"
 
 namespace etrace {
 
@@ -130,7 +131,8 @@ class ScanEdit {
   bool drop_xs() { return tidy(rw_, body_.jaxpr, xs_); }
 
   bool worth_hoisting(const Eqn& eqn) const {
-    if (eqn.prim == &dot_general_p || eqn.prim == &conv_general_dilated_p || eqn.prim->spec.etp != nullptr)
+    if (eqn.prim == &dot_general_p || eqn.prim == &partial_dot_p || eqn.prim == &conv_general_dilated_p ||
+        eqn.prim->spec.etp != nullptr)
       return true;
     std::size_t in = 0, out = 0;
     for (const Atom& a : eqn.in)

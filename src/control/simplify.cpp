@@ -1,6 +1,7 @@
 // Lean programs: passes that keep every result to the last bit, repeated until none changes anything.
 #include "control/inline.h"
 #include "control/loop_rules.h"
+#include "control/split_products.h"
 #include "etrace/control.h"
 #include "etrace/transform.h"
 
@@ -65,6 +66,7 @@ bool simplify_loops(ClosedJaxpr& c) {
       c, +[](ClosedJaxpr& p) { return rewrite(p, {.rules = &loop_rules()}); });
 }
 bool prune_all(ClosedJaxpr& c) { return everywhere(c, drop_dead_code); }
+bool split_all(ClosedJaxpr& c) { return everywhere(c, split_products); }
 
 constexpr Pass kPasses[] = {
     {"inline", "calls become the equations of what they call", inline_all},
@@ -77,6 +79,10 @@ constexpr Pass kPasses[] = {
      "handed out",
      simplify_loops},
     {"prune", "equations, results and carries that nobody reads go", prune_all},
+    {"products",
+     "a product with a concatenation becomes products with its parts; those with a step's data leave the "
+     "loop",
+     split_all},
 };
 
 }  // namespace

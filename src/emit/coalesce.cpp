@@ -2,7 +2,9 @@
 // carry, a slot of a stacked result, an argument that the run replaces. Where nobody looks at that place in
 // between, the step writes there at once.
 #include <algorithm>
+#include <cstdlib>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "emit/passes.h"
@@ -21,7 +23,10 @@ struct Move {
 class Coalescing {
  public:
   Coalescing(EmitProgram& p, bool kernels_only) : p_(p), kernels_only_(kernels_only) {}
-  void run() { block(p_.entry); }
+  void run() {
+    if (kernels_only_) continue_in_place(p_.entry, 1, -1);
+    block(p_.entry);
+  }
 
  private:
   Value& value(ValueId v) { return p_.values[static_cast<std::size_t>(v)]; }
@@ -42,6 +47,72 @@ class Coalescing {
             break;
           }
     }
+  }
+
+  // A product that goes on from what another step gave begins as a copy of that. If nobody else reads it, the
+  // product goes on right there: in the same block, or in a loop in which every step has a place of its own.
+  void continue_in_place(Block& b, int depth, int loop) {
+    for (std::size_t q = 0; q < b.size(); ++q) {
+      if (auto* region = std::get_if<Region>(&b[q].step)) {
+        for (Block& inner : region->blocks)
+          continue_in_place(inner, depth + 1, region->kind == Region::Scan ? region->loop : -1);
+        continue;
+      }
+      const std::optional<Move> m = beginning(b[q], depth, loop);
+      if (!m || !goes_on(b, q, m->from) || readers(p_.entry, m->to) != 1) continue;
+      bool written = false;  // from here on, or by another step of the loop
+      for (std::size_t k = value(m->to).depth == depth ? q : 0; k < b.size() && !written; ++k) {
+        const Uses u = uses(p_, b[k]);
+        written = std::binary_search(u.writes.begin(), u.writes.end(), m->to);
+      }
+      if (!written) replace(*m);
+    }
+  }
+  // A nest that does no more than fill a value of its block from a stretch of one made in this block or in
+  // the one around it.
+  std::optional<Move> beginning(const Item& item, int depth, int loop) {
+    const auto* n = std::get_if<Nest>(&item.step);
+    if (n == nullptr || n->body.size() != 2 || n->body[1].kind != Stmt::Store) return std::nullopt;
+    const Stmt &x = n->body[0], &s = n->body[1];
+    if (x.kind != Stmt::Load || !x.in.empty() || x.dtype != s.dtype || x.value == s.value ||
+        x.at.step != s.at.step || !s.at.time.empty())
+      return std::nullopt;
+    const Value &from = value(s.value), &to = value(x.value);
+    std::vector<Index> first{s.at.first};
+    if (from.home != Value::Unplaced || to.home != Value::Unplaced || from.depth != depth ||
+        !covers(*n, s.at.step, first, from.elements()))
+      return std::nullopt;
+    if (to.depth != depth) {
+      const auto own = std::find_if(x.at.time.begin(), x.at.time.end(),
+                                    [&](const auto& term) { return term.first == loop; });
+      if (to.depth != depth - 1 || loop < 0 || own == x.at.time.end() ||
+          std::abs(own->second) < from.elements())
+        return std::nullopt;
+    }
+    return Move{s.value, x.value, {x.at.first, {}, x.at.time}, 1};
+  }
+  static bool goes_on(const Block& b, std::size_t q, ValueId v) {
+    return std::any_of(b.begin() + static_cast<std::ptrdiff_t>(q), b.end(), [&](const Item& item) {
+      const auto* product = std::get_if<Product>(&item.step);
+      return product != nullptr && product->onto && product->c.value == v;
+    });
+  }
+  std::size_t readers(const Block& b, ValueId v) const {
+    std::size_t n = 0;
+    for (const Item& item : b) {
+      if (const auto* region = std::get_if<Region>(&item.step)) {
+        for (const Block& inner : region->blocks) n += readers(inner, v);
+        n += region->predicate != kNoValue && root(p_, region->predicate) == v ? 1 : 0;
+        continue;
+      }
+      if (const auto* product = std::get_if<Product>(&item.step)) {  // what it goes on from does not count
+        n += root(p_, product->a.value) == v || root(p_, product->b.value) == v ? 1 : 0;
+        continue;
+      }
+      const Uses u = uses(p_, item);
+      n += std::binary_search(u.reads.begin(), u.reads.end(), v) ? 1 : 0;
+    }
+    return n;
   }
 
   // Whole values that a nest copies, in one piece or in several.

@@ -24,9 +24,19 @@ class DeadCode {
  private:
   bool is_read(ValueId v) const { return read_[static_cast<std::size_t>(root(p_, v))]; }
 
+  void mark_value(ValueId v) { read_[static_cast<std::size_t>(root(p_, v))] = true; }
   void mark(const Block& b) {
-    for (const Item& item : b)
-      for (const ValueId v : uses(p_, item).reads) read_[static_cast<std::size_t>(v)] = true;
+    for (const Item& item : b) {
+      if (const auto* region = std::get_if<Region>(&item.step)) {
+        if (region->predicate != kNoValue) mark_value(region->predicate);
+        for (const Block& inner : region->blocks) mark(inner);
+      } else if (const auto* product = std::get_if<Product>(&item.step)) {
+        mark_value(product->a.value);  // what it adds to, somebody else must want
+        mark_value(product->b.value);
+      } else {
+        for (const ValueId v : uses(p_, item).reads) mark_value(v);
+      }
+    }
   }
 
   void sweep(Block& b) {

@@ -381,9 +381,13 @@ class Lowering {
     const Operand a = matrices(value_of(e.in[0]), code.lhs_batch, a_free, code.lhs_contract);
     const Operand b = matrices(value_of(e.in[1]), code.rhs_batch, code.rhs_contract, b_free);
     for (const Index axis : code.lhs_batch) p.batch.push_back(r.x(0).shape[static_cast<std::size_t>(axis)]);
-    p.rows = a.rows, p.columns = b.columns, p.depth = a.columns;
+    p.rows = a.rows, p.columns = b.columns, p.depth = code.depth.value_or(a.columns);
     p.a = a.at, p.b = b.at;
+    p.a.at.first += code.lhs_start * p.a.at.step[p.batch.size() + 1];
+    p.b.at.first += code.rhs_start * p.b.at.step[p.batch.size()];
     p.c.value = result(e);
+    p.onto = e.in.size() == 3;
+    if (p.onto) b_.copy(value_of(e.in[2]), p.c.value, number_);
     Dims sizes = p.batch;
     sizes.push_back(p.rows);
     sizes.push_back(p.columns);
@@ -538,6 +542,7 @@ void collect(const EmitProgram& p, const Item& item, Uses& u) {
   } else if (const auto* product = std::get_if<Product>(&item.step)) {
     read(product->a.value);
     read(product->b.value);
+    if (product->onto) read(product->c.value);
     write(product->c.value);
   } else if (const auto* call = std::get_if<Call>(&item.step)) {
     for (const ValueId v : call->in) read(v);

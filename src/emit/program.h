@@ -96,12 +96,13 @@ struct Matrices {
   ValueId value = kNoValue;
   Form at{};
 };
-// C[batch, i, j] = Σ_k A[batch, i, k]·B[batch, k, j]
+// C[batch, i, j] = Σ_k A[batch, i, k]·B[batch, k, j], or the same onto what C holds.
 struct Product {
   Dtype dtype = Dtype::F32;
   Dims batch{};
   Index rows = 0, columns = 0, depth = 0;
   Matrices a, b, c;
+  bool onto = false;
   int eqn = -1;
 };
 

@@ -7,6 +7,7 @@
 #include "etrace/ops/trace_window.h"
 #include "etrace/primitive.h"
 #include "etrace/trace_passes.h"
+#include "ops/partial_dot.h"
 
 namespace etrace {
 
@@ -29,9 +30,10 @@ Avals result_types_of(const Eqn& eqn) {
   return out;
 }
 
-// 2·M·N·K: every result is a sum over the axes that the left operand loses.
+// 2·M·N·K: every result is a sum over the axes that the left operand loses, or over a stretch of one.
 double product_operations(const Eqn& eqn) {
   const double out = static_cast<double>(eqn.out[0].aval.shape.size());
+  if (eqn.prim == &partial_dot_p) return 2.0 * out * static_cast<double>(dot_stretch(eqn.params).depth);
   double contracted = 1.0;
   const Attr* numbers = eqn.params.find("dimension_numbers");
   const Attr::List* lists = numbers != nullptr ? numbers->list_items() : nullptr;
@@ -66,8 +68,9 @@ void add(ProgramCounts& into, const ClosedJaxpr& program, double times) {
   for (const Tensor& t : program.consts) into.constant_bytes += static_cast<std::int64_t>(t.aval().bytes());
   for (const Eqn& eqn : program.jaxpr.eqns) {
     ++into.equations;
-    const bool product = eqn.prim == &dot_general_p, convolution = eqn.prim == &conv_general_dilated_p,
-               trace = eqn.prim == &trace_window_p, loop = eqn.prim == &scan_p || eqn.prim == &while_p;
+    const bool product = eqn.prim == &dot_general_p || eqn.prim == &partial_dot_p,
+               convolution = eqn.prim == &conv_general_dilated_p, trace = eqn.prim == &trace_window_p,
+               loop = eqn.prim == &scan_p || eqn.prim == &while_p;
     into.products += product || convolution ? 1 : 0;
     into.trace_passes += trace ? 1 : 0;
     into.loops += loop ? 1 : 0;

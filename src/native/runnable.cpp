@@ -61,7 +61,8 @@ NativeProgram::NativeProgram(emit::EmitProgram p, std::unique_ptr<const LoadedMo
     scratch = std::max(scratch, call->kernel.scratch_bytes);
   }
   for (const emit::Product* q : steps.products) {
-    products.emplace_back(q->dtype, MatrixProduct::Sizes{q->rows, q->columns, q->depth}, strides_of(*q));
+    products.emplace_back(q->dtype, MatrixProduct::Sizes{q->rows, q->columns, q->depth}, strides_of(*q),
+                          q->onto);
     scratch = std::max(scratch, products.back().scratch_bytes());
     few_rows.push_back(repeated(*q));
     if (few_rows.back()) scratch = std::max(scratch, few_rows.back()->scratch_bytes());
@@ -80,7 +81,7 @@ std::optional<FewRows> NativeProgram::repeated(const emit::Product& q) const {
   const MatrixProduct::Sizes sizes{q.rows, q.columns, q.depth};
   const MatrixProduct::Strides strides = strides_of(q);
   if (!FewRows::fits(q.dtype, sizes, strides)) return std::nullopt;
-  return FewRows(q.dtype, sizes, strides);
+  return FewRows(q.dtype, sizes, strides, q.onto);
 }
 
 NativeProgram::~NativeProgram() {

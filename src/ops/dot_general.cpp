@@ -2,6 +2,7 @@
 //   y[batch…, free of a…, free of b…] = Σ_contracted a·b
 // Bilinear; the cotangent of either operand is again a dot_general, of the other operand with ct.
 #include <algorithm>
+#include <cstring>
 #include <optional>
 
 #include "etrace/emission.h"
@@ -124,9 +125,10 @@ class Layout {
   std::size_t size_ = 0;
 };
 
-Kernel make_dot(const KernelRequest& q) {
-  const DotDims d = sorted_dims(dot_dims(q.params));
+}  // namespace
 
+// Operand 2, if there is one, is where the sums begin.
+Kernel dot_kernel(const KernelRequest& q, const DotDims& d, const std::optional<DotStretch>& stretch) {
   const Dtype in = q.x(0).dtype, out = q.y().dtype, compute = promote(in, out);
   const Aval a{compute, q.x(0).shape}, b{compute, q.x(1).shape};
   const Dims a_free = free_axes(a.shape.rank(), d.lhs_contract, d.lhs_batch);
@@ -135,7 +137,11 @@ Kernel make_dot(const KernelRequest& q) {
   const MatrixView vb = matrix_view(b, d.rhs_batch, b_free, d.rhs_contract);
   const std::int64_t rows = Shape(pick(a.shape.dims(), a_free)).size();
   const std::int64_t columns = Shape(pick(b.shape.dims(), b_free)).size();
-  const std::int64_t depth = Shape(pick(a.shape.dims(), d.lhs_contract)).size();
+  const DotStretch sum =
+      stretch.value_or(DotStretch{0, 0, Shape(pick(a.shape.dims(), d.lhs_contract)).size()});
+  const std::int64_t depth = sum.depth, a_first = sum.lhs_start * va.depth,
+                     b_first = sum.rhs_start * vb.depth;
+  const bool onto = q.in.size() == 3;
   const Dims batch = pick(a.shape.dims(), d.lhs_batch);
   Dims y_strides = strides_of(Shape(batch));
   for (std::int64_t& s : y_strides) s *= rows * columns;
@@ -145,8 +151,9 @@ Kernel make_dot(const KernelRequest& q) {
   // rows.
   const bool turned = columns == 1;
   const MatrixProduct product =
-      turned ? MatrixProduct(compute, {1, rows, depth}, {0, vb.depth, va.depth, va.row, rows})
-             : MatrixProduct(compute, {rows, columns, depth}, {va.row, va.depth, vb.depth, vb.row, columns});
+      turned ? MatrixProduct(compute, {1, rows, depth}, {0, vb.depth, va.depth, va.row, rows}, onto)
+             : MatrixProduct(compute, {rows, columns, depth}, {va.row, va.depth, vb.depth, vb.row, columns},
+                             onto);
 
   Layout layout;
   struct Operand {
@@ -164,7 +171,9 @@ Kernel make_dot(const KernelRequest& q) {
 
   Kernel kernel;
   kernel.scratch_bytes = layout.size();
-  kernel.run = [=, y_size = q.y().shape.size(), bytes = to_dim(size_of(compute))](const KernelArgs& k) {
+  if (onto) kernel.in_place.push_back({0, 2});
+  kernel.run = [=, y_bytes = q.y().bytes(), y_size = q.y().shape.size(),
+                bytes = to_dim(size_of(compute))](const KernelArgs& k) {
     auto* scratch = static_cast<std::byte*>(k.scratch);
     auto prepare = [&](const Operand& o, const void* data) -> const std::byte* {
       if (in != compute) {
@@ -179,14 +188,17 @@ Kernel make_dot(const KernelRequest& q) {
     };
     const std::byte *pa = prepare(left, k.in[0]), *pb = prepare(right, k.in[1]);
     std::byte* py = out == compute ? static_cast<std::byte*>(k.out[0]) : scratch + y_at;
+    if (onto && k.in[2] != k.out[0]) std::memcpy(py, k.in[2], y_bytes);
     matrices.for_each([&](const std::array<std::int64_t, 3>& at) {
-      const std::byte *first = pa + at[0] * bytes, *second = pb + at[1] * bytes;
+      const std::byte *first = pa + (a_first + at[0]) * bytes, *second = pb + (b_first + at[1]) * bytes;
       product(turned ? second : first, turned ? first : second, py + at[2] * bytes, scratch + product_at);
     });
     if (out != compute) convert_elements(compute, py, out, k.out[0], y_size);
   };
   return kernel;
 }
+
+namespace {
 
 // The cotangent of one operand, given the other. ct has the axes batch, free of a, free of b. The operands of
 // the product stand in the order in which its result most often has the axes of the wanted operand already.
@@ -242,7 +254,8 @@ const Primitive dot_general_p{{
       const Dims b_free = free_axes(b.shape.rank(), d.rhs_contract, d.rhs_batch);
       return {{out, joined(pick(a.shape.dims(), joined(d.lhs_batch, a_free)), pick(b.shape.dims(), b_free))}};
     },
-    .kernel = make_dot,
+    .kernel =
+        [](const KernelRequest& q) { return dot_kernel(q, sorted_dims(dot_dims(q.params)), std::nullopt); },
     .emit = [](const EmitRequest& q) -> Emission {
       const DotDims d = sorted_dims(dot_dims(q.params));
       return ProductCode{d.lhs_contract, d.rhs_contract, d.lhs_batch, d.rhs_batch};

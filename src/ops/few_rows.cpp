@@ -46,11 +46,12 @@ class FewRowsPass {
     return 4 * set <= s.rows * s.depth;
   }
 
-  bool run(const T* a, const T* b, T* c) {
+  bool run(const T* a, const T* b, T* c, bool accumulate) {
     Index ends[kMostRows], all = 0;
     for (Index i = 0; i < n_.rows; ++i) ends[i] = all = list(a + i * at_.a_row, all);
     if (4 * all > n_.rows * n_.depth) return false;
-    for (Index i = 0, first = 0; i < n_.rows; first = ends[i++]) sum(first, ends[i], b, c + i * at_.c_row);
+    for (Index i = 0, first = 0; i < n_.rows; first = ends[i++])
+      sum(first, ends[i], b, c + i * at_.c_row, accumulate);
     return true;
   }
 
@@ -78,11 +79,14 @@ class FewRowsPass {
     return n;
   }
 
-  // c = Σ value·row over entries [first, last)
-  void sum(Index first, Index last, const T* b, T* c) const {
-    if (first == last) return void(std::fill_n(c, n_.columns, T(0)));
+  // c (+)= Σ value·row over entries [first, last)
+  void sum(Index first, Index last, const T* b, T* c, bool add) const {
+    if (first == last) {
+      if (!add) std::fill_n(c, n_.columns, T(0));
+      return;
+    }
     const Index head = first + ((last - first - 1) % 4) + 1;  // then whole fours are left
-    rows(first, head - first, head, last, b, c, false);
+    rows(first, head - first, head, last, b, c, add);
     for (Index i = head; i < last; i += 4) rows(i, 4, i + 4, last, b, c, true);
   }
   void rows(Index i, Index count, Index next, Index last, const T* b, T* c, bool add) const {
@@ -136,8 +140,8 @@ bool FewRows::fits(Dtype dtype, const MatrixProduct::Sizes& s, const MatrixProdu
          s.rows <= FewRowsPass<float>::kMostRows && s.depth >= 64 && s.columns >= 64 && at.b_column == 1;
 }
 
-FewRows::FewRows(Dtype dtype, MatrixProduct::Sizes sizes, MatrixProduct::Strides strides)
-    : dtype_(dtype), sizes_(sizes), strides_(strides) {}
+FewRows::FewRows(Dtype dtype, MatrixProduct::Sizes sizes, MatrixProduct::Strides strides, bool accumulate)
+    : dtype_(dtype), sizes_(sizes), strides_(strides), accumulate_(accumulate) {}
 
 std::size_t FewRows::scratch_bytes() const {
   return with_type(dtype_, [&]<class T>(T) { return FewRowsPass<T>::scratch_bytes(sizes_); });
@@ -158,7 +162,7 @@ bool FewRows::is_sparse(const void* a) const {
 bool FewRows::operator()(const void* a, const void* b, void* c, void* scratch) const {
   return with_type(dtype_, [&]<class T>(T) {
     return FewRowsPass<T>(sizes_, strides_, scratch)
-        .run(static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(c));
+        .run(static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(c), accumulate_);
   });
 }
 

@@ -1,6 +1,7 @@
-// A product of few rows where most of A is zero, as with the spikes of one sample: C[m, :] = Σ_k A[m,k]·B[k,
-// :] over the k at which A is not zero, in ascending order: the bits of the dense product, if B is finite. To
-// look at all of B would cost as much as the product, so whoever calls this has looked, once for many calls.
+// A product of few rows where most of A is zero, as with the spikes of one sample: C[m, :] (+)= Σ_k A[m,k]·
+// B[k, :] over the k at which A is not zero, in ascending order: the bits of the dense product, if B is
+// finite. To look at all of B would cost as much as the product, so whoever calls this has looked, once for
+// many calls.
 #pragma once
 
 #include "ops/matrix_product.h"
@@ -11,7 +12,7 @@ namespace etrace {
 class FewRows {
  public:
   static bool fits(Dtype, const MatrixProduct::Sizes&, const MatrixProduct::Strides&);
-  FewRows(Dtype, MatrixProduct::Sizes, MatrixProduct::Strides);  // that fit
+  FewRows(Dtype, MatrixProduct::Sizes, MatrixProduct::Strides, bool accumulate = false);  // that fit
 
   std::size_t scratch_bytes() const;
   bool is_finite(const void* b) const;
@@ -23,6 +24,7 @@ class FewRows {
   Dtype dtype_;
   MatrixProduct::Sizes sizes_;
   MatrixProduct::Strides strides_;
+  bool accumulate_;
 };
 
 }  // namespace etrace

@@ -285,7 +285,7 @@ TEST(SimplifyPasses, EachKeepsTheMeaning) {
     expect_same_bits(step_by_step, program);
     ++names;
   }
-  EXPECT_EQ(names, 4U);
+  EXPECT_EQ(names, 5U);
 }
 
 TEST(Simplify, KeepsOriginsAndIds) {

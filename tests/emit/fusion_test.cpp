@@ -9,6 +9,7 @@
 #include "etrace/ops/reduce.h"
 #include "etrace/ops/shape.h"
 #include "etrace/ops/trace_window.h"
+#include "ops/partial_dot.h"
 #include "support/native.h"
 
 namespace etrace::emit {
@@ -175,6 +176,56 @@ TEST(EmitFusion, CarriesWithAShortAxisAreInPlace) {
   };
   EXPECT_EQ(bytes(false), 0U);
   EXPECT_GE(bytes(true), trace.bytes());
+}
+
+// h ← tanh([x, h]·W), on the lean program.
+EmitProgram recurrent(bool handed_out) {
+  const Aval xs{Dtype::F32, {16, 32, 10}}, weight{Dtype::F32, {58, 48}};
+  const ClosedJaxpr program = make_jaxpr(
+      [&](ArraySpan x) {
+        const ScanResult r = scan(
+            [&](ArraySpan c, ArraySpan in) -> ScanResult {
+              const Array joined = concatenate(Arrays{in[0], c[0]}, 1);
+              return {{tanh(matmul_plain(joined, x[2]))}, handed_out ? Arrays{joined} : Arrays{}};
+            },
+            {x[0]}, {x[1]});
+        Arrays out = r.carry;
+        out.insert(out.end(), r.ys.begin(), r.ys.end());
+        return out;
+      },
+      Avals{kMatrix, xs, weight});
+  return build(testing::as_program(simplify(program), {{0, 0}}));
+}
+
+TEST(EmitFusion, ProductsGoOnWhereOthersLeftOff) {
+  // One product for the data of all steps; per step one that goes on from there, in place, and one loop.
+  const EmitProgram p = recurrent(false);
+  EXPECT_EQ(steps(p).products, 2U);
+  EXPECT_EQ(steps(p).nests, 1U);
+  EXPECT_EQ(p.arena_bytes, 16 * kMatrix.bytes());
+  // What is handed out is written by loops of its own, one per part.
+  const EmitProgram handed_out = recurrent(true);
+  EXPECT_EQ(steps(handed_out).products, 2U);
+  EXPECT_EQ(steps(handed_out).nests, 3U);
+  EXPECT_EQ(handed_out.arena_bytes, 16 * kMatrix.bytes());
+}
+
+// Whoever else reads the first sum must find it as it was.
+TEST(EmitFusion, SumsThatOthersReadAreNotReplaced) {
+  const Aval a{Dtype::F32, {32, 10}}, weight{Dtype::F32, {58, 48}};
+  const auto products = [&](bool read) {
+    return built(
+        [&](ArraySpan x) {
+          const Array first =
+              bind1(partial_dot_p, {x[0], x[2]}, partial_dot_params({{1}, {0}, {}, {}}, {0, 0, 10}));
+          const Array all =
+              bind1(partial_dot_p, {x[1], x[2], first}, partial_dot_params({{1}, {0}, {}, {}}, {0, 10, 48}));
+          return Arrays{tanh(all), read ? first * all : x[1] * all};
+        },
+        {a, kMatrix, weight});
+  };
+  EXPECT_EQ(products(false).arena_bytes, kMatrix.bytes());
+  EXPECT_EQ(products(true).arena_bytes, 2 * kMatrix.bytes());
 }
 
 TEST(EmitFusion, WhatMustWaitIsNotJoined) {

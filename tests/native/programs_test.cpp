@@ -72,6 +72,57 @@ TEST(NativePrograms, SpikesOfFewSamples) {
         }
 }
 
+// [x, h]·W as it is written, and as partial products: before the loop, in it, in place or not.
+TEST(NativePrograms, ProductsWithConcatenations) {
+  const auto lean_is_same = [](const Function& f, const Tensors& args) {
+    Avals in;
+    for (const Tensor& t : args) in.push_back(t.aval());
+    const Program written = as_program(make_jaxpr(f, in)), lean = as_program(simplify(written.jaxpr));
+    const Tensors expected = run_interpreter(written, args);
+    for (const Tensors& found :
+         {run_native(written, args), run_native(lean, args), run_interpreter(lean, args)})
+      for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_TRUE(found[i] == expected[i]) << i;
+  };
+  for (const Dtype dtype : {Dtype::F32, Dtype::F64})
+    for (const std::int64_t samples : {1, 3, 40}) {
+      SCOPED_TRACE(samples);
+      lean_is_same(
+          [](ArraySpan a) {
+            const ScanResult r = scan(
+                [&](ArraySpan c, ArraySpan x) -> ScanResult {
+                  const Array joined = concatenate(Arrays{x[0], x[1], c[0]}, 1);
+                  const Array h = tanh(matmul(joined, a[3], a[4]));
+                  // Spikes, and parts that only the loop knows.
+                  const Array s = convert(greater(h, 0.6), h.dtype());
+                  const Array y = matmul_plain(concatenate(Arrays{s, c[1], x[1]}, 1), a[5]);
+                  return {{h, y * 0.5}, {joined, y}};
+                },
+                {a[0], a[0] * 2.0}, {a[1], a[2]});
+            Arrays out = r.carry;
+            out.insert(out.end(), r.ys.begin(), r.ys.end());
+            return out;
+          },
+          {numbers({samples, 70}, 1, dtype), numbers({5, samples, 9}, 2, dtype),
+           numbers({5, samples, 66}, 3, dtype), numbers({145, 70}, 4, dtype), numbers({70}, 5, dtype),
+           numbers({206, 70}, 6, dtype)});
+    }
+  // Matrices side by side, a transposed factor, a factor on the left, integers.
+  lean_is_same(
+      [](ArraySpan a) {
+        const Array joined = concatenate(Arrays{a[0], a[1]}, 2);
+        const Array turned = concatenate(Arrays{transpose(a[0], {1, 2, 0}), transpose(a[1], {1, 2, 0})}, 1);
+        return Arrays{dot_general(joined, a[2], {{2}, {1}, {0}, {0}}),
+                      dot_general(a[2], turned, {{1}, {1}, {0}, {2}})};
+      },
+      {numbers({2, 3, 5}, 1), numbers({2, 3, 4}, 2), numbers({2, 9, 7}, 3)});
+  lean_is_same(
+      [](ArraySpan a) {
+        return Arrays{matmul_plain(concatenate(Arrays{a[0], a[1]}, 1), a[2])};
+      },
+      {reshape(arange(15) - 7, {3, 5}).tensor(), reshape(arange(12), {3, 4}).tensor(),
+       reshape(arange(63) * 3, {9, 7}).tensor()});
+}
+
 // Each sum needs the whole of the one before: they cannot share a loop over the axis that they sum over.
 TEST(NativePrograms, FoldsThatFollowFolds) {
   expect_same(

@@ -12,7 +12,8 @@ namespace etrace::testing {
 namespace {
 
 template <class T>
-void expect_dense_bits(std::int64_t rows, std::int64_t columns, std::int64_t depth, double rate) {
+void expect_dense_bits(std::int64_t rows, std::int64_t columns, std::int64_t depth, double rate,
+                       bool accumulate) {
   const Dtype dtype = sizeof(T) == 4 ? Dtype::F32 : Dtype::F64;
   std::mt19937 random(7);
   std::uniform_real_distribution<double> uniform(-1.0, 1.0);
@@ -22,13 +23,13 @@ void expect_dense_bits(std::int64_t rows, std::int64_t columns, std::int64_t dep
   const MatrixProduct::Sizes sizes{rows, columns, depth};
   const MatrixProduct::Strides strides{depth, 1, columns, 1, columns};
   ASSERT_TRUE(FewRows::fits(dtype, sizes, strides));
-  const FewRows product(dtype, sizes, strides);
+  const FewRows product(dtype, sizes, strides, accumulate);
   std::vector<T> found(static_cast<std::size_t>(rows * columns), T(3)), expected = found;
   std::vector<std::max_align_t> scratch(product.scratch_bytes() / sizeof(std::max_align_t) + 1);
   // The chain of fused multiply-adds that etp_gemm.h promises.
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t j = 0; j < columns; ++j) {
-      T sum = 0;
+      T sum = accumulate ? T(3) : T(0);
       for (std::int64_t k = 0; k < depth; ++k)
         sum = std::fma(a[static_cast<std::size_t>(i * depth + k)],
                        b[static_cast<std::size_t>(k * columns + j)], sum);
@@ -50,10 +51,11 @@ void expect_dense_bits(std::int64_t rows, std::int64_t columns, std::int64_t dep
 TEST(FewRows, HaveTheBitsOfTheDenseProduct) {
   for (const std::int64_t rows : {1, 2, 15})
     for (const std::int64_t columns : {64, 97, 256})
-      for (const double rate : {0.0, 0.02, 0.1, 0.6}) {
-        expect_dense_bits<float>(rows, columns, 120, rate);
-        expect_dense_bits<double>(rows, columns, 64, rate);
-      }
+      for (const double rate : {0.0, 0.02, 0.1, 0.6})
+        for (const bool accumulate : {false, true}) {
+          expect_dense_bits<float>(rows, columns, 120, rate, accumulate);
+          expect_dense_bits<double>(rows, columns, 64, rate, accumulate);
+        }
 }
 
 TEST(FewRows, AreForLongRowsOfFloats) {
