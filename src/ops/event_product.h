@@ -67,6 +67,7 @@ class EventProduct {
  private:
   static constexpr Index kVectors = std::min(8, 256 / ETP_VBYTES);  // of C in registers
   static constexpr Index kPanel = kVectors * kLanes<T>;             // columns
+  static constexpr Index kAhead = 3, kLine = 64 / static_cast<Index>(sizeof(T));
   static constexpr T kMargin = 1 << 24;  // a base has at most kDepth terms of at most 2⁸·b
 
   // A panel of B stays in the first cache, rows contiguous (in place they are often a power of two apart, and
@@ -93,6 +94,9 @@ class EventProduct {
         for (Index i = 0, end; i < m; i = end) {
           end = i + 1;
           if (finite && !s.rows.is_long(i)) {
+            // Rows of C are often a power of two apart, and B comes from afar: both are fetched ahead.
+            if (i + kAhead < m) fetch(c + (i + kAhead) * o.c_row);
+            if (i < k && n + kPanel < whole) fetch(b + n + kPanel + i * o.b_row);
             sum_row(s, i, c + i * o.c_row, add);
             continue;
           }
@@ -104,6 +108,10 @@ class EventProduct {
     if (whole < o.columns)
       dense(o.last - o.first, o.columns - whole, k, o.a.from(o.first, k0).data, b + whole,
             o.c + o.first * o.c_row + whole, add);
+  }
+
+  static void fetch(const T* row) {
+    for (Index j = 0; j < kPanel; j += kLine) __builtin_prefetch(row + j);
   }
 
   // The panel, and whether all of it is finite, with a margin: 0·b is 0 then.

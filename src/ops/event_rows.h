@@ -48,7 +48,8 @@ class EventRows {
   static constexpr Index kRoom = kDepth + 8;
   static constexpr Index kRowsAtLeast = 16;  // of A
 
-  // A row's list: where D is not zero, and D there. A list longer than half of the block is not worth it.
+  // A row's list: where D is not zero, and D there. A row of which more than three quarters are left is long:
+  // it has no list, and is better multiplied as dense.
   const std::int32_t* place(Index row) const { return place_ + row * kRoom; }
   const T* value(Index row) const { return value_ + row * kRoom; }
   std::int32_t size(Index row) const { return size_[row]; }
@@ -58,21 +59,23 @@ class EventRows {
 
   // Looks at columns [0, depth) of all rows of A.
   Base choose(Index rows, Index depth, const Factor& a) {
-    const Index runs = std::min(kRuns, rows / kRun), seen = runs * kRun, most = seen * depth / 4;
+    const Index runs = std::min(kRuns, rows / kRun), few = runs * kGlance, seen = runs * kRun;
     // Dense data is known after a few rows.
-    const Index few = runs * kGlance;
     sample(rows, depth, a, runs, kGlance);
-    if (2 * std::min(survey_columns(few, depth).off, off_rows(few, depth)) >= few * depth) return Base::Dense;
+    const Index half = few * depth / 2;
+    if (survey_columns(few, depth).off >= half && off_rows(few, depth) >= half) return Base::Dense;
     sample(rows, depth, a, runs, kRun);
     const Columns columns = survey_columns(seen, depth);
+    const Index most = seen * depth / 3;
     if (columns.set <= most) return Base::Nothing;
     // The base itself is added once for as many rows as lie together.
-    const Index together = std::min(rows, kRows);
-    const Index by_columns = columns.off + columns.base * seen / together;
+    const Index together = std::min(rows, kRows), by_columns = columns.off + columns.base * seen / together;
+    entries_ = columns.base;
+    if (by_columns <= most / 2) return Base::OfColumns;
     const Index by_rows = off_rows(seen, depth) + depth * seen / together;
     if (std::min(by_columns, by_rows) > most) return Base::Dense;
     if (by_columns <= by_rows) return Base::OfColumns;
-    base_ = kOnes.data();
+    base_ = kOnes.data(), entries_ = depth;
     return Base::OfRows;
   }
 
@@ -85,11 +88,9 @@ class EventRows {
       from = square_, row = kDepth;
     }
     for (Index i = 0; i < rows; ++i, from += row) {
-      const T f = kind == Base::OfRows ? common_value(from, depth) : T(kind == Base::OfColumns ? 1 : 0);
-      const Index set = differing(from, depth, T(0), base_),
-                  off = f == T(0) ? set : differing(from, depth, f, base_);
-      factor_[i] = off < set ? f : T(0);
-      size_[i] = 2 * std::min(set, off) > depth ? -1 : list_row(from, depth, factor_[i], i);
+      const Index n =
+          kind == Base::Nothing ? list_row(from, depth, T(0), i) : list_less(kind, from, depth, i);
+      size_[i] = 4 * n > 3 * depth ? -1 : static_cast<std::int32_t>(n);
     }
   }
 
@@ -131,7 +132,7 @@ class EventRows {
   };
   // The base of a column is what it has most often, zero or the first other value in it.
   Columns survey_columns(Index rows, Index depth) {
-    Columns out;
+    Mask none{}, most{}, based{};  // lanes count down
     base_ = columns_;
     for (Index k = 0; k < depth; k += kLanes<T>) {
       const T* from = square_ + k;
@@ -141,55 +142,103 @@ class EventRows {
         other = other == Vector{} ? x : other;
       }
       other = (other >= -kLargest) & (other <= kLargest) ? other : Vector{};
-      Mask zeros{}, equal{};  // a lane counts down
+      Mask zeros{}, equal{};
       for (Index i = 0; i < rows; ++i) {
         const Vector x = L::load(from + i * kDepth);
         zeros += x == Vector{};
         equal += x == other;
       }
       L::store(columns_ + k, equal < zeros ? other : Vector{});
-      for (Index l = 0; l < std::min(kLanes<T>, depth - k); ++l) {
-        const Index none = -zeros[l], same = -equal[l];
-        out.set += rows - none;
-        out.off += rows - std::max(none, same);
-        out.base += same > none ? 1 : 0;
-      }
+      none += zeros;
+      most += equal < zeros ? equal : zeros;
+      based += equal < zeros;
     }
-    return out;
+    const Index all = rows * round_up(depth, kLanes<T>);  // what was filled up, is zero
+    return {all + total(none), all + total(most), -total(based)};
   }
-  // What is not the base of its row, zero or the first other value in it. A row of which half is left is
-  // multiplied as dense.
+  static Index total(Mask m) {
+    Index n = 0;
+    for (Index l = 0; l < kLanes<T>; ++l) n += m[l];
+    return n;
+  }
+  // What is not the base of its row, zero or the first other value in it. Long rows cost what dense ones
+  // do, no more than half of them would.
   Index off_rows(Index rows, Index depth) const {
     Index n = 0;
     for (Index i = 0; i < rows; ++i) {
       const T* row = square_ + i * kDepth;
-      const T common = common_value(row, depth);
-      const Index off =
-          std::min(differing(row, depth, T(0), kOnes.data()), differing(row, depth, common, kOnes.data()));
-      n += std::min(off, (depth + 1) / 2);
+      const Bits set = differing(row, depth, T(0), kOnes.data());
+      const Bits off = differing(row, depth, common_value(row, set), kOnes.data());
+      n += std::min({set.count(), off.count(), (depth + 1) / 2});
     }
     return n;
   }
-  static T common_value(const T* a, Index depth) {
-    const T* x = std::find_if(a, a + depth, [](T v) { return v != T(0); });
-    return x != a + depth && *x >= -kLargest && *x <= kLargest ? *x : T(0);
+
+  // A bit per entry of a row.
+  struct Bits {
+    std::uint64_t word[(kDepth + 63) / 64] = {};
+    Index count() const {
+      Index n = 0;
+      for (const std::uint64_t w : word) n += __builtin_popcountll(w);
+      return n;
+    }
+  };
+  static T common_value(const T* a, const Bits& set) {
+    Index k = 0;
+    for (const std::uint64_t w : set.word) {
+      if (w != 0) {
+        const T x = a[k + __builtin_ctzll(w)];
+        return x >= -kLargest && x <= kLargest ? x : T(0);
+      }
+      k += 64;
+    }
+    return T(0);
   }
-  // How many entries of a row are not f·β.
-  static Index differing(const T* a, Index depth, T f, const T* base) {
-    Index n = 0, k = 0;
-    Mask sums{};
-    for (; k + kLanes<T> <= depth; k += kLanes<T>) sums += L::load(a + k) != splat(f) * L::load(base + k);
-    for (Index l = 0; l < kLanes<T>; ++l) n -= sums[l];
-    for (; k < depth; ++k) n += a[k] != f * base[k] ? 1 : 0;
-    return n;
+  // Entries of a row that are not f·β.
+  static Bits differing(const T* a, Index depth, T f, const T* base) {
+    Bits out;
+    for (Index first = 0; first < depth; first += 64) {
+      std::uint64_t bits = 0;
+      const Index last = std::min(depth, first + 64);
+      Index k = first;
+      for (; k + 8 <= last; k += 8) bits |= std::uint64_t{eight(a + k, f, base + k)} << (k - first);
+      for (; k < last; ++k) bits |= std::uint64_t{a[k] != f * base[k] ? 1U : 0U} << (k - first);
+      out.word[first / 64] = bits;
+    }
+    return out;
+  }
+  static unsigned eight(const T* a, T f, const T* base) {
+#if defined(__AVX2__)
+    if constexpr (sizeof(T) == 4) {
+      const __m256 x = _mm256_mul_ps(_mm256_set1_ps(f), _mm256_loadu_ps(base));
+      return static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps(_mm256_loadu_ps(a), x, _CMP_NEQ_UQ)));
+    }
+#endif
+    unsigned bits = 0;
+    for (unsigned l = 0; l < 8; ++l) bits |= (a[l] != f * base[l] ? 1U : 0U) << l;
+    return bits;
   }
 
-  std::int32_t list_row(const T* __restrict a, Index depth, T f, Index row) {
+  // The list of a row from the base or, where that leaves as much of it, from zero.
+  Index list_less(Base kind, const T* a, Index depth, Index row) {
+    Bits set;
+    T f = 1;
+    if (kind == Base::OfRows) {
+      set = differing(a, depth, T(0), base_);
+      f = 2 * set.count() > depth ? common_value(a, set) : T(0);  // at least depth − set would be left
+    }
+    const Index n = list_row(a, depth, f, row);
+    if (f == T(0) || 2 * n < entries_) return n;  // at least entries − n are set
+    if (kind == Base::OfColumns) set = differing(a, depth, T(0), base_);
+    return n < set.count() ? n : list_row(a, depth, T(0), row);
+  }
+
+  Index list_row(const T* __restrict a, Index depth, T f, Index row) {
+    factor_[row] = f;
     // Without a branch: where spikes fall cannot be foretold. Lists have room for a vector more.
     T* __restrict value = value_ + row * kRoom;
     std::int32_t* __restrict place = place_ + row * kRoom;
-    std::int32_t n = 0;
-    Index k = 0;
+    Index n = 0, k = 0;
 #if defined(__AVX2__)
     if constexpr (sizeof(T) == 4) {
       const __m256 factor = _mm256_set1_ps(f);
@@ -218,6 +267,7 @@ class EventRows {
   T value_[kRows * kRoom];
   T columns_[kDepth];  // of them the base
   const T* base_;      // β
+  Index entries_;      // of β that are not zero
   T factor_[kRows];
   std::int32_t place_[kRows * kRoom];
   std::int32_t size_[kRows];
