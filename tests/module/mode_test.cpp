@@ -1,4 +1,5 @@
 // What a model carries over resets: random keys that go on, and the mode that compiled programs see.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "etrace/error.h"
