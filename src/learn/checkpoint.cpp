@@ -67,8 +67,8 @@ std::string Learner::fingerprint() const {
 
 TensorFile Learner::checkpoint(const optim::Optimizer* optimizer, const Notes& notes) const {
   TensorFile file;
-  for (const Place& p : impl().params) file.tensors.emplace_back("param/" + p.name, p.get());
-  for (const Place& p : impl().states) file.tensors.emplace_back("state/" + p.name, p.get());
+  for (const ModelLeaf& p : impl().params) file.tensors.emplace_back("param/" + p.name, p.get());
+  for (const ModelLeaf& p : impl().states) file.tensors.emplace_back("state/" + p.name, p.get());
   const std::vector<TraceSlot> slots = impl().builder.memory();
   for (std::size_t i = 0; i < slots.size(); ++i)
     file.tensors.emplace_back("memory/" + slots[i].name, impl().memory[i]);
@@ -107,8 +107,8 @@ Learner::Notes Learner::restore(const TensorFile& file, optim::Optimizer* optimi
       state.emplace_back(entry.first, tensor("optimizer/" + entry.first));
     optimizer->set_state(state);
   }
-  for (Place& p : impl().params) p.set(tensor("param/" + p.name));
-  for (Place& p : impl().states) p.set(tensor("state/" + p.name));
+  for (ModelLeaf& p : impl().params) p.set(tensor("param/" + p.name));
+  for (ModelLeaf& p : impl().states) p.set(tensor("state/" + p.name));
   const std::vector<TraceSlot> slots = impl().builder.memory();
   for (std::size_t i = 0; i < slots.size(); ++i) impl().memory[i] = tensor("memory/" + slots[i].name);
   Notes notes;

@@ -227,10 +227,10 @@ Arrays Learner::etrace_evolve(ArraySpan sequences, const EvolveOptions& o) {
 }
 
 void require_same_parameters(const char* what, const optim::Optimizer& optimizer,
-                             const std::vector<Place>& params) {
+                             const std::vector<ModelLeaf>& params) {
   if (!optimizer.bound())
     throw ValueError(what, "the optimiser is bound to no model; make it with the model, or call bind(model)");
-  for (const Place& p : params) {
+  for (const ModelLeaf& p : params) {
     if (p.state == nullptr) continue;  // from a file: the parameters are the learner's own
     const bool found = std::any_of(optimizer.params().begin(), optimizer.params().end(),
                                    [&](const std::shared_ptr<State>& s) { return s == p.state; });

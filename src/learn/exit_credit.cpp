@@ -72,7 +72,7 @@ ExitCredit::ExitCredit(const ETraceGraph& g) : g_(g) {
         const ArraySpan p = take_front(in, params.size()), h = take_front(in, states.size());
         const Arrays out = eval_jaxpr(cut, executor.program_inputs(in, h, p));
         Arrays next;
-        for (std::size_t i = 0; i < out.size(); ++i)
+        for (std::size_t i = 0; i < info.model.outputs.size(); ++i)  // the program gives more than the model
           if (is_state(info.model.outputs[i].role)) next.push_back(out[i]);
         return next;
       },

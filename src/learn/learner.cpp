@@ -129,7 +129,7 @@ Learner compile(Module& model, const LearningRule& rule, ArraySpan example, cons
   for (State* touched : step.touched)
     for (std::size_t leaf = 0; leaf < touched->avals().size(); ++leaf) {
       const bool is_param = touched->kind() == StateKind::Param;
-      Place& place = is_param ? impl->params[param++] : impl->states[state++];
+      ModelLeaf& place = is_param ? impl->params[param++] : impl->states[state++];
       if (!is_param && o.vmap && touched->kind() != StateKind::Mode) continue;
       place.state = touched->shared_from_this();
       place.leaf = leaf;
@@ -228,7 +228,7 @@ void Learner::reset_state() { impl().forget_traces(); }
 
 void Learner::reset_model_state() {
   for (const std::shared_ptr<State>& s : impl().resettable) static_cast<ShortTermState&>(*s).reset();
-  for (Place& p : impl().states)
+  for (ModelLeaf& p : impl().states)
     if (p.state == nullptr && !p.survives_reset) p.own = p.init;
 }
 
@@ -284,7 +284,7 @@ ParamValues Learner::params() const {
 void Learner::set_params(const ParamValues& values) {
   const std::vector<ParamLeafId> ids = param_leaf_ids(impl().graph.module_info);
   std::vector<Tensor> next;
-  for (const Place& p : impl().params) next.push_back(p.get());
+  for (const ModelLeaf& p : impl().params) next.push_back(p.get());
   for (std::size_t k = 0; k < values.leaves.size(); ++k) {
     const auto it = std::find(ids.begin(), ids.end(), values.leaves[k]);
     if (it == ids.end())
@@ -302,14 +302,14 @@ void Learner::set_params(const ParamValues& values) {
 
 std::vector<std::string> Learner::state_names() const {
   std::vector<std::string> out;
-  for (const Place& p : impl().states) out.push_back(p.name);
+  for (const ModelLeaf& p : impl().states) out.push_back(p.name);
   return out;
 }
 
 namespace {
-Place& find_place(std::vector<Place>& places, std::string_view path) {
+ModelLeaf& find_place(std::vector<ModelLeaf>& places, std::string_view path) {
   std::string known;
-  for (Place& p : places) {
+  for (ModelLeaf& p : places) {
     if (p.name == path) return p;
     known += (known.empty() ? "" : ", ") + p.name;
   }
@@ -320,7 +320,7 @@ Place& find_place(std::vector<Place>& places, std::string_view path) {
 Array Learner::state(std::string_view path) const { return find_place(impl().states, path).get(); }
 
 void Learner::set_state(std::string_view path, const Array& value) {
-  Place& p = find_place(impl().states, path);
+  ModelLeaf& p = find_place(impl().states, path);
   if (value.aval() != p.get().aval())
     throw ValueError("state", fmt::format("{} has type {}, but the value has {}", path,
                                           to_string(p.get().aval()), to_string(value.aval())));

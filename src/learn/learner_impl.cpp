@@ -14,9 +14,9 @@
 
 namespace etrace {
 
-Tensor Place::get() const { return state != nullptr ? state->leaves()[leaf].tensor() : own; }
+Tensor ModelLeaf::get() const { return state != nullptr ? state->leaves()[leaf].tensor() : own; }
 
-void Place::set(const Tensor& value) {
+void ModelLeaf::set(const Tensor& value) {
   if (state == nullptr) {
     own = value;
     return;
@@ -90,7 +90,7 @@ Learner::Impl::~Impl() = default;
 
 Arrays Learner::Impl::params_now() const {
   Arrays out;
-  for (const Place& p : params) out.push_back(p.get());
+  for (const ModelLeaf& p : params) out.push_back(p.get());
   return out;
 }
 

@@ -9,7 +9,7 @@
 namespace etrace {
 
 // A value of the model: a leaf of one of its states, or the learner's own.
-struct Place {
+struct ModelLeaf {
   std::string name;  // "rnn/h", "rnn/W/weight.bias"
   std::shared_ptr<State> state = nullptr;
   std::size_t leaf = 0;
@@ -65,7 +65,7 @@ struct Learner::Impl {
   PlanBuilder builder;
   ExecutionChoice execution;
   const Backend& backend;
-  std::vector<Place> params, states;
+  std::vector<ModelLeaf> params, states;
   Tensors memory;
   Array modulator;  // where a call gives none
   // What the rule's estimate was fitted for, by train_synthetic_gradient; none: nothing, or set by hand.
@@ -101,6 +101,6 @@ struct Learner::Impl {
 };
 
 // The optimiser must move the parameters of this learner and no others: ValueError otherwise.
-void require_same_parameters(const char* what, const optim::Optimizer&, const std::vector<Place>& params);
+void require_same_parameters(const char* what, const optim::Optimizer&, const std::vector<ModelLeaf>& params);
 
 }  // namespace etrace

@@ -199,7 +199,7 @@ std::vector<double> train_synthetic_gradient(Learner& learner, ArraySpan sequenc
   const Fit fit(impl.graph, rule, objective->steps, optimizer);
   const Arrays params = impl.params_now();
   Arrays start, own;
-  for (const Place& p : impl.states) start.push_back(p.get());
+  for (const ModelLeaf& p : impl.states) start.push_back(p.get());
   for (const std::size_t i : fit.fitted()) own.push_back(impl.memory[i]);
   if (own.empty() || !fit.estimates_anything(params, start, own))
     throw ValueError(
