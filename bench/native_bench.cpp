@@ -8,14 +8,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <iostream>
 #include <string>
 #include <vector>
 
-#include "cli/workloads.h"
+#include "bench/native_rows.h"
 #include "native/compile.h"
 #include "runtime/ceilings.h"
 
@@ -40,62 +39,16 @@ double best_of(const std::function<void()>& f) {
   return best;
 }
 
-struct Row {
-  const char *work, *rule;
-  std::int64_t batch, steps;
-  std::string name() const { return fmt::format("{} {} b{} k{}", work, rule, batch, steps); }
-};
-
-// Buffers that live as long as the measurement.
-struct Bound {
-  std::vector<et::Tensor> memory;
-  std::vector<const void*> arguments;
-  std::vector<void*> results;
-};
-Bound bind(const et::Program& p, const et::bench::Workload& w, std::int64_t steps) {
-  Bound b;
-  const auto room = [&](const et::Aval& aval) {
-    b.memory.push_back(et::Tensor::full(aval, 0.0));
-    return reinterpret_cast<float*>(b.memory.back().writable());
-  };
-  const et::Array data[] = {w.inputs(1, steps), w.targets(2, steps)};
-  for (std::size_t i = 0; i < p.arguments.size(); ++i) {
-    const et::Port& port = p.arguments[i];
-    float* at = room(port.aval);
-    b.arguments.push_back(at);
-    if (port.role == et::PortRole::Slice)
-      for (const et::Array& a : data)
-        if (a.aval().bytes() == port.aval.bytes()) std::memcpy(at, a.tensor().bytes(), port.aval.bytes());
-    if (port.role == et::PortRole::Weight) std::fill_n(at, port.aval.shape.size(), 1.0F);
-    if (port.role == et::PortRole::Param) {
-      const et::Array v =
-          et::random::normal(et::random::key(i), port.aval.shape) / std::sqrt(1.0 + port.aval.shape[0]);
-      std::memcpy(at, v.tensor().bytes(), port.aval.bytes());
-    }
-  }
-  for (const et::Port& r : p.results) b.results.push_back(room(r.aval));
-  for (const et::Alias& a : p.aliases) b.results[a.result] = const_cast<void*>(b.arguments[a.argument]);
-  return b;
-}
+using et::bench::Row;
 
 void run(const Row& row, bool interpreter) {
   const et::bench::Workload w = et::bench::workload(row.work, row.batch);
-  et::RuleOptions options;
-  if (std::strcmp(row.rule, "pp_prop") == 0) options.set("decay_or_rank", 0.99);
-  et::LearnerOptions how;
-  how.batch_size = row.batch;
-  how.execution_window = row.steps;
-  const et::Learner learner = et::compile(*w.model, row.rule, et::Arrays{w.example}, how, options);
-  const et::StepFunction f = [](et::StepCall& m, et::ArraySpan s) -> et::LossAndAux {
-    return {et::loss::mse(m(s[0]), s[1])};
-  };
-  const et::Avals slices{w.example.aval(), {et::Dtype::F32, w.targets(2, 1).shape().without(0)}};
-  const et::LearnerPlan plan = learner.plan(f, slices, row.steps);
-  const et::Program& p = plan.at(row.steps == 1 ? "step" : "window");
+  const et::Learner learner = learner_of(row, w);
+  const et::Program p = program_of(row, w, learner);
   const std::shared_ptr<const et::Runnable> interpreted = et::find_backend("interpreter").compile(p);
   std::shared_ptr<const et::Runnable> native;
   const double compiling = seconds([&] { native = et::native::compile_native(p); });
-  const Bound a = bind(p, w, row.steps), b = bind(p, w, row.steps);
+  const et::bench::Bound a = bind(p, w, row.steps), b = bind(p, w, row.steps);
   const double fast = best_of([&] { native->run(b.arguments.data(), b.results.data()); });
   const double slow =
       interpreter ? best_of([&] { interpreted->run(a.arguments.data(), a.results.data()); }) : 0.0;
@@ -124,20 +77,5 @@ int main(int argc, char** argv) {
   std::cout << fmt::format("{} threads; microseconds per step\n", et::default_pool().size())
             << "                       interpr.     native   ratio      pass   ratio compile ms  arena MB  "
                "arena MB\n";
-  std::vector<Row> all;
-  for (const auto& [work, rule] : std::vector<std::pair<const char*, const char*>>{{"W1", "D_RTRL"},
-                                                                                   {"W2", "D_RTRL"},
-                                                                                   {"W3", "D_RTRL"},
-                                                                                   {"W1", "pp_prop"},
-                                                                                   {"W2", "pp_prop"},
-                                                                                   {"W3", "pp_prop"}})
-    for (const std::int64_t batch : {1, 32, 128})
-      for (const std::int64_t steps : {1, 32})
-        if (batch < 128 || std::strcmp(rule, "D_RTRL") != 0) all.push_back({work, rule, batch, steps});
-  for (const Row& row : all) {
-    const std::string name = row.name();
-    if (std::all_of(filters.begin(), filters.end(),
-                    [&](const std::string& f) { return (name + " ").find(f) != std::string::npos; }))
-      run(row, interpreter);
-  }
+  for (const Row& row : et::bench::rows(filters)) run(row, interpreter);
 }

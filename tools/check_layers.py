@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Checks who includes whom.
+"""Checks who includes whom, and that no two types of a namespace have the same name.
 
 A file in src/<layer>/ may include its own layer and lower ones. Private headers are written "layer/file.h",
 public ones "etrace/file.h". Public headers include only public headers of their own or lower layers and no
 third-party header, and mark what they declare as visible. Examples include only public headers. The C99 kernel
 headers src/runtime/etp_*.h include only each other and the C library, because emitted code gets them too; in return
 any layer may include them.
+Two types of one name in one namespace, in files that never meet, compile and link: what templates make of them, say
+the destructor of a vector, is then that of one of them for both.
 The tables below are the whole configuration: a new public header gets a row in PUBLIC.
 
     python3 tools/check_layers.py [--root DIR] [--quiet]       exit code 1 on a violation
@@ -106,6 +108,9 @@ C_HEADERS = {
     "stdint.h", "stdio.h", "stdlib.h", "string.h", "time.h", "immintrin.h", "arm_neon.h",
 }  # fmt: skip
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"\n]+)[>"]', re.MULTILINE)
+NAMESPACE = re.compile(r"^namespace\s*([\w:]*)\s*\{")
+NAMESPACE_END = re.compile(r"^\}\s*// namespace")
+TYPE = re.compile(r"^(?:template <.*> *)?(?:struct|class|union|enum(?: class)?) (?:alignas\(\w+\) )?(\w+)\b(?![:<])[^;]*\{")
 BLOCK_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
@@ -125,6 +130,18 @@ def includes(path):
         yield text.count("\n", 0, m.start(2)) + 1, m.group(1) == '"', m.group(2)
 
 
+def types(path):
+    """(line, name with its namespaces) of every type that a file defines outside functions and unnamed namespaces."""
+    spaces = []
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+        if opened := NAMESPACE.match(line):
+            spaces.append(opened.group(1))
+        elif NAMESPACE_END.match(line) and spaces:
+            spaces.pop()
+        elif (found := TYPE.match(line)) and "" not in spaces:
+            yield number, "::".join([*spaces, found.group(1)])
+
+
 def sources(folder):
     if not folder.is_dir():
         return []
@@ -136,6 +153,7 @@ class Checker:
         self.root = root
         self.problems = []
         self.count = 0
+        self.defined = {}  # name of a type -> the file that defines it
 
     def report(self, path, line, text):
         self.problems.append(f"{path.relative_to(self.root)}:{line}: {text}")
@@ -177,6 +195,13 @@ class Checker:
             else:
                 self.third_party(path, line, target, layer if private_allowed else None, who)
 
+    def check_types(self, path):
+        for line, name in types(path):
+            first = self.defined.setdefault(name, path)
+            if first != path:
+                self.report(path, line, f"{name} is also a type of {first.relative_to(self.root)}; rename one of them, "
+                                        "or put it into an unnamed namespace")
+
     def check_visibility(self, path):
         """The library hides what no header marks; what a public header declares must be seen."""
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -196,6 +221,7 @@ class Checker:
                 continue
             for path in sources(folder):
                 self.check_file(path, folder.name, f"layer {folder.name}", private_allowed=True)
+                self.check_types(path)
         for path in sources(public_root):
             name = path.relative_to(public_root).as_posix()
             layer = public_layer(name)
@@ -204,6 +230,7 @@ class Checker:
                                      "tools/check_layers.py")
                 continue
             self.check_file(path, layer, f"public header of layer {layer}", private_allowed=False)
+            self.check_types(path)
             self.check_visibility(path)
         for path in sources(self.root / "examples"):
             self.check_file(path, None, "an example", private_allowed=False)

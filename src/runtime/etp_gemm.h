@@ -77,36 +77,33 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
   return (n + pieces - 1) / pieces;
 }
 
-#define ETP_GEMM_TILE_ROWS(S, R, V)                                                                         \
-  static __attribute__((noinline, unused)) void etp_gemm_tile_##R##x##V##_##S(const etp_gemm_tile_##S* t) { \
-    etp_gemm_kernel_##S(R, V, t);                                                                           \
-  }
-#define ETP_GEMM_TILE_COLUMN(S, V) \
-  ETP_GEMM_TILE_ROWS(S, 1, V)      \
-  ETP_GEMM_TILE_ROWS(S, 2, V)      \
-  ETP_GEMM_TILE_ROWS(S, 3, V)      \
-  ETP_GEMM_TILE_ROWS(S, 4, V) ETP_GEMM_TILE_ROWS(S, 5, V) ETP_GEMM_TILE_ROWS(S, 6, V)
+#define ETP_GEMM_TILE_COLUMN(T, S, V) \
+  ETP_GEMM_TILE(T, S, 1, V)           \
+  ETP_GEMM_TILE(T, S, 2, V)           \
+  ETP_GEMM_TILE(T, S, 3, V)           \
+  ETP_GEMM_TILE(T, S, 4, V) ETP_GEMM_TILE(T, S, 5, V) ETP_GEMM_TILE(T, S, 6, V)
 #define ETP_GEMM_TILE_NAMES(S, V)                                                       \
   {                                                                                     \
     etp_gemm_tile_1x##V##_##S, etp_gemm_tile_2x##V##_##S, etp_gemm_tile_3x##V##_##S,    \
         etp_gemm_tile_4x##V##_##S, etp_gemm_tile_5x##V##_##S, etp_gemm_tile_6x##V##_##S \
   }
 #if ETP_TILE_V == 4
-#define ETP_GEMM_TILES(S) \
-  ETP_GEMM_TILE_COLUMN(S, 1) ETP_GEMM_TILE_COLUMN(S, 2) ETP_GEMM_TILE_COLUMN(S, 3) ETP_GEMM_TILE_COLUMN(S, 4)
+#define ETP_GEMM_TILES(T, S)    \
+  ETP_GEMM_TILE_COLUMN(T, S, 1) \
+  ETP_GEMM_TILE_COLUMN(T, S, 2) ETP_GEMM_TILE_COLUMN(T, S, 3) ETP_GEMM_TILE_COLUMN(T, S, 4)
 #define ETP_GEMM_TILE_TABLE(S)                                                       \
   {                                                                                  \
     ETP_GEMM_TILE_NAMES(S, 1), ETP_GEMM_TILE_NAMES(S, 2), ETP_GEMM_TILE_NAMES(S, 3), \
         ETP_GEMM_TILE_NAMES(S, 4)                                                    \
   }
 #else
-#define ETP_GEMM_TILES(S) ETP_GEMM_TILE_COLUMN(S, 1) ETP_GEMM_TILE_COLUMN(S, 2)
+#define ETP_GEMM_TILES(T, S) ETP_GEMM_TILE_COLUMN(T, S, 1) ETP_GEMM_TILE_COLUMN(T, S, 2)
 #define ETP_GEMM_TILE_TABLE(S) \
   { ETP_GEMM_TILE_NAMES(S, 1), ETP_GEMM_TILE_NAMES(S, 2) }
 #endif
 
 /* One k: all of c += a column of A times a row of B. */
-#define ETP_GEMM_STEP(S)                                                                              \
+#define ETP_GEMM_STEP(S, R, V)                                                                        \
   {                                                                                                   \
     ETP_UNROLL for (int j = 0; j < V; j++) {                                                          \
       b[j] = j < V - 1 || !ETP_MASKS ? etp_load_##S(B + j * L) : etp_load_some_##S(B + j * L, lanes); \
@@ -119,24 +116,12 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
     B += ldb;                                                                                         \
   }
 
-#define ETP_GEMM_KERNEL(T, S)                                                                                \
-  /* One tile of C and what it needs. lanes: how many of its last vector are inside C. */                    \
-  typedef struct {                                                                                           \
-    ptrdiff_t K, lanes;                                                                                      \
-    const T* A;                                                                                              \
-    ptrdiff_t ars, acs;                                                                                      \
-    const T* B;                                                                                              \
-    ptrdiff_t ldb;                                                                                           \
-    T* C;                                                                                                    \
-    ptrdiff_t ldc;                                                                                           \
-    int accumulate;                                                                                          \
-    const T* next;  /* the tile of C that comes next, to be fetched meanwhile */                             \
-    const T* ahead; /* rows, as wide as the tile, of what is needed after this tile; or NULL */              \
-    ptrdiff_t ahead_step;                                                                                    \
-  } etp_gemm_tile_##S;                                                                                       \
-                                                                                                             \
-  /* R rows by V vectors: after inlining both are constants, everything unrolls and c lives in registers. */ \
-  ETP_GEMM_FN void etp_gemm_kernel_##S(const int R, const int V, const etp_gemm_tile_##S* t) {               \
+/* R rows by V vectors: both are constants, so that everything unrolls and c lives in registers. They are so
+ * from the beginning, not after inlining: clang would unroll the loops of the unknown R and V first, and then
+ * leave c in memory. Each size is a function of its own: inlined side by side they lose registers to whatever
+ * the compiler keeps alive around them. */
+#define ETP_GEMM_TILE(T, S, R, V)                                                                            \
+  static __attribute__((noinline, unused)) void etp_gemm_tile_##R##x##V##_##S(const etp_gemm_tile_##S* t) {  \
     const ptrdiff_t L = ETP_WIDTH(T);                                                                        \
     const ptrdiff_t K = t->K, lanes = t->lanes, ars = t->ars, acs = t->acs, ldb = t->ldb, ldc = t->ldc;      \
     const ptrdiff_t ahead_step = t->ahead_step, pace = ETP_AHEAD / V;                                        \
@@ -158,24 +143,24 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
     }                                                                                                        \
     ptrdiff_t k = K;                                                                                         \
     if (R > 1 && K >= R * ((V + 1) / 2)) { /* not all at once: a core waits for ten lines or so at a time */ \
-      for (int row = 0; row < R; row++) {                                                                    \
+      ETP_ROLLED for (int row = 0; row < R; row++) {                                                         \
         ETP_UNROLL for (int i = 0; i < V; i += 2) {                                                          \
           __builtin_prefetch(next + i * L, 1);                                                               \
           if (i + 1 < V) __builtin_prefetch(next + (i + 1) * L, 1);                                          \
-          ETP_GEMM_STEP(S)                                                                                   \
+          ETP_GEMM_STEP(S, R, V)                                                                             \
         }                                                                                                    \
         next += ldc;                                                                                         \
       }                                                                                                      \
       k -= R * ((V + 1) / 2);                                                                                \
     }                                                                                                        \
     for (; ahead && k >= pace * V; k -= pace * V) {                                                          \
-      for (int i = 0; i < V; i++) {                                                                          \
+      ETP_ROLLED for (int i = 0; i < V; i++) {                                                               \
         __builtin_prefetch(ahead + i * L, 0, 2);                                                             \
-        for (int step = 0; step < pace; step++) ETP_GEMM_STEP(S)                                             \
+        ETP_ROLLED for (int step = 0; step < pace; step++) ETP_GEMM_STEP(S, R, V)                            \
       }                                                                                                      \
       ahead += ahead_step;                                                                                   \
     }                                                                                                        \
-    for (; k > 0; k--) ETP_GEMM_STEP(S)                                                                      \
+    ETP_ROLLED for (; k > 0; k--) ETP_GEMM_STEP(S, R, V);                                                    \
     C = t->C;                                                                                                \
     ETP_UNROLL for (int r = 0; r < R; r++) {                                                                 \
       ETP_UNROLL for (int j = 0; j < V - 1; j++) etp_store_##S(C + j * L, c[r][j]);                          \
@@ -183,12 +168,26 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
       C += ldc;                                                                                              \
       ETP_OPAQUE(C);                                                                                         \
     }                                                                                                        \
-  }                                                                                                          \
-                                                                                                             \
-  /* Each size of tile is a function of its own: inlined side by side they lose registers to whatever the    \
-   * compiler keeps alive around them. */                                                                    \
-  ETP_GEMM_TILES(S)                                                                                          \
-  ETP_GEMM_TILE_ROWS(S, 1, 8)
+  }
+
+#define ETP_GEMM_KERNEL(T, S)                                                                   \
+  /* One tile of C and what it needs. lanes: how many of its last vector are inside C. */       \
+  typedef struct {                                                                              \
+    ptrdiff_t K, lanes;                                                                         \
+    const T* A;                                                                                 \
+    ptrdiff_t ars, acs;                                                                         \
+    const T* B;                                                                                 \
+    ptrdiff_t ldb;                                                                              \
+    T* C;                                                                                       \
+    ptrdiff_t ldc;                                                                              \
+    int accumulate;                                                                             \
+    const T* next;  /* the tile of C that comes next, to be fetched meanwhile */                \
+    const T* ahead; /* rows, as wide as the tile, of what is needed after this tile; or NULL */ \
+    ptrdiff_t ahead_step;                                                                       \
+  } etp_gemm_tile_##S;                                                                          \
+                                                                                                \
+  ETP_GEMM_TILES(T, S)                                                                          \
+  ETP_GEMM_TILE(T, S, 1, 8)
 
 #define ETP_GEMM_PACK(T, S)                                                                                  \
   /* dst[tile][k][row in tile] from A. A transposed A is read along its rows, 32 at a time: all of a row     \

@@ -38,9 +38,11 @@
 #define ETP_TILE_R 6
 
 #if defined(__clang__)
-#define ETP_UNROLL _Pragma("unroll")
+#define ETP_UNROLL _Pragma("clang loop unroll(full)")
+#define ETP_ROLLED _Pragma("clang loop unroll(disable)")
 #else
 #define ETP_UNROLL _Pragma("GCC unroll 16")
+#define ETP_ROLLED
 #endif
 /* Hides where a pointer came from: otherwise gcc computes the addresses of all rows of a tile beforehand and
  * spills them, which costs more than a short tile's arithmetic. */

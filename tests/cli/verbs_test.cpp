@@ -151,7 +151,7 @@ TEST(Verbs, TooLargeForTheMachineIsSaidAndTheNextFileGoesOn) {
               AllOf(HasSubstr("huge_bcast.json): [memory] out of memory: a program, its largest value "
                               "f64[2147483648,1048576,2] from broadcast_in_dim, takes 32 PiB"),
                     HasSubstr("pad_huge.json): [memory] out of memory: a program, its largest value "
-                              "f64[8589934592] from pad, takes 64 GiB"),
+                              "f64[8796093022208] from pad, takes 64 TiB"),
                     HasSubstr("ok cell_GRUCell\n1 passed, 2 failed, 0 skipped")));
 }
 

@@ -231,9 +231,9 @@ TEST(Plans, ListTheirProgramsWithPorts) {
 // A vanilla recurrence in diagonal scope needs no pass over a trace: x and f of the last step stand for it.
 TEST(Plans, NoTraceWhereTheJacobianIsZero) {
   Learner learner = make_learner(tanh_rnn(), D_RTRL());
+  const LearnerPlan plan = learner.plan(squared_error(), Avals{{Dtype::F64, {3}}, {Dtype::F64, {4}}});
   std::size_t numbers = 0;
-  for (const Port& p :
-       learner.plan(squared_error(), Avals{{Dtype::F64, {3}}, {Dtype::F64, {4}}}).at("step").arguments)
+  for (const Port& p : plan.at("step").arguments)
     if (p.role == PortRole::Trace) numbers += static_cast<std::size_t>(p.aval.shape.size());
   EXPECT_EQ(numbers, 4U + 4U + 3U + 4U) << "x and f of two relations";
   learner(draw_sequence(tanh_rnn(), 1).args[0].tensor().shape().rank() == 2

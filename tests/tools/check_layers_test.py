@@ -87,6 +87,15 @@ class CheckLayers(unittest.TestCase):
     def test_includes_in_comments_do_not_count(self):
         self.assert_clean({"src/ir/a.cpp": '// #include "ops/c.h"\n/*\n#include "ops/c.h"\n*/\n'})
 
+    def test_two_types_of_one_name(self):
+        one = "namespace etrace {\nstruct Place {\n  int a;\n};\n}  // namespace etrace\n"
+        self.assert_caught({"src/ir/a.h": one, "src/learn/b.h": "\n" + one}, "src/learn/b.h:3",
+                           "etrace::Place is also a type of src/ir/a.h")
+        hidden = "namespace etrace {\nnamespace {\nstruct Place {\n  int a;\n};\n}  // namespace\n}  // namespace etrace\n"
+        apart = one.replace("namespace etrace", "namespace etrace::other")
+        declared = "namespace etrace {\nstruct Place;\nstruct Place::Part {\n  int a;\n};\n}  // namespace etrace\n"
+        self.assert_clean({"src/ir/a.h": one, "src/learn/b.cpp": hidden, "src/learn/c.h": apart, "src/ir/d.h": declared})
+
     def test_layers_of_the_build_must_agree(self):
         code, output = check({}, "--expect-layers", "base,ir")
         self.assertEqual(code, 1)
