@@ -24,7 +24,7 @@ std::vector<Case> cases() {
   if (std::getenv("ETRACE_ALL_CASES") == nullptr)
     return {{"cell_LSTMCell_b3", "D_RTRL"},   {"snn_alif_expcu_b3", "pp_prop"},
             {"op_conv1d_rec_b3", "D_RTRL"},   {"p2_f32_mix", "pp_prop"},
-            {"op_sparse_csr_b3", "D_RTRL"},   {"struct_scan_long", "pp_prop"},
+            {"op_sparse_csr_b3", "D_RTRL"},   {"struct_scan_long", "D_RTRL"},
             {"struct_while_settle", "D_RTRL"}};
   std::vector<Case> all;
   for (const auto& entry : fs::directory_iterator(ETRACE_REFERENCE_DIR))
