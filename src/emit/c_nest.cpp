@@ -5,7 +5,8 @@
 // Folds come in two forms:
 //   columns   the vector axis is kept: blocks of accumulators, folded row by row
 //   lines     the vector axis is folded: 16 lanes, joined after every 4096 elements
-// A nest with a time axis walks it inside blocks of the vector axis, so that what it carries stays near.
+// A nest with a time axis walks it inside blocks of the vector axis, or of the axis around a short one, so
+// that what it carries stays near and every time reads a stretch of memory.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,6 +49,10 @@ class NestPrinter {
       else if (a != lane_)
         outer_.push_back(a);
     }
+    if (time_ >= 0 && lane_ >= 0 && !outer_.empty() && 2 * size(lane_) <= kColumnBlock) {
+      block_ = outer_.back();
+      outer_.pop_back();
+    }
     for (const Stmt& s : n.body) analyse(s);
   }
 
@@ -86,8 +91,11 @@ class NestPrinter {
   }
   Index size(int a) const { return n_.axes[static_cast<std::size_t>(a)].size; }
   bool is_each(int a) const { return n_.axes[static_cast<std::size_t>(a)].kind == Axis::Each; }
-  std::string begin(int a) const { return a == 0 && is_each(a) ? "lo" : "0"; }
-  std::string end(int a) const { return a == 0 && is_each(a) ? "hi" : std::to_string(size(a)); }
+  std::string begin(int a) const { return a == block_ ? "j" : first(a); }
+  std::string end(int a) const { return a == block_ ? "j + n" : last(a); }
+  // Of the positions that the function walks through.
+  std::string first(int a) const { return a == 0 && is_each(a) ? "lo" : "0"; }
+  std::string last(int a) const { return a == 0 && is_each(a) ? "hi" : std::to_string(size(a)); }
 
   void open_loop(int a) {
     if (n_.axes[static_cast<std::size_t>(a)].reverse)
@@ -261,22 +269,28 @@ class NestPrinter {
   }
 
   void timed() {
-    if (lane_ >= 0) open_block();
+    const std::size_t outside = depth_;
+    const bool blocks_of_lanes = lane_ >= 0 && block_ < 0;
+    if (blocks_of_lanes)
+      open_block(lane_, kColumnBlock);
+    else if (lane_ >= 0)
+      open_block(block_, kColumnBlock / size(lane_));
     const std::vector<std::size_t> all = for_stores();
-    const std::vector<int> open_axes = open_inner({time_}, all);
-    if (lane_ >= 0) open_lanes();
+    const std::vector<int> open_axes =
+        open_inner(block_ < 0 ? std::vector<int>{time_} : std::vector<int>{time_, block_}, all);
+    if (blocks_of_lanes)
+      open_lanes();
+    else if (lane_ >= 0)
+      open_simd(fmt::format("i{}", lane_), begin(lane_), end(lane_));
     for (const std::size_t s : all)
       if (n_.body[s].kind == Stmt::Store || loops_needed(varies_[s], open_axes) < 0) statement(s);
-    if (lane_ >= 0) close();
-    close();
-    if (lane_ >= 0) close();
+    while (depth_ > outside) close();
   }
 
-  // A stretch of the vector axis, and its lanes.
-  void open_block() {
-    const std::string last = end(lane_);
-    open(fmt::format("for (int64_t j = {}; j < {}; j += {}) ", begin(lane_), last, kColumnBlock));
-    line(fmt::format("const int64_t n = {0} - j < {1} ? {0} - j : {1};", last, kColumnBlock));
+  // A stretch of an axis; and lanes, where that is the vector's.
+  void open_block(int axis, Index length) {
+    open(fmt::format("for (int64_t j = {}; j < {}; j += {}) ", first(axis), last(axis), length));
+    line(fmt::format("const int64_t n = {0} - j < {1} ? {0} - j : {1};", last(axis), length));
   }
   void open_lanes() {
     open_simd("k", "0", "n");
@@ -319,7 +333,7 @@ class NestPrinter {
   }
 
   void columns() {
-    open_block();
+    open_block(lane_, kColumnBlock);
     for (const std::size_t f : folds()) {
       line(fmt::format("{} s{}[{}];", accumulator_type(n_.body[f]), f, kColumnBlock));
       line(fmt::format("for (int64_t k = 0; k < n; ++k) s{}[k] = {};", f, neutral(f)));
@@ -388,8 +402,8 @@ class NestPrinter {
   const Nest& n_;
   const std::vector<Pointer> pointers_;
   const int lane_;
-  int time_ = -1;
-  std::vector<int> folds_, outer_;  // axes; outer: Each axes that are not the vector's
+  int time_ = -1, block_ = -1;  // axes; block: one that is walked in stretches, around a short vector axis
+  std::vector<int> folds_, outer_;  // axes; outer: Each axes that are neither
   std::vector<Mask> varies_;        // per statement: axes that it varies with
   std::vector<bool> late_;          // runs after the folds
   std::vector<int> hoist_;          // outer loops that must be open; -1: it stands further inside

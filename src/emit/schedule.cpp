@@ -97,10 +97,12 @@ void choose_parts(Nest& n) {
   for (const Stmt& s : n.body)
     work += s.kind == Stmt::Load || s.kind == Stmt::Store ? 1.0 : static_cast<double>(s.cost);
   for (const Axis& a : n.axes) work *= static_cast<double>(a.size);
-  const bool folds = n.axes.back().kind == Axis::Fold;
-  const Index unit = n.lane != 0 ? 1
-                     : folds     ? 128
-                                 : 64;  // whole vectors; of columns, stretches worth a fetch
+  // Whole vectors; of what is read again and again along a column or at every time, stretches worth a fetch.
+  const bool folds = n.axes.back().kind == Axis::Fold, timed = n.axes.back().kind == Axis::Time;
+  Index inside = 1;  // elements of one position of the outermost axis
+  for (std::size_t a = 1; a < n.axes.size(); ++a)
+    if (n.axes[a].kind == Axis::Each) inside *= n.axes[a].size;
+  const Index unit = timed ? std::max<Index>(512 / inside, 1) : n.lane != 0 ? 1 : folds ? 128 : 64;
   const auto most = std::min<Index>(kMostParts, n.axes[0].size / unit);
   n.parts = std::clamp<Index>(static_cast<Index>(work / kPartWork), 1, std::max<Index>(most, 1));
 }

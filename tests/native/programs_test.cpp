@@ -176,6 +176,29 @@ TEST(NativePrograms, ScansWithCarriesOfEveryKind) {
         {{0, 0}, {1, 1}});
 }
 
+// Positions that a short vector axis cannot hold are walked in stretches: whole ones, part of one, less than
+// one; alone and cut for threads.
+TEST(NativePrograms, RecurrencesAlongAShortAxis) {
+  for (const std::int64_t positions : {3, 70, 700, 5000})
+    for (const std::int64_t channels : {1, 2, 8, 50})
+      for (const bool reverse : {false, true})
+        expect_same(
+            [&](ArraySpan x) {
+              const ScanResult r = scan(
+                  [&](ArraySpan c, ArraySpan in) -> ScanResult {
+                    const Array bias = broadcast_in_dim(x[2], {positions, channels}, {1});
+                    const Array scale = broadcast_in_dim(x[3], {positions, channels}, {0});
+                    const Array v = tanh(c[0] * 0.9) * scale + in[0] + bias;
+                    return {{v, c[1] * 0.5 + v}, {v, c[1]}};
+                  },
+                  {x[0], x[0]}, {x[1]}, {.reverse = reverse});
+              return Arrays{r.carry[0], r.carry[1], r.ys[0] + 1.0, r.ys[1]};
+            },
+            {numbers({positions, channels}, 1), numbers({5, positions, channels}, 2), numbers({channels}, 3),
+             numbers({positions}, 4)},
+            {{0, 0}});
+}
+
 TEST(NativePrograms, NestedLoopsBranchesAndShortScans) {
   expect_same(
       [](ArraySpan x) {
