@@ -426,7 +426,7 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
         c = etp_gemm_square_##S(A + (k + L) * acs, acs, B + k + L, bcs, c);                                  \
       }                                                                                                      \
       for (; k < K; k++) {                                                                                   \
-        etp_v_##S column;                                                                                    \
+        etp_v_##S column = {0};                                                                              \
         ETP_UNROLL for (int q = 0; q < L; q++) column[q] = B[q * bcs + k];                                   \
         c = ETP_VFMA_##S(A[k * acs] - (etp_v_##S){0}, column, c);                                            \
       }                                                                                                      \
