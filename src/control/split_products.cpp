@@ -17,8 +17,20 @@ namespace {
 
 using Ids = std::unordered_set<std::uint64_t>;
 
-// What is computed for all steps before a loop must stay near until its step comes.
+// What is computed for all steps before a loop must stay near until its step comes, and must not grow with
+// the length of a sequence: only windows are computed beforehand, that is loops of few steps with none
+// inside.
 constexpr std::size_t kMostBytes = std::size_t{16} << 20;
+constexpr std::int64_t kMostSteps = 64;
+
+bool is_window(const Eqn& loop) {
+  const std::int64_t steps = loop.params.integer("length");
+  if (steps < 2 || steps > kMostSteps) return false;
+  for (const JaxprPtr& body : nested_jaxprs(loop))
+    for (const Eqn& eqn : body->jaxpr.eqns)
+      if (eqn.prim == &scan_p || eqn.prim == &while_p) return false;
+  return true;
+}
 
 bool is(const Atom& a, const Var& v) { return as_var(a) != nullptr && *as_var(a) == v; }
 
@@ -69,7 +81,7 @@ class Splitter {
   bool run() {
     bool changed = split_where_alone();
     for (std::size_t i = 0; i < eqns().size(); ++i)
-      if (eqns()[i].prim == &scan_p && eqns()[i].params.integer("length") > 1) changed |= lift_out_of(i);
+      if (eqns()[i].prim == &scan_p && is_window(eqns()[i])) changed |= lift_out_of(i);
     return changed;
   }
 
@@ -189,9 +201,8 @@ class Splitter {
     }
   }
 
-  // Out of a loop
-  // -------------------------------------------------------------------------------------------- What the
-  // body's inputs stand for: the same at every step, or a step's entry of something stacked.
+  // Out of a loop -------------------------------------------------------------------------------------------
+  // What the body's inputs stand for: the same at every step, or a step's entry of something stacked.
   struct Known {
     std::unordered_map<std::uint64_t, Atom> consts, xs;
     bool is_const(const Atom& a) const { return as_var(a) != nullptr && consts.contains(as_var(a)->id); }
