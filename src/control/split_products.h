@@ -2,8 +2,8 @@
 // chain of partial products (ops/partial_dot.h), with the bits of the one product.
 //   everywhere  where nobody else reads the concatenation, which then goes
 //   in a loop   where the first parts are the step's own data
-// Products of a step's data with what stays the same are one product for all steps, before the loop; the loop
-// goes on from there.
+// Products of a step's data with what stays the same are one product for all steps, before the innermost
+// loop; the loop goes on from there.
 #pragma once
 
 #include "etrace/ir.h"

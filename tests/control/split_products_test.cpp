@@ -152,6 +152,28 @@ TEST(SplitProducts, TheStepsDataIsMultipliedBeforeTheLoop) {
     }
 }
 
+// A loop over windows of a loop over steps: the product is one per window.
+TEST(SplitProducts, MemoryDoesNotGrowWithTheNumberOfWindows) {
+  const ClosedJaxpr lean = split_form(
+      [](ArraySpan a) {
+        return scan(
+                   [&](ArraySpan window, ArraySpan xs) {
+                     return scan(
+                         [&](ArraySpan c, ArraySpan x) -> ScanResult {
+                           return {{tanh(matmul_plain(concatenate(Arrays{x[0], c[0]}, 1), a[2]))}, {}};
+                         },
+                         {window[0]}, {xs[0]});
+                   },
+                   {a[0]}, {a[1]})
+            .carry;
+      },
+      {floats({3, 4}), floats({7, 6, 3, 5}), floats({9, 4})});
+  EXPECT_EQ(equations_of(lean, partial_dot_p), 0U) << to_string(lean);
+  const ClosedJaxpr& window = body_of_loop(lean);
+  EXPECT_EQ(equations_of(window, partial_dot_p), 1U);
+  EXPECT_EQ(equations_of(body_of_loop(window), partial_dot_p), 1U);
+}
+
 // The sum runs over the state first: to begin with the data would change bits.
 TEST(SplitProducts, DataBehindTheStateStaysInTheLoop) {
   const ClosedJaxpr program = recurrent(false, false, true), lean = simplify(program);
