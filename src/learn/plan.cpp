@@ -11,6 +11,7 @@
 #include "etrace/ops/numpy.h"
 #include "learn/interface.h"
 #include "learn/lists.h"
+#include "learn/trace_sums.h"
 #include "learn/window_choice.h"
 #include "learn/window_plan.h"
 
@@ -33,7 +34,7 @@ VjpMethod PlanBuilder::method() const { return impl_->windows.method(); }
 std::vector<TraceSlot> PlanBuilder::memory() const { return impl_->windows.memory(); }
 
 Program lean(Program p) {
-  p.jaxpr = simplify(p.jaxpr);
+  p.jaxpr = sum_in_passes(simplify(p.jaxpr));
   return p;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/nearest.h"
 #include "etrace/error.h"
+#include "learn/bodies.h"
 
 namespace etrace {
 
@@ -37,24 +38,11 @@ void apply(Eqn& eqn, const TracePassWish& wish) {
   eqn.params = eqn.params.with("form", name(*wish.form));
 }
 
-ClosedJaxpr applied(ClosedJaxpr program, std::span<const TracePassWish> wishes);
-
-Attr applied(const Attr& attr, std::span<const TracePassWish> wishes) {
-  if (const JaxprPtr* body = attr.jaxpr()) return share(applied(**body, wishes));
-  if (attr.list_items() == nullptr) return attr;
-  Attr::List items = *attr.list_items();
-  for (Attr& item : items) item = applied(item, wishes);
-  return Attr::list(std::move(items));
-}
-
 ClosedJaxpr applied(ClosedJaxpr program, std::span<const TracePassWish> wishes) {
   for (Eqn& eqn : program.jaxpr.eqns) {
     if (eqn.prim == &trace_window_p)
       for (const TracePassWish& w : wishes) apply(eqn, w);
-    if (nested_jaxprs(eqn).empty()) continue;
-    Attr::Dict items = eqn.params.items();
-    for (auto& item : items) item.second = applied(item.second, wishes);
-    eqn.params = Params(std::move(items));
+    map_bodies(eqn, [&](const ClosedJaxpr& body) { return applied(body, wishes); });
   }
   return program;
 }

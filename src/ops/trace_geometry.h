@@ -48,7 +48,7 @@ struct Storage {
 template <class T>
 struct Buffers {
   const std::byte* trace;
-  const T *transition, *injection, *source, *gain, *entry, *weighted;
+  const T *transition, *injection, *source, *gain, *entry, *weighted, *total;
   std::byte* next;
   T* gradient;
   Storage<T> storage;
@@ -67,6 +67,7 @@ Buffers<T> buffers_of(const KernelArgs& args, const Layout& at, const Storage<T>
           operand(at.gain),
           operand(at.entry),
           operand(at.weighted),
+          operand(at.total),
           static_cast<std::byte*>(args.out[0]),
           at.entry ? static_cast<T*>(args.out[1]) : nullptr,
           storage};

@@ -40,6 +40,8 @@ struct SparseForm {
   }
 
   bool turned() const { return steps >= kTurnSteps; }
+  // The gradient so far waits until all samples are summed; here it need not wait.
+  bool adds_total() const { return at.total.has_value() && batch == 1; }
   Index rows() const { return states + (at.weighted ? 1 : 0); }  // of an anchor: q of each state, w
 };
 
@@ -181,8 +183,11 @@ class SparsePass {
 
   void put_gradient(Index b, Index i, Index n) const {
     for (Index j = 0; j < n; ++j) {
-      T& g = b_.gradient[f_.lines->entry_at(i + j)];
-      g = b == 0 ? grads_[j] : g + grads_[j];
+      const Index at = f_.lines->entry_at(i + j);
+      if (f_.adds_total())
+        b_.gradient[at] = b_.total[at] + grads_[j];
+      else
+        b_.gradient[at] = b == 0 ? grads_[j] : b_.gradient[at] + grads_[j];
     }
   }
 
@@ -251,6 +256,7 @@ Kernel sparse_kernel(const KernelRequest& r, const Storage<T>& storage) {
   Kernel kernel;
   kernel.scratch_bytes = turned_bytes + part_bytes * static_cast<std::size_t>(parts);
   kernel.in_place = {{0, f->at.trace}};
+  if (f->adds_total()) kernel.in_place.push_back({1, *f->at.total});
   kernel.run = [=](const KernelArgs& args) {
     const Buffers<T> buffers = buffers_of<T>(args, f->at, storage);
     auto* scratch = static_cast<std::byte*>(args.scratch);

@@ -55,6 +55,7 @@ Layout::Layout(const Params& params) {
   if (params.boolean_or("has_gain", false)) gain = count++;
   if (params.boolean_or("has_entry", false)) entry = count++;
   if (params.boolean_or("has_weighted", false)) weighted = count++;
+  if (params.boolean_or("has_total", false)) total = count++;
 }
 
 TracePattern pattern_of(const Params& params) {
@@ -108,6 +109,10 @@ Avals abstract(const Params& params, std::span<const Aval> in) {
   if (at.gain) expect_shape("the gain", in[*at.gain], parameter);
   if (at.entry) expect_shape("the entry signal", in[*at.entry], {states, batch, positions});
   if (at.weighted) expect_shape("the weighted signal", in[*at.weighted], {steps, batch, positions});
+  if (at.total) {
+    if (!at.entry) refuse(kOp, "a gradient so far, but no signal that adds to it");
+    expect_shape("the gradient so far", in[*at.total], parameter);
+  }
   const Dtype dtype = in[at.injection].dtype;
   for (std::size_t i = 1; i < in.size(); ++i)
     if (in[i].dtype != dtype || !is_floating(dtype))
@@ -154,7 +159,8 @@ Arrays lower(const Params& params, ArraySpan x) {
   if (at.weighted) gradient = gradient + reduce_sum(injected(expand_dims(x[*at.weighted], {1})), {0, 1});
   Dims positions;
   for (const int a : p.position_axes) positions.push_back(a);
-  out.push_back(reduce_sum(reshape(gradient, p.slots.to_dims()), positions));
+  gradient = reduce_sum(reshape(gradient, p.slots.to_dims()), positions);
+  out.push_back(at.total ? x[*at.total] + gradient : gradient);
   return out;
 }
 
@@ -169,24 +175,27 @@ Params params_of(const TracePattern& p, const TraceWindow& w) {
                    {"has_source", w.source.defined()},
                    {"has_gain", w.gain.defined()},
                    {"has_entry", w.entry.defined()},
-                   {"has_weighted", w.weighted.defined()}};
+                   {"has_weighted", w.weighted.defined()},
+                   {"has_total", w.total.defined()}};
   return w.name.empty() ? out : out.with("trace", w.name);
 }
 
 Arrays operands_of(const TraceWindow& w) {
   Arrays x{w.trace, w.transition, w.injection};
-  for (const Array* a : {&w.source, &w.gain, &w.entry, &w.weighted})
+  for (const Array* a : {&w.source, &w.gain, &w.entry, &w.weighted, &w.total})
     if (a->defined()) x.push_back(*a);
   return x;
 }
 
-// Dense, sparse, convolution-like, bias-like slots; with and without source, gain and gradient.
+// Dense, sparse, convolution-like, bias-like slots; with and without source, gain and gradient. `gradient`
+// counts what it has: entry, weighted, total.
 Samples samples(std::uint64_t seed) {
   Source r(seed);
   Samples out;
   const auto add = [&](const TracePattern& p, std::int64_t positions, std::int64_t elements, bool gain,
-                       int gradient, Dtype dtype = Dtype::F64, std::optional<Dtype> stored = {}) {
-    const std::int64_t b = r.integer(1, 2), m = r.integer(1, 3), k = r.integer(1, 5);
+                       int gradient, Dtype dtype = Dtype::F64, std::optional<Dtype> stored = {},
+                       std::optional<std::int64_t> steps = {}) {
+    const std::int64_t b = r.integer(1, 3), m = r.integer(1, 3), k = steps.value_or(r.integer(1, 5));
     Dims e = p.slots.to_dims();
     e.insert(e.begin(), {b, m});
     TraceWindow w;
@@ -197,6 +206,7 @@ Samples samples(std::uint64_t seed) {
     if (gain) w.gain = r.floats(Shape(p.parameter_dims()), dtype);
     if (gradient > 0) w.entry = r.floats({m, b, positions}, dtype);
     if (gradient > 1) w.weighted = r.floats({k, b, positions}, dtype);
+    if (gradient > 2) w.total = r.floats(Shape(p.parameter_dims()), dtype);
     if (stored) w.trace = convert(w.trace, *stored);
     out.push_back({operands_of(w), params_of(p, w), !stored});
   };
@@ -209,6 +219,13 @@ Samples samples(std::uint64_t seed) {
   add(dense, o, i, false, 2, Dtype::F32);
   for (const Dtype stored : {Dtype::F32, Dtype::F16, Dtype::BF16})
     add(dense, o, i, false, 2, Dtype::F64, stored);
+  // As many rows as have code of their own for one step, and columns that fill no vector.
+  const std::int64_t wide = r.integer(8, 10);
+  const TracePattern tall{{wide, 9}, {}, {0, 1}, {}, {1, 0}, {}};
+  for (const auto& [gradient, dtype] : {std::pair(0, Dtype::F64), {2, Dtype::F64}, {3, Dtype::F32}})
+    add(tall, 9, wide, false, gradient, dtype, {}, 1);
+  add({{g, wide, o}, {}, {o, 0, 1}, {}, {wide, 1, 0}, {}}, g * o, g * wide, false, 3, Dtype::F64, {}, 1);
+  add(dense, o, i, true, 3);
   add({{o, i}, {}, {1, 0}, {}, {0, 1}, {}}, o, i, true, 2);                    // the weight transposed
   add({{g, i, o}, {}, {o, 0, 1}, {}, {i, 1, 0}, {}}, g * o, g * i, false, 2);  // grouped
   add({{g, i, o}, {0}, {o, 0, 1}, {}, {i, 1, 0}, {}}, g * o, g * i, true, 2);  // shared over positions
@@ -218,16 +235,17 @@ Samples samples(std::uint64_t seed) {
     rows.push_back(r.integer(0, i - 1));
     cols.push_back(r.integer(0, o - 1));
   }
-  add({{to_dim(rows.size())}, {}, {}, cols, {}, rows}, o, i, true, 2);  // sparse
+  for (const int gradient : {2, 3})
+    add({{to_dim(rows.size())}, {}, {}, cols, {}, rows}, o, i, true, gradient);  // sparse
   add({{0, o}, {}, {0, 1}, {}, {1, 0}, {}}, o, 1, false, 2);
   // Kernels of 2 × 1 taps over an image of 4 × 2, channels last and channels first, and their biases.
   for (const std::int64_t channels : {o, std::int64_t{9}}) {
     add({{3, 2, 2, i, channels}, {0, 1}, {2 * channels, channels, 0, 0, 1}, {}, {2 * i, i, 2 * i, 1, 0}, {}},
-        6 * channels, 8 * i, true, 2);
+        6 * channels, 8 * i, true, 3);
     add({{3, 2, channels, i, 2}, {0, 1}, {2, 1, 6, 0, 0}, {}, {2, 1, 0, 8, 2}, {}}, 6 * channels, 8 * i,
         false, 2);
   }
-  add({{3, 2, o}, {0, 1}, {2 * o, o, 1}, {}, {}, {}}, 6 * o, 0, false, 2);
+  add({{3, 2, o}, {0, 1}, {2 * o, o, 1}, {}, {}, {}}, 6 * o, 0, false, 3);
   add({{o, 3, 2}, {1, 2}, {6, 2, 1}, {}, {}, {}}, 6 * o, 0, true, 2);
   add({{3, 2, 2, i, 8}, {0, 1}, {16, 8, 0, 0, 1}, {}, {2 * i, i, 2 * i, 1, 0}, {}}, 48, 8 * i, false, 2,
       Dtype::F64, Dtype::F16);
@@ -238,9 +256,11 @@ Samples samples(std::uint64_t seed) {
 
 const Primitive trace_window_p{{
     .name = kOp,
-    .doc = "e ← P·e + gain·Σ_k x_k·q_k at every slot's anchor, and the gradient u·e + gain·Σ_k x_k·w_k",
+    .doc = "e ← P·e + gain·Σ_k x_k·q_k at every slot's anchor, and the gradient (so far +) u·e + "
+           "gain·Σ_k x_k·w_k",
     .params = {"slots", "position_axes", "anchor_strides", "anchor_table", "source_strides", "source_table",
-               "has_source", "has_gain", "has_entry", "has_weighted", "trace", "form", "threads"},
+               "has_source", "has_gain", "has_entry", "has_weighted", "has_total", "trace", "form",
+               "threads"},
     .abstract = abstract,
     .kernel = trace::make_kernel,
     .lower = lower,

@@ -11,11 +11,13 @@
 #include <memory>
 
 #include "etrace/error.h"
+#include "ops/parts.h"
 #include "ops/structure_common.h"
 #include "ops/trace_direct.h"
 #include "ops/trace_geometry.h"
 #include "ops/trace_patch.h"
 #include "ops/trace_sparse.h"
+#include "ops/trace_split.h"
 #include "ops/trace_storage.h"
 #include "ops/trace_tiles.h"
 #include "runtime/etp_gemm.h"
@@ -338,29 +340,6 @@ std::size_t product_scratch(const Geometry& g) {
   return (bytes + 63) / 64 * 64;
 }
 
-// How the work is dealt out to threads: no two parts add to one element of the gradient, and no sum depends
-// on where a part ends.
-struct Split {
-  enum Kind : std::uint8_t {
-    Rows,     // stretches of rows, over all outer axes
-    Inner,    // of the rows of every matrix: the outer axes share their parameters
-    Columns,  // of the only row
-  } kind = Rows;
-  Index length = 0, parts = 1;
-
-  Split(const Geometry& g, const Params& params) {
-    kind = g.gathered() ? Columns : g.shared ? Inner : Rows;
-    length = kind == Columns ? g.column.size : kind == Inner ? g.row.size : g.matrices() * g.row.size;
-    const bool may_split =
-        kind == Rows || (kind == Inner && g.row.parameter != 0) || (kind == Columns && !g.shared);
-    if (may_split) parts = threads_of(params, threads_that_pay(g), length);
-  }
-  Index begin(int part) const { return length * part / parts; }
-  const char* what() const {
-    return kind == Rows ? "rows" : kind == Inner ? "rows of every position" : "columns";
-  }
-};
-
 // Forms -----------------------------------------------------------------------------------------------------
 // Those that fit, the fastest first; the last one always does.
 template <class T>
@@ -456,37 +435,85 @@ Choice choice_for(const KernelRequest& r) {
   return out;
 }
 
-// Calls f(first, last, slot, start) for the rows [first, last) of every matrix in a part.
-template <class F>
-void for_rows(const Geometry& g, const Split& split, int part, const F& f) {
-  const auto matrix_at = [&](Index matrix, Index first, Index last) {
-    f(first, last, matrix * g.row.size * g.column.size, g.start_of(matrix));
-  };
-  const Index first = split.begin(part), last = split.begin(part + 1);
-  if (split.kind == Split::Rows) {
-    for (Index r = first; r < last;) {
-      const Index begin = r % g.row.size, end = std::min(g.row.size, begin + last - r);
-      matrix_at(r / g.row.size, begin, end);
-      r += end - begin;
+// The gradient where there are no slots or no samples.
+template <class T>
+void no_gradient(const Geometry& g, const Buffers<T>& b) {
+  if (b.gradient == nullptr) return;
+  if (b.total == nullptr)
+    std::fill_n(b.gradient, g.parameters, T(0));
+  else if (b.total != b.gradient)
+    std::copy_n(b.total, g.parameters, b.gradient);
+}
+
+template <class T>
+Kernel direct_kernel(const KernelRequest& request, const Storage<T>& storage) {
+  using Pass = DirectPass<T>;
+  const auto g = std::make_shared<const Geometry>(geometry_of(request));
+  const Layout at(request.params);
+  const Split split(*g, request.params);
+  const Index packed = (Pass::packed_elements(*g, at.entry.has_value()) + 15) / 16 * 16;
+  const Index sums = at.entry ? (Pass::sum_elements(*g) + 15) / 16 * 16 : 0;
+  Kernel kernel;
+  kernel.scratch_bytes = static_cast<std::size_t>(packed + split.parts * sums) * sizeof(T);
+  kernel.in_place = {{0, at.trace}};
+  if (at.total) kernel.in_place.push_back({1, *at.total});
+  kernel.run = [=](const KernelArgs& args) {
+    const Buffers<T> buffers = buffers_of<T>(args, at, storage);
+    if (g->slots == 0 || g->batch == 0) return no_gradient(*g, buffers);
+    T* scratch = static_cast<T*>(args.scratch);
+    const auto pass = [&](int part) { return Pass(*g, buffers, scratch, scratch + packed + part * sums); };
+    if (packed > 0) {
+      const Index count = g->matrices() * g->batch;
+      in_parts(split.parts, [&](int part) {
+        for (Index i = count * part / split.parts; i < count * (part + 1) / split.parts; ++i)
+          pass(part).pack(i / g->batch, g->start_of(i / g->batch).anchor, i % g->batch);
+      });
     }
-    return;
-  }
-  for (Index m = 0; m < g.matrices(); ++m)
-    if (split.kind == Split::Inner)
-      matrix_at(m, first, last);
-    else
-      matrix_at(m, 0, g.row.size);
+    in_parts(split.parts, [&](int part) {
+      for_rows(*g, split, part, [&](Index first, Index last, Index slot, const Axis& start) {
+        pass(part).rows(first, last, slot, start);
+      });
+    });
+  };
+  return kernel;
+}
+
+// Where a kernel gives the gradient of its window alone: with the gradient so far added.
+template <class T>
+Kernel with_total(Kernel inner, const KernelRequest& request) {
+  const Layout at(request.params);
+  const bool adds_it = inner.in_place.size() > 1;
+  if (!at.total || adds_it) return inner;
+  const Index count = request.y(1).shape.size();
+  const std::size_t own = (static_cast<std::size_t>(count) * sizeof(T) + 63) / 64 * 64;
+  const int parts = parts_of_work(count);
+  Kernel kernel;
+  kernel.scratch_bytes = own + inner.scratch_bytes;
+  kernel.in_place = inner.in_place;
+  kernel.in_place.push_back({1, *at.total});
+  kernel.run = [=, run = std::move(inner.run)](const KernelArgs& args) {
+    T* window = static_cast<T*>(args.scratch);
+    void* const out[] = {args.out[0], window};
+    run({args.in, out, static_cast<std::byte*>(args.scratch) + own});
+    const T* total = static_cast<const T*>(args.in[*at.total]);
+    T* gradient = static_cast<T*>(args.out[1]);
+    in_parts(parts, [&](int part) {
+      for (Index i = count * part / parts; i < count * (part + 1) / parts; ++i)
+        gradient[i] = total[i] + window[i];
+    });
+  };
+  return kernel;
 }
 
 template <class T>
 Kernel kernel_for(TraceForm form, const KernelRequest& request, const Storage<T>& storage) {
   const auto g = std::make_shared<const Geometry>(geometry_of(request));
   const Layout at(request.params);
-  const bool direct = form == TraceForm::Step, products = form == TraceForm::Products;
+  const bool products = form == TraceForm::Products;
   const Split split(*g, request.params);
   const std::size_t elements = static_cast<std::size_t>(Pass<T>::scratch_elements(*g, products));
-  const std::size_t own = direct ? 0 : (elements * sizeof(T) + 63) / 64 * 64;
-  const std::size_t per_part = direct ? 0 : own + product_scratch<T>(*g);
+  const std::size_t own = (elements * sizeof(T) + 63) / 64 * 64;
+  const std::size_t per_part = own + product_scratch<T>(*g);
 
   Kernel kernel;
   kernel.scratch_bytes = per_part * static_cast<std::size_t>(split.parts);
@@ -494,27 +521,16 @@ Kernel kernel_for(TraceForm form, const KernelRequest& request, const Storage<T>
   kernel.run = [=](const KernelArgs& args) {
     const Buffers<T> buffers = buffers_of<T>(args, at, storage);
     const bool empty = g->slots == 0 || g->batch == 0;
-    if (buffers.gradient != nullptr && (!direct || empty))  // one step writes every element
-      std::fill_n(buffers.gradient, g->parameters, T(0));
+    if (buffers.gradient != nullptr) std::fill_n(buffers.gradient, g->parameters, T(0));
     if (empty) return;
-    auto run = [&](int part) {
-      if (direct) {
-        const DirectPass<T> pass(*g, buffers);
-        return for_rows(*g, split, part, [&](Index first, Index last, Index slot, const Axis& start) {
-          pass.rows(first, last, slot, start);
-        });
-      }
+    in_parts(split.parts, [&](int part) {
       std::byte* scratch = static_cast<std::byte*>(args.scratch) + static_cast<std::size_t>(part) * per_part;
       Pass<T> pass(*g, products, buffers, reinterpret_cast<T*>(scratch), scratch + own);
       if (split.kind == Split::Columns) pass.only_columns(split.begin(part), split.begin(part + 1));
       for_rows(*g, split, part, [&](Index first, Index last, Index slot, const Axis& start) {
         pass.rows(first, last, slot, start);
       });
-    };
-    if (split.parts == 1)
-      run(0);
-    else
-      default_pool().parallel(static_cast<int>(split.parts), run);
+    });
   };
   return kernel;
 }
@@ -523,10 +539,11 @@ template <class T>
 Kernel kernel_of(const KernelRequest& r) {
   const Storage<T> storage = storage_of<T>(r.x(0).dtype);
   const TraceForm form = form_of<T>(r);
-  if (form == TraceForm::Lines) return sparse_kernel<T>(r, storage);
-  if (form == TraceForm::Patches) return patch_kernel<T>(r, storage);
-  if (form == TraceForm::Tiles) return tile_kernel<T>(r);
-  return kernel_for<T>(form, r, storage);
+  if (form == TraceForm::Step) return direct_kernel<T>(r, storage);
+  if (form == TraceForm::Lines) return with_total<T>(sparse_kernel<T>(r, storage), r);
+  if (form == TraceForm::Patches) return with_total<T>(patch_kernel<T>(r, storage), r);
+  if (form == TraceForm::Tiles) return with_total<T>(tile_kernel<T>(r), r);
+  return with_total<T>(kernel_for<T>(form, r, storage), r);
 }
 
 }  // namespace

@@ -55,12 +55,31 @@ Arrays plain_window(const WindowCase& c, const Arrays& in) {
   return out;
 }
 
+Arrays joined(Arrays list, const Array& last) {
+  list.push_back(last);
+  return list;
+}
+
 // Sizes that fill tiles and sizes that do not; few and many steps; one, two and more states.
 TEST(TraceWindowKernel, IsTheSumsThatItStandsFor) {
   const WindowCase cases[] = {
-      {12, 32, 2, 1, 5},  {13, 37, 3, 1, 4},       {13, 37, 3, 2, 9},       {1, 50, 2, 2, 4},
-      {150, 16, 1, 2, 6}, {131, 5, 2, 1, 33},      {7, 19, 2, 3, 5},        {12, 32, 2, 2, 3},
-      {12, 32, 2, 2, 1},  {9, 40, 2, 1, 8, false}, {9, 40, 2, 2, 8, false}, {9, 41, 2, 2, 8, true, false},
+      {12, 32, 2, 1, 5},
+      {13, 37, 3, 1, 4},
+      {13, 37, 3, 2, 9},
+      {1, 50, 2, 2, 4},
+      {150, 16, 1, 2, 6},
+      {131, 5, 2, 1, 33},
+      {7, 19, 2, 3, 5},
+      {12, 32, 2, 2, 3},
+      {12, 32, 2, 2, 1},
+      {9, 40, 2, 1, 8, false},
+      {801, 21, 3, 1, 1},
+      {801, 21, 3, 2, 1},
+      {5, 9000, 2, 1, 1},
+      {7, 12, 2, 1, 1},
+      {30, 13, 1, 2, 1, false},
+      {9, 40, 2, 2, 8, false},
+      {9, 41, 2, 2, 8, true, false},
   };
   for (const WindowCase& c : cases)
     for (const Dtype dtype : {Dtype::F32, Dtype::F64})
@@ -71,6 +90,43 @@ TEST(TraceWindowKernel, IsTheSumsThatItStandsFor) {
         const Arrays expected = plain_window(c, in);
         EXPECT_EQ(difference(run_window(c, in), expected, dtype == Dtype::F32 ? 2e-5 : 1e-12), std::nullopt);
       }
+}
+
+// The gradient so far is added to that of the window, not the window's samples to it: the same bits as a sum
+// afterwards, in every form, on any number of threads, also where it replaces what it adds to.
+TEST(TraceWindowKernel, AddsToTheGradientSoFar) {
+  const WindowCase cases[] = {{40, 24, 3, 1, 1}, {40, 24, 3, 2, 1}, {7, 30, 2, 1, 1},
+                              {40, 24, 3, 1, 6}, {40, 24, 2, 3, 1}, {40, 24, 2, 3, 6}};
+  for (const WindowCase& c : cases)
+    for (const std::int64_t threads : {1, 2, 3}) {
+      SCOPED_TRACE(to_string(Shape({c.rows, c.columns, c.batch, c.states, c.steps})) + " by " +
+                   std::to_string(threads));
+      const Arrays in = draw_window(c, Dtype::F32, false);
+      const Array so_far = random::normal(random::key(99), {c.rows, c.columns});
+      const TracePattern dense{{c.rows, c.columns}, {}, {0, 1}, {}, {1, 0}, {}};
+      const auto program = [&](bool in_the_pass) {
+        ClosedJaxpr p = make_jaxpr(
+            [&](ArraySpan x) {
+              TraceWindow w;
+              w.trace = x[0], w.transition = x[1], w.source = x[2], w.injection = x[3], w.entry = x[4],
+              w.weighted = x[5];
+              if (in_the_pass) w.total = x[6];
+              const TraceWindowResult r = trace_window(dense, w);
+              return Arrays{r.trace, in_the_pass ? r.gradient : x[6] + r.gradient};
+            },
+            avals_of(joined(in, so_far)));
+        for (Eqn& eqn : p.jaxpr.eqns)
+          if (eqn.prim == &trace_window_p) eqn.params = eqn.params.with("threads", threads);
+        return p;
+      };
+      const Arrays found = eval_jaxpr(program(true), joined(in, so_far)),
+                   expected = eval_jaxpr(program(false), joined(in, so_far));
+      for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(found[i].tensor(), expected[i].tensor());
+      const Arrays by_one = run_window(c, in);
+      EXPECT_EQ(found[0].tensor(), by_one[0].tensor());
+      EXPECT_EQ(found[1].tensor(), (so_far + by_one[1]).tensor());
+      EXPECT_NE(found[1].tensor(), by_one[1].tensor());
+    }
 }
 
 // Sources that stay as they are for some steps, at one of three values: sums go by blocks of steps. All

@@ -2,6 +2,7 @@
 //
 //   e[b,a,s] ← Σ_c P[a,c,b,p(s)]·e[b,c,s] + gain[s]·Σ_k x[k,b,i(s)]·q[k,a,b,p(s)]
 //   G[s]     = Σ_{b,c} u[c,b,p(s)]·e[b,c,s] + gain[s]·Σ_{k,b} x[k,b,i(s)]·w[k,b,p(s)]        (e: the old one)
+//              + the gradient so far, if there is one, to all of that
 //
 // A trace slot s belongs to the output position p(s), its anchor, and takes its data from i(s), its source.
 // With P the product of the K Jacobians, q the injections carried to the end of the window, u the signal
@@ -21,7 +22,7 @@
 namespace etrace {
 
 // params: slots, position_axes, anchor_strides or anchor_table, source_strides or source_table, has_source,
-// has_gain, has_entry, has_weighted; for people and planners: trace (its name), form, threads
+// has_gain, has_entry, has_weighted, has_total; for people and planners: trace (its name), form, threads
 extern const Primitive trace_window_p;
 
 struct TracePattern {
@@ -46,6 +47,7 @@ struct TraceWindow {
   Array gain;        // of the parameter's elements; undefined: 1
   Array entry;       // u [M, B, positions]; undefined: no gradient
   Array weighted;    // w [K, B, positions]; undefined: none
+  Array total;       // gradient so far, parameter_dims(); undefined: none
 };
 struct TraceWindowResult {
   Array trace, gradient;  // gradient: parameter_dims(); undefined without entry
