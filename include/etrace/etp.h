@@ -135,8 +135,8 @@ class SparsePattern {
   std::int64_t rows() const { return entries().rows; }
   std::int64_t cols() const { return entries().cols; }
   std::int64_t nnz() const { return static_cast<std::int64_t>(entries().row.size()); }
-  const Dims& row() const { return entries().row.values(); }
-  const Dims& col() const { return entries().col.values(); }
+  const Table& row() const { return entries().row.values(); }
+  const Table& col() const { return entries().col.values(); }
   const SparseEntries& entries() const { return data_->entries; }
 
  private:

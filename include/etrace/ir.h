@@ -49,15 +49,17 @@ Aval aval_of(const Atom&);
 inline const Var* as_var(const Atom& a) { return std::get_if<Var>(&a); }
 
 // A static parameter: plain data as in a file, or a nested program. Cheap to copy.
+using Table = std::vector<std::int32_t>;  // a long list of integers: the indices of a sparse pattern
+
 class Attr {
  public:
   using List = std::vector<Attr>;
   using Dict = std::vector<std::pair<std::string, Attr>>;  // sorted by key
-  using Value =
-      std::variant<std::monostate, bool, std::int64_t, double, std::string, std::shared_ptr<const Dims>,
-                   std::shared_ptr<const List>, std::shared_ptr<const Dict>, JaxprPtr>;
+  using Value = std::variant<std::monostate, bool, std::int64_t, double, std::string,
+                             std::shared_ptr<const Dims>, std::shared_ptr<const List>,
+                             std::shared_ptr<const Dict>, JaxprPtr, std::shared_ptr<const Table>>;
 
-  // All in attr.cpp: a variant of nine in every file that includes this costs more than a call.
+  // All in attr.cpp: a variant of ten in every file that includes this costs more than a call.
   Attr();  // null
   Attr(std::nullptr_t);
   Attr(bool);
@@ -69,14 +71,18 @@ class Attr {
   Attr(std::string);
   Attr(Dtype);
   Attr(const Shape&);
+  // Integers have one representation: a table if there are more than kShortList and 32 bits hold them all,
+  // else Dims.
+  static constexpr std::size_t kShortList = 64;
   Attr(Dims);
+  Attr(std::shared_ptr<const Table>);
   Attr(JaxprPtr);  // no program is null
   Attr(const Attr&);
   Attr(Attr&&) noexcept;
   Attr& operator=(const Attr&);
   Attr& operator=(Attr&&) noexcept;
   ~Attr();
-  static Attr list(List v);  // a list of integers becomes Dims: one value, one representation
+  static Attr list(List v);  // a list of integers becomes Dims or a table
   static Attr dict(Dict v);  // sorts by key
 
   const Value& value() const { return value_; }
@@ -85,7 +91,8 @@ class Attr {
   const T* get_if() const {
     return std::get_if<T>(&value_);
   }
-  const Dims* ints() const;
+  const Dims* ints() const;  // null for a table
+  const std::shared_ptr<const Table>* table() const;
   const List* list_items() const;
   const Dict* dict_items() const;
   const JaxprPtr* jaxpr() const;

@@ -36,6 +36,7 @@ Json attr_json(const Attr& a) {
   if (const auto* d = a.get_if<double>()) return *d;
   if (const auto* s = a.get_if<std::string>()) return *s;
   if (const Dims* dims = a.ints()) return *dims;
+  if (const auto* table = a.table()) return **table;
   if (const Attr::List* l = a.list_items()) return list_json(*l, attr_json);
   if (const Attr::Dict* items = a.dict_items()) {
     Json out = Json::object();

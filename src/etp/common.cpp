@@ -169,7 +169,7 @@ AnchorMap anchored_at_self(const Shape& y) {
 }
 
 std::vector<std::int64_t> anchor_positions(const AnchorMap& map, const Shape& y) {
-  if (!map.table.empty()) return map.table.values();
+  if (!map.table.empty()) return {map.table.begin(), map.table.end()};
   const Dims y_strides = strides_of(y), slot_strides = strides_of(map.slots);
   Dims step(map.slots.rank(), 0);  // of the position, per slot axis
   for (std::size_t a = 0; a < map.y_axes.size(); ++a)
@@ -182,7 +182,7 @@ std::vector<std::int64_t> anchor_positions(const AnchorMap& map, const Shape& y)
 }
 
 std::vector<std::int64_t> source_positions(const TraceSource& source, const Shape& slots, bool batched) {
-  if (!source.values.defined() || !source.table.empty()) return source.table.values();
+  if (!source.values.defined() || !source.table.empty()) return {source.table.begin(), source.table.end()};
   const Shape values = batched ? source.values.shape().without(0) : source.values.shape();
   AnchorMap map;
   map.slots = slots;

@@ -25,10 +25,7 @@ Avals types(const Form& form, const Params& params, std::span<const Aval> in) {
   return o.result(form.result(o[0], {s.cols()}));
 }
 
-Array index_array(const Dims& values) {
-  std::vector<std::int32_t> out(values.begin(), values.end());
-  return Tensor::of(out, {to_dim(values.size())});
-}
+Array index_array(const Table& values) { return Tensor::of(values, {to_dim(values.size())}); }
 
 Arrays lower(const Params& params, ArraySpan x) {
   const SparsePattern s = pattern_of(params);

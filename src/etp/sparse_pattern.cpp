@@ -13,7 +13,7 @@ namespace {
 [[noreturn]] void refuse(const std::string& message) { throw ValueError("sparse_pattern", message); }
 
 // One line (row or column) number per entry, from the offsets at which the lines begin.
-Dims expand(const Dims& indptr, std::int64_t lines, std::size_t entries, const char* line) {
+Table expand(const Table& indptr, std::int64_t lines, std::size_t entries, const char* line) {
   if (indptr.size() != static_cast<std::size_t>(lines) + 1)
     refuse("indptr has " + std::to_string(indptr.size()) + " entries, expected one per " + line +
            " and one more: " + std::to_string(lines + 1));
@@ -21,18 +21,18 @@ Dims expand(const Dims& indptr, std::int64_t lines, std::size_t entries, const c
   if (indptr.back() != static_cast<std::int64_t>(entries))
     refuse("indptr ends with " + std::to_string(indptr.back()) + ", expected the number of indices, " +
            std::to_string(entries));
-  Dims out;
+  Table out;
   for (std::size_t i = 0; i + 1 < indptr.size(); ++i) {
     if (indptr[i + 1] < indptr[i])
       refuse("indptr falls from " + std::to_string(indptr[i]) + " to " + std::to_string(indptr[i + 1]) +
              " at " + line + " " + std::to_string(i));
     // A number beyond the entries falls again later; until then it must not cost memory.
-    out.resize(std::min(static_cast<std::size_t>(indptr[i + 1]), entries), static_cast<std::int64_t>(i));
+    out.resize(std::min(static_cast<std::size_t>(indptr[i + 1]), entries), static_cast<std::int32_t>(i));
   }
   return out;
 }
 
-void check_indices(const Dims& indices, std::int64_t limit, const char* what) {
+void check_indices(const Table& indices, std::int64_t limit, const char* what) {
   for (std::size_t p = 0; p < indices.size(); ++p)
     if (indices[p] < 0 || indices[p] >= limit)
       refuse("entry " + std::to_string(p) + " has " + what + " " + std::to_string(indices[p]) +
@@ -42,6 +42,13 @@ void check_indices(const Dims& indices, std::int64_t limit, const char* what) {
 void check_size(std::int64_t n, const char* what) {
   if (n < 0 || n > std::numeric_limits<std::int32_t>::max())
     refuse(std::string(what) + " " + std::to_string(n) + " is out of range; expected 0 … 2^31-1");
+}
+
+// The list with 32 bits a number. The given one is freed at once: others may follow.
+SharedList narrowed(Dims& indices) {
+  SharedList out(indices);
+  Dims().swap(indices);
+  return out;
 }
 
 }  // namespace
@@ -74,8 +81,7 @@ struct SparsePattern::Known {
   std::vector<std::weak_ptr<const Data>> all;
 };
 
-// Kernels have tables of 32 bits. LIMIT: the lists themselves have 64, as all lists among the parameters of
-// an equation; they exist once, however many programs name them.
+// The lists have 32 bits a number and exist once, however many programs name them.
 SparsePattern::SparsePattern(Data data) {
   const SparseEntries& e = data.entries;
   check_size(e.rows, "the number of rows");
@@ -95,7 +101,7 @@ SparsePattern SparsePattern::compressed(const char* kind, std::int64_t rows, std
   const bool by_row = std::string_view(kind) == "csr";
   check_size(by_row ? rows : cols, by_row ? "the number of rows" : "the number of columns");
   const SharedList lines =
-      expand(indptr.values(), by_row ? rows : cols, indices.size(), by_row ? "row" : "column");
+      SharedList(expand(indptr.values(), by_row ? rows : cols, indices.size(), by_row ? "row" : "column"));
   if (attr.is_null())
     attr = Attr::dict({{"kind", kind},
                        {"shape", Dims{rows, cols}},
@@ -114,13 +120,16 @@ SparsePattern SparsePattern::listed(std::int64_t rows, std::int64_t cols, const 
 }
 
 SparsePattern SparsePattern::csr(std::int64_t rows, std::int64_t cols, Dims indptr, Dims indices) {
-  return compressed("csr", rows, cols, std::move(indptr), std::move(indices), {});
+  const SharedList starts = narrowed(indptr), others = narrowed(indices);
+  return compressed("csr", rows, cols, starts, others, {});
 }
 SparsePattern SparsePattern::csc(std::int64_t rows, std::int64_t cols, Dims indptr, Dims indices) {
-  return compressed("csc", rows, cols, std::move(indptr), std::move(indices), {});
+  const SharedList starts = narrowed(indptr), others = narrowed(indices);
+  return compressed("csc", rows, cols, starts, others, {});
 }
 SparsePattern SparsePattern::coo(std::int64_t rows, std::int64_t cols, Dims row, Dims col) {
-  return listed(rows, cols, std::move(row), std::move(col), {});
+  const SharedList from = narrowed(row), to = narrowed(col);
+  return listed(rows, cols, from, to, {});
 }
 
 SparsePattern SparsePattern::read(const Attr& attr) {
@@ -138,7 +147,7 @@ SparsePattern SparsePattern::read(const Attr& attr) {
                                                  " entries, expected [rows, columns]");
   const auto list = [&](const char* key) {
     const Attr* a = p.find(key);
-    return a != nullptr && a->ints() != nullptr ? SharedList(*a) : SharedList(p.dims(key));  // which refuses
+    return a != nullptr && a->table() != nullptr ? SharedList(*a) : SharedList(p.dims(key));
   };
   try {
     if (kind == "coo") return listed(shape[0], shape[1], list("row"), list("col"), attr);

@@ -244,6 +244,7 @@ class Writer {
       return {{"lit", number_text(Literal{Dtype::F64, *d})}, {"dtype", name(Dtype::F64)}};
     }
     if (const Dims* dims = attr.ints()) return *dims;
+    if (const auto* table = attr.table()) return **table;
     if (const Attr::List* list = attr.list_items())
       return write_list(*list, [&](const Attr& a) { return attribute(a); });
     if (const Attr::Dict* dict = attr.dict_items()) {

@@ -32,9 +32,9 @@ bool same(const JaxprPtr& a, const JaxprPtr& b) {
 }
 
 const char* kind_of(const Attr& a) {
-  static constexpr const char* kKinds[] = {"null",     "a bool",       "an integer",
-                                           "a number", "a text",       "a list of integers",
-                                           "a list",   "a dictionary", "a program"};
+  static constexpr const char* kKinds[] = {
+      "null",   "a bool",       "an integer", "a number",          "a text", "a list of integers",
+      "a list", "a dictionary", "a program",  "a list of integers"};
   return kKinds[a.value().index()];
 }
 
@@ -51,7 +51,20 @@ Attr::Attr(const char* v) : value_(std::string(v)) {}
 Attr::Attr(std::string v) : value_(std::move(v)) {}
 Attr::Attr(Dtype v) : value_(std::string(name(v))) {}
 Attr::Attr(const Shape& v) : Attr(v.to_dims()) {}
-Attr::Attr(Dims v) : value_(std::make_shared<const Dims>(std::move(v))) {}
+Attr::Attr(Dims v) {
+  const auto is_narrow = [](std::int64_t n) { return n == static_cast<std::int32_t>(n); };
+  if (v.size() > kShortList && std::all_of(v.begin(), v.end(), is_narrow))
+    value_ = std::make_shared<const Table>(v.begin(), v.end());
+  else
+    value_ = std::make_shared<const Dims>(std::move(v));
+}
+Attr::Attr(std::shared_ptr<const Table> v) {
+  if (v != nullptr && v->size() > kShortList)
+    value_ = std::move(v);
+  else
+    value_ =
+        v == nullptr ? std::make_shared<const Dims>() : std::make_shared<const Dims>(v->begin(), v->end());
+}
 Attr::Attr(JaxprPtr v) {
   if (v != nullptr) value_ = std::move(v);
 }
@@ -78,8 +91,9 @@ Attr Attr::list(List v) {
   Attr out;
   if (integers) {
     Dims dims;
+    dims.reserve(v.size());
     for (const Attr& a : v) dims.push_back(*a.get_if<std::int64_t>());
-    out.value_ = std::make_shared<const Dims>(std::move(dims));
+    out = Attr(std::move(dims));
   } else {
     out.value_ = std::make_shared<const List>(std::move(v));
   }
@@ -93,6 +107,9 @@ Attr Attr::dict(Dict v) {
 }
 
 const Dims* Attr::ints() const { return pointee<Dims>(*this); }
+const std::shared_ptr<const Table>* Attr::table() const {
+  return std::get_if<std::shared_ptr<const Table>>(&value_);
+}
 const Attr::List* Attr::list_items() const { return pointee<List>(*this); }
 const Attr::Dict* Attr::dict_items() const { return pointee<Dict>(*this); }
 
@@ -101,6 +118,7 @@ bool operator==(const Attr& a, const Attr& b) {
   if (const JaxprPtr* j = a.jaxpr()) return same(*j, *b.jaxpr());
   if (const double* d = a.get_if<double>()) return same_number(*d, *b.get_if<double>());
   if (const Dims* d = a.ints()) return d == b.ints() || *d == *b.ints();
+  if (const auto* t = a.table()) return *t == *b.table() || **t == **b.table();
   if (const Attr::List* l = a.list_items()) return *l == *b.list_items();
   if (const Attr::Dict* d = a.dict_items()) return d == b.dict_items() || *d == *b.dict_items();
   return a.value() == b.value();
@@ -181,8 +199,10 @@ Dtype Params::dtype(std::string_view key) const {
 }
 
 Dims Params::dims(std::string_view key) const {
-  if (const Attr* a = find(key))
+  if (const Attr* a = find(key)) {
     if (const Dims* v = a->ints()) return *v;
+    if (const auto* v = a->table()) return {(*v)->begin(), (*v)->end()};
+  }
   fail(key, "a list of integers");
 }
 

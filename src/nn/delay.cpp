@@ -139,7 +139,8 @@ SparsePattern spread(const SparsePattern& p, const Dims& delays, const Dims& ste
   Dims rows;
   for (std::size_t e = 0; e < delays.size(); ++e)
     rows.push_back(place_in(steps, delays[e]) * p.rows() + p.row()[e]);
-  return SparsePattern::coo(static_cast<std::int64_t>(steps.size()) * p.rows(), p.cols(), rows, p.col());
+  return SparsePattern::coo(static_cast<std::int64_t>(steps.size()) * p.rows(), p.cols(), std::move(rows),
+                            Dims(p.col().begin(), p.col().end()));
 }
 
 Dims delays_of(const SparsePattern& p, const Time& delays, double dt) {

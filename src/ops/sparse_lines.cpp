@@ -2,15 +2,40 @@
 
 #include <algorithm>
 #include <mutex>
+#include <string>
+
+#include "etrace/error.h"
 
 namespace etrace {
 
-const Dims& SharedList::values() const {
-  static const Dims none;
-  return list_.ints() == nullptr ? none : *list_.ints();
+namespace {
+
+std::shared_ptr<const Table> table_of(const Dims& values) {
+  if (values.empty()) return nullptr;
+  auto out = std::make_shared<Table>();
+  out->reserve(values.size());
+  for (const std::int64_t v : values) {
+    if (v != static_cast<std::int32_t>(v))
+      throw ValueError("sparse_pattern", "the index " + std::to_string(v) + " does not fit in 32 bits");
+    out->push_back(static_cast<std::int32_t>(v));
+  }
+  return out;
 }
 
-Attr SharedList::attr() const { return list_.is_null() ? Attr(Dims{}) : list_; }
+}  // namespace
+
+SharedList::SharedList(const Dims& values) : list_(table_of(values)) {}
+SharedList::SharedList(Table values)
+    : list_(values.empty() ? nullptr : std::make_shared<const Table>(std::move(values))) {}
+SharedList::SharedList(const Attr& list) {
+  if (const Dims* values = list.ints()) list_ = table_of(*values);
+  if (const auto* table = list.table()) list_ = *table;
+}
+
+const Table& SharedList::values() const {
+  static const Table none;
+  return list_ == nullptr ? none : *list_;
+}
 
 std::int64_t SparseLines::part_begin(std::int64_t part, std::int64_t parts) const {
   const std::int64_t wanted = size() * part / parts;
@@ -18,24 +43,26 @@ std::int64_t SparseLines::part_begin(std::int64_t part, std::int64_t parts) cons
   return std::lower_bound(first.begin(), first.end() - 1, wanted) - first.begin();
 }
 
-SparseLines sort_lines(const Dims& line, const Dims& other, std::int64_t lines) {
+SparseLines sort_lines(const SharedList& line, const SharedList& other, std::int64_t lines) {
   SparseLines out;
+  const Table &line_of = line.values(), &other_of = other.values();
   out.first.assign(static_cast<std::size_t>(lines) + 1, 0);
-  for (const std::int64_t l : line) ++out.first[static_cast<std::size_t>(l) + 1];
+  for (const std::int32_t l : line_of) ++out.first[static_cast<std::size_t>(l) + 1];
   for (std::size_t l = 1; l < out.first.size(); ++l) out.first[l] += out.first[l - 1];
-  out.other.resize(other.size());
-  if (std::is_sorted(line.begin(), line.end())) {
-    std::transform(other.begin(), other.end(), out.other.begin(),
-                   [](std::int64_t v) { return static_cast<std::int32_t>(v); });
-    return out;
+  if (std::is_sorted(line_of.begin(), line_of.end())) {
+    out.held = other;
+  } else {
+    Table sorted(other_of.size());
+    out.entry.resize(other_of.size());
+    std::vector<std::int32_t> next(out.first.begin(), out.first.end() - 1);
+    for (std::size_t p = 0; p < line_of.size(); ++p) {
+      const auto at = static_cast<std::size_t>(next[static_cast<std::size_t>(line_of[p])]++);
+      sorted[at] = other_of[p];
+      out.entry[at] = static_cast<std::int32_t>(p);
+    }
+    out.held = SharedList(std::move(sorted));
   }
-  out.entry.resize(other.size());
-  std::vector<std::int32_t> next(out.first.begin(), out.first.end() - 1);
-  for (std::size_t p = 0; p < line.size(); ++p) {
-    const auto at = static_cast<std::size_t>(next[static_cast<std::size_t>(line[p])]++);
-    out.other[at] = static_cast<std::int32_t>(other[p]);
-    out.entry[at] = static_cast<std::int32_t>(p);
-  }
+  out.other = out.held.values();
   return out;
 }
 
@@ -63,8 +90,7 @@ std::shared_ptr<const SparseLines> sparse_lines(const SharedList& line, const Sh
     return known == nullptr;
   });
   if (found == nullptr) {
-    found = std::make_shared<const KnownLines>(
-        KnownLines{line, other, sort_lines(line.values(), other.values(), lines)});
+    found = std::make_shared<const KnownLines>(KnownLines{line, other, sort_lines(line, other, lines)});
     all.push_back(found);
   }
   return {found, &found->lines};

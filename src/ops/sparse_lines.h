@@ -3,16 +3,19 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "etrace/ops/sparse.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 struct SparseLines {
-  std::vector<std::int32_t> first;  // of line l: entries first[l] … first[l+1] − 1 of the lists below
-  std::vector<std::int32_t> other;  // which line of the other axis each entry stands in
+  std::vector<std::int32_t> first;      // of line l: entries first[l] … first[l+1] − 1 of the lists below
+  std::span<const std::int32_t> other;  // which line of the other axis each entry stands in
   std::vector<std::int32_t> entry;  // its number in the lists that were given; empty: they were in this order
+  SharedList held;                  // what `other` looks at: the list that was given, if it was in order
 
   std::int64_t lines() const { return static_cast<std::int64_t>(first.size()) - 1; }
   std::int64_t size() const { return static_cast<std::int64_t>(other.size()); }
@@ -26,6 +29,7 @@ struct SparseLines {
 // for as long as one of them lives, if their parameters share the lists.
 std::shared_ptr<const SparseLines> sparse_lines(const SharedList& line, const SharedList& other,
                                                 std::int64_t lines);
-SparseLines sort_lines(const Dims& line, const Dims& other, std::int64_t lines);
+SparseLines sort_lines(const SharedList& line, const SharedList& other, std::int64_t lines);
 
 }  // namespace etrace
+#pragma GCC visibility pop

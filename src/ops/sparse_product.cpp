@@ -25,15 +25,27 @@ namespace {
 using Index = std::int64_t;
 
 // Parameters ------------------------------------------------------------------------------------------------
+SharedList indices_of(std::string_view op, const Attr& list) {
+  try {
+    return SharedList(list);
+  } catch (const ValueError& e) {  // in a program it is the file that is wrong
+    throw CompilationError(std::string(op), e.message());
+  }
+}
+
 SparseEntries entries_of(std::string_view op, const Params& params) {
   const Attr *row = params.find("row"), *col = params.find("col");
   const Dims shape = params.dims("shape");
-  if (row == nullptr || col == nullptr || row->ints() == nullptr || col->ints() == nullptr ||
-      row->ints()->size() != col->ints()->size() || shape.size() != 2)
-    throw CompilationError(std::string(op),
-                           "the parameters 'row' and 'col' must be lists of integers of one length, and "
-                           "'shape' [rows, columns]");
-  return {SharedList(*row), SharedList(*col), shape[0], shape[1]};
+  const auto is_list = [](const Attr* a) {
+    return a != nullptr && (a->ints() != nullptr || a->table() != nullptr);
+  };
+  if (is_list(row) && is_list(col) && shape.size() == 2) {
+    SparseEntries out{indices_of(op, *row), indices_of(op, *col), shape[0], shape[1]};
+    if (out.row.size() == out.col.size()) return out;
+  }
+  throw CompilationError(std::string(op),
+                         "the parameters 'row' and 'col' must be lists of integers of one length, and "
+                         "'shape' [rows, columns]");
 }
 
 Params params_of(const SparseEntries& s) {
@@ -45,7 +57,7 @@ SparseEntries turned(const SparseEntries& s) { return {s.col, s.row, s.cols, s.r
 Index entries(const SparseEntries& s) { return to_dim(s.row.size()); }
 
 // Once per equation: whoever makes kernels trusts the lists.
-void check_range(std::string_view op, const char* what, const Dims& list, Index limit) {
+void check_range(std::string_view op, const char* what, const Table& list, Index limit) {
   for (std::size_t p = 0; p < list.size(); ++p)
     if (list[p] < 0 || list[p] >= limit)
       throw CompilationError(std::string(op), "entry " + std::to_string(p) + " has " + what + " " +
@@ -67,11 +79,7 @@ void check_types(std::string_view op, std::span<const Aval> in) {
                         " must both be float32, or both float64; convert them first");
 }
 
-Array index_list(const SharedList& list) {
-  std::vector<std::int32_t> out(list.begin(), list.end());
-  const Index n = to_dim(out.size());
-  return Tensor::of(out, {n});
-}
+Array index_list(const SharedList& list) { return Tensor::of(list.values(), {to_dim(list.size())}); }
 
 // In elementary equations, with any axes in front of x [..., I] and w [..., nnz].
 Array plain_product(const Array& x, const Array& w, const SparseEntries& s) {

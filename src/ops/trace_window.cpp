@@ -18,7 +18,7 @@ using namespace structure;
 namespace {
 
 std::vector<std::int64_t> places(const Shape& slots, const Dims& strides, const SharedList& table) {
-  if (!table.empty()) return table.values();
+  if (!table.empty()) return {table.begin(), table.end()};
   const Dims slot_strides = strides_of(slots);
   std::vector<std::int64_t> out(to_index(slots.size()), 0);
   for (std::size_t s = 0; s < out.size(); ++s)

@@ -85,6 +85,12 @@ class Hasher {
     atoms(jaxpr.outs);
   }
 
+  template <class List>
+  void integers(const List& list) {
+    add(list.size());
+    for (const std::int64_t n : list) add(static_cast<std::uint64_t>(n));
+  }
+
   void dict(const Attr::Dict& items) {
     add(items.size());
     for (const auto& [key, value] : items) {
@@ -99,10 +105,8 @@ class Hasher {
     if (const auto* i = attr.get_if<std::int64_t>()) add(static_cast<std::uint64_t>(*i));
     if (const auto* d = attr.get_if<double>()) number(*d);
     if (const auto* s = attr.get_if<std::string>()) add(std::string_view(*s));
-    if (const Dims* dims = attr.ints()) {
-      add(dims->size());
-      for (const std::int64_t n : *dims) add(static_cast<std::uint64_t>(n));
-    }
+    if (const Dims* dims = attr.ints()) integers(*dims);
+    if (const auto* table = attr.table()) integers(**table);
     if (const Attr::List* list = attr.list_items()) {
       add(list->size());
       for (const Attr& item : *list) add(item);

@@ -106,9 +106,9 @@ class Printer {
     } else if (const auto* s = attr.get_if<std::string>()) {
       out_ += quoted(*s);
     } else if (const Dims* dims = attr.ints()) {
-      out_ += '[';
-      for (std::size_t k = 0; k < dims->size(); ++k) out_ += (k != 0 ? "," : "") + std::to_string((*dims)[k]);
-      out_ += ']';
+      integers(*dims);
+    } else if (const auto* table = attr.table()) {
+      integers(**table);
     } else if (const Attr::List* l = attr.list_items()) {
       sequence(*l, '[', ",", ']', holds_program(attr), indent,
                [&](const Attr& item, std::size_t at) { attribute(item, at); });
@@ -142,6 +142,13 @@ class Printer {
       out_ += key_text(item.first) + "=";
       attribute(item.second, at);
     });
+  }
+
+  template <class List>
+  void integers(const List& list) {
+    out_ += '[';
+    for (std::size_t k = 0; k < list.size(); ++k) out_ += (k != 0 ? "," : "") + std::to_string(list[k]);
+    out_ += ']';
   }
 
   template <class List, class F>

@@ -30,11 +30,13 @@ std::size_t attr_hash(const Attr& attr) {
   if (const auto* i = attr.get_if<std::int64_t>()) return mixed(h, static_cast<std::size_t>(*i));
   if (const auto* d = attr.get_if<double>()) return mixed(h, *d == *d ? std::hash<double>()(*d) : 1);
   if (const auto* s = attr.get_if<std::string>()) return mixed(h, std::hash<std::string>()(*s));
-  if (const Dims* dims = attr.ints()) {
-    h = mixed(h, dims->size());
-    for (std::size_t i = 0; i < std::min<std::size_t>(dims->size(), 64); ++i)
-      h = mixed(h, static_cast<std::size_t>((*dims)[i]));
-  }
+  const auto integers = [&](const auto& list) {
+    h = mixed(h, list.size());
+    for (std::size_t i = 0; i < std::min<std::size_t>(list.size(), 64); ++i)
+      h = mixed(h, static_cast<std::size_t>(list[i]));
+  };
+  if (const Dims* dims = attr.ints()) integers(*dims);
+  if (const auto* table = attr.table()) integers(**table);
   if (const Attr::List* list = attr.list_items())
     for (const Attr& item : *list) h = mixed(h, attr_hash(item));
   if (const Attr::Dict* items = attr.dict_items())

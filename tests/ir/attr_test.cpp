@@ -11,6 +11,7 @@ namespace etrace {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
@@ -36,6 +37,37 @@ TEST(Attr, ListOfIntegersIsDims) {
   EXPECT_EQ(a, Attr(Dims{1, 2, 3}));
   EXPECT_EQ(Attr::list({}), Attr(Dims{}));
   EXPECT_EQ(Attr(Shape{2, 3}), Attr(Dims{2, 3}));
+}
+
+// Long lists of integers have 32 bits a number, if that is enough; who asks for their values sees no
+// difference.
+TEST(Attr, LongListOfSmallIntegersIsATable) {
+  Dims values(Attr::kShortList + 1);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::int64_t>(i) - 3;
+  const Attr a(values);
+  ASSERT_NE(a.table(), nullptr);
+  EXPECT_EQ(a.ints(), nullptr);
+  const auto table = std::make_shared<const Table>(values.begin(), values.end());
+  EXPECT_EQ(a, Attr(table));
+  EXPECT_EQ(a, Attr::list({values.begin(), values.end()}));
+  EXPECT_EQ(Attr(table).table()->get(), table.get());  // shared, not copied
+  EXPECT_EQ(Params({{"list", a}}).dims("list"), values);
+  EXPECT_THAT(to_string(a), StartsWith("[-3,-2,-1,0,1,"));
+
+  Dims other = values, wide = values;
+  other.back() += 1;
+  wide.back() = std::int64_t{1} << 31U;  // one beyond 32 bits
+  EXPECT_FALSE(a == Attr(other));
+  EXPECT_EQ(Attr(wide).table(), nullptr);
+  ASSERT_NE(Attr(wide).ints(), nullptr);
+  EXPECT_EQ(*Attr(wide).ints(), wide);
+}
+
+TEST(Attr, ShortTableIsDims) {
+  EXPECT_EQ(Attr(std::make_shared<const Table>(Table{4, -1})), Attr(Dims{4, -1}));
+  EXPECT_EQ(Attr(std::shared_ptr<const Table>()), Attr(Dims{}));
+  const Dims just_short(Attr::kShortList, 7);
+  EXPECT_NE(Attr(just_short).ints(), nullptr);
 }
 
 TEST(Attr, MixedListStaysList) {

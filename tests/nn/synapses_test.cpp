@@ -293,7 +293,7 @@ TEST(Connect, RulesGiveWhatTheyPromise) {
   EXPECT_EQ(sparse.row(), fixed_probability(200, 100, 0.1, {.self = false, .seed = 3}).row());
   EXPECT_NE(sparse.row(), fixed_probability(200, 100, 0.1, {.self = false, .seed = 4}).row());
 
-  const auto degrees = [](const Dims& ends, std::int64_t n) {
+  const auto degrees = [](const Table& ends, std::int64_t n) {
     Dims count(static_cast<std::size_t>(n));
     for (const std::int64_t e : ends) ++count[static_cast<std::size_t>(e)];
     return count;

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "etrace/etp.h"
+#include "ops/sparse_lines.h"
 #include "runtime/thread_pool.h"
 #include "support/numeric.h"
 #include "support/values.h"
@@ -95,7 +96,34 @@ TEST(SparsePattern, CopiesShareTheirLists) {
   EXPECT_EQ(&copy.row(), &p.row());
   EXPECT_EQ(&again.row(), &p.row());
   EXPECT_EQ(&again.col(), &p.col());
-  EXPECT_EQ(sizeof(p.row()[0]), 8U);  // LIMIT: kernels have tables of 32 bits, the pattern itself does not
+  EXPECT_EQ(sizeof(p.row()[0]), 4U);
+}
+
+// Long lists stand once in memory: the equation, the pattern and kernels that walk them in order share them.
+TEST(SparsePattern, LongListsStandOnce) {
+  Dims row(200), col(200);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    row[i] = static_cast<std::int64_t>(i * 7 % 30);
+    col[i] = static_cast<std::int64_t>(i / 10);
+  }
+  const SparsePattern p = SparsePattern::coo(30, 20, row, col);
+  const Params record(*p.to_attr().dict_items());
+  EXPECT_EQ(record.find("row")->table()->get(), &p.row());
+  EXPECT_EQ(sparse_lines(p.entries().col, p.entries().row, 20)->other.data(), p.row().data());
+  // Out of order they are sorted into a copy.
+  EXPECT_NE(sparse_lines(p.entries().row, p.entries().col, 30)->other.data(), p.col().data());
+  EXPECT_EQ(Dims(p.row().begin(), p.row().end()), row);
+}
+
+TEST(SparsePattern, RefusesIndicesBeyond32Bits) {
+  const std::int64_t far = std::int64_t{1} << 31U;
+  expect_error<ValueError>("2147483648 does not fit in 32 bits", [&] {
+    SparsePattern::coo(2, 2, {0, far}, {0, 1});
+  });
+  expect_error<CompilationError>("does not fit in 32 bits", [&] {
+    SparsePattern::from_attr(
+        Attr::dict({{"kind", "coo"}, {"shape", Dims{2, 2}}, {"row", Dims{0, far}}, {"col", Dims{0, 1}}}));
+  });
 }
 
 }  // namespace

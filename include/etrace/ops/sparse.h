@@ -8,26 +8,25 @@
 #pragma GCC visibility push(default)
 namespace etrace {
 
-// Integers that all who copy the list share: tables of a million entries stand in many equations.
+// Integers of 32 bits that all who copy the list share: tables of a million entries stand in many equations.
 class SharedList {
  public:
   SharedList() = default;
-  SharedList(Dims values) {
-    if (!values.empty()) list_ = Attr(std::move(values));
-  }
-  explicit SharedList(const Attr& list) : list_(list) {}  // a list of integers, or null
+  SharedList(const Dims& values);  // NOLINT: a list is a list. ValueError for a number beyond 32 bits
+  explicit SharedList(Table values);
+  explicit SharedList(const Attr& list);  // a list of integers, or null; as above
 
-  const Dims& values() const;
-  bool empty() const { return values().empty(); }
+  const Table& values() const;
+  bool empty() const { return list_ == nullptr; }
   std::size_t size() const { return values().size(); }
   std::int64_t operator[](std::size_t i) const { return values()[i]; }
-  Dims::const_iterator begin() const { return values().begin(); }
-  Dims::const_iterator end() const { return values().end(); }
-  Attr attr() const;  // as a parameter of an equation
+  Table::const_iterator begin() const { return values().begin(); }
+  Table::const_iterator end() const { return values().end(); }
+  Attr attr() const { return Attr(list_); }  // as a parameter of an equation
   friend bool operator==(const SharedList& a, const SharedList& b) { return a.values() == b.values(); }
 
  private:
-  Attr list_;
+  std::shared_ptr<const Table> list_;  // null: empty
 };
 
 // params: row, col (lists of one length), shape [I, O]
