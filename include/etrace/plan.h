@@ -150,7 +150,8 @@ class PlanBuilder {
   // ValueError if traces and window take more than memory_limit bytes.
   ExecutionChoice execution(std::optional<std::int64_t> wanted = {},
                             std::optional<std::int64_t> memory_limit = {}) const;
-  Program init(std::uint64_t seed = 0) const;  // () -> traces
+  Program init(std::uint64_t seed = 0) const;           // () -> traces
+  Arrays initial_memory(std::uint64_t seed = 0) const;  // what init() gives, without a program
   // (params, states, traces, arguments[, weights]) -> (results, states, traces)
   Program evolve(const EvolveForm&) const;
   // (params, states, traces, slices, weights[, modulator]) -> (losses, aux, states, traces, gradients)

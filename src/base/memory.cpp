@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <new>
@@ -17,6 +18,8 @@ namespace {
 
 constexpr const char* kMemoryStage = "memory";
 constexpr std::size_t kAskFirst = std::size_t{1} << 28U;  // smaller blocks are not worth the look
+constexpr std::size_t kFromSystem = std::size_t{1}
+                                    << 22U;  // from so many bytes on, zeros come from the system
 
 // What the system can give without swapping; none if it does not say.
 // LIMIT: a smaller limit of a container (cgroup) is not looked at; beyond it the system ends the process.
@@ -26,6 +29,12 @@ std::optional<std::size_t> free_memory() {
   for (std::size_t kib = 0; info >> key >> kib; std::getline(info, unit))
     if (key == "MemAvailable:") return kib * 1024;
   return std::nullopt;
+}
+
+bool is_free(std::size_t bytes) {
+  if (bytes < kAskFirst) return true;
+  const std::optional<std::size_t> free = free_memory();
+  return !free || bytes <= *free;
 }
 
 // Large pages for a large block, where the system has them for the asking: a pass over a trace, or over the
@@ -56,12 +65,31 @@ std::string bytes_text(std::int64_t n) {
 }
 
 std::byte* allocate_block(std::size_t bytes) {
-  if (bytes >= kAskFirst)
-    if (const auto free = free_memory(); free && bytes > *free) return nullptr;
+  if (!is_free(bytes)) return nullptr;
   auto* block = static_cast<std::byte*>(::operator new[](bytes == 0 ? kBlockAlignment : bytes,
                                                          std::align_val_t{kBlockAlignment}, std::nothrow));
   ask_for_large_pages(block, bytes);
   return block;
+}
+
+std::byte* allocate_zeros(std::size_t bytes) {
+  if (bytes < kFromSystem) {
+    std::byte* block = allocate_block(bytes);
+    if (block != nullptr) std::memset(block, 0, bytes);
+    return block;
+  }
+  if (!is_free(bytes)) return nullptr;
+  void* block = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (block == MAP_FAILED) return nullptr;
+  ask_for_large_pages(static_cast<std::byte*>(block), bytes);
+  return static_cast<std::byte*>(block);
+}
+
+void free_zeros(std::byte* p, std::size_t bytes) noexcept {
+  if (bytes < kFromSystem)
+    free_block(p);
+  else
+    ::munmap(p, bytes);
 }
 
 void free_block(std::byte* p) noexcept { ::operator delete[](p, std::align_val_t{kBlockAlignment}); }

@@ -20,6 +20,12 @@ inline constexpr std::size_t kBlockAlignment = 64;  // one cache line: kernels m
 std::byte* allocate_block(std::size_t bytes);
 void free_block(std::byte*) noexcept;
 
+// The same, filled with zeros. A large one comes from the system, which clears pages when they are first
+// touched: zeros that a program overwrites, as an empty trace, are not written twice. It is given back with
+// its size.
+std::byte* allocate_zeros(std::size_t bytes);
+void free_zeros(std::byte*, std::size_t bytes) noexcept;
+
 // The size of a layout after a further block of so many bytes, which begins at a multiple of the alignment.
 // Sizes that cannot be counted stay at kUncountable, which no machine has.
 inline constexpr std::size_t kUncountable =

@@ -12,10 +12,9 @@ namespace etrace {
 
 namespace {
 
-std::shared_ptr<std::byte[]> storage(const Aval& aval) {
-  std::byte* p = allocate_block(aval.bytes());
-  if (p == nullptr) out_of_memory("an array " + to_string(aval), aval.bytes());
-  return {p, free_block};
+std::byte* required(std::byte* block, const Aval& aval) {
+  if (block == nullptr) out_of_memory("an array " + to_string(aval), aval.bytes());
+  return block;
 }
 
 // Calls f with a typed null pointer of the storage type.
@@ -75,17 +74,21 @@ std::int64_t to_int(const Scalar& s) {
 Tensor Tensor::uninitialized(const Aval& aval) {
   Tensor t;
   t.aval_ = aval;
-  t.data_ = storage(aval);
+  t.data_ = {required(allocate_block(aval.bytes()), aval), free_block};
   return t;
 }
 
 Tensor Tensor::zeros(const Aval& aval) {
-  Tensor t = uninitialized(aval);
-  std::memset(t.writable(), 0, aval.bytes());
+  Tensor t;
+  t.aval_ = aval;
+  t.data_ = {required(allocate_zeros(aval.bytes()), aval),
+             [bytes = aval.bytes()](std::byte* p) { free_zeros(p, bytes); }};
   return t;
 }
 
 Tensor Tensor::full(const Aval& aval, const Scalar& value) {
+  // Not for -0.0, whose bits are not all zero.
+  if (const double number = to_double(value); number == 0.0 && !std::signbit(number)) return zeros(aval);
   Tensor t = uninitialized(aval);
   with_storage_type(aval.dtype, [&](auto* null) {
     using T = std::remove_pointer_t<decltype(null)>;

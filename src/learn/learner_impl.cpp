@@ -81,8 +81,7 @@ Learner::Impl::Impl(ETraceGraph g, const LearningRule& r, LearnerOptions o)
     (in.role == Role::Param ? params : states)
         .push_back({state_leaf_name(in), nullptr, 0, in.init, in.init, survives_reset(in)});
   }
-  const Loaded& init = program("init", [&] { return builder.init(options.seed.value_or(0)); });
-  memory = run(init, {}).results;
+  memory = to_tensors(builder.initial_memory(options.seed.value_or(0)));
   modulator = rule->standing_modulator();
 }
 
@@ -103,9 +102,7 @@ const Loaded& Learner::Impl::program(const std::string& key, const std::function
   for (const Cached& c : cache)
     if (c.key == key) return c.loaded;
   Program p = ready(make());
-  // Empty traces are a few fills: compiling them would take longer than they ever do.
-  const Backend& engine = key == "init" ? find_backend("interpreter") : backend;
-  std::shared_ptr<const Runnable> code = engine.compile(p);
+  std::shared_ptr<const Runnable> code = backend.compile(p);
   if (cache.size() == kCachedPrograms) cache.pop_front();
   cache.push_back({key, {std::move(p), std::move(code)}});
   return cache.back().loaded;
@@ -263,10 +260,12 @@ Tensor& Learner::Impl::rule_param(std::string_view name) {
 
 void Learner::Impl::forget_traces() {
   const std::vector<TraceSlot> slots = builder.memory();
-  const Tensors fresh =
-      run(program("init", [&] { return builder.init(options.seed.value_or(0)); }), {}).results;
-  for (std::size_t i = 0; i < slots.size(); ++i)
-    if (slots[i].role == PortRole::Trace || slots[i].role == PortRole::Counter) memory[i] = fresh[i];
+  const Arrays fresh = builder.initial_memory(options.seed.value_or(0));
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i].role != PortRole::Trace && slots[i].role != PortRole::Counter) continue;
+    memory[i] = Tensor();  // the old one goes first: traces are the most that there is
+    memory[i] = fresh[i].tensor();
+  }
 }
 
 }  // namespace etrace

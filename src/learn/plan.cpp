@@ -321,10 +321,12 @@ ExecutionChoice PlanBuilder::execution(std::optional<std::int64_t> wanted,
 Program PlanBuilder::init(std::uint64_t seed) const {
   return make_program("init", {}, [&](ArraySpan, Results& out) {
     const std::vector<TraceSlot> slots = memory();
-    const Arrays values = impl_->windows.initial_memory(seed);
+    const Arrays values = initial_memory(seed);
     for (std::size_t i = 0; i < slots.size(); ++i) out.add(slots[i].name, slots[i].role, values[i]);
   });
 }
+
+Arrays PlanBuilder::initial_memory(std::uint64_t seed) const { return impl_->windows.initial_memory(seed); }
 
 Program PlanBuilder::evolve(const EvolveForm& form) const {
   const WindowPlan& plan = impl_->windows;

@@ -51,13 +51,13 @@ EmittedProgram emit_program(const Program& program) {
 std::string object_of(const EmittedProgram& emitted) {
   const std::string& source = emitted.source;
   keep_source(emitted.program.name, source);
-  std::string reason;
-  const std::optional<Compiler> compiler = find_compiler(reason);
-  if (!compiler) throw IoError("native", "no C compiler was found (" + reason + "); set CC to one");
-  std::string key = source + "\n" + compiler->identity + cpu_identity();
+  std::string key = source + "\n" + compiler_identity() + cpu_identity();
   for (const std::string& option : emitted_code_options()) key += option + " ";
   const Cache cache;
   return cache.object(key, [&](const std::string& object) {
+    std::string reason;
+    const std::optional<Compiler> compiler = find_compiler(reason);
+    if (!compiler) throw IoError("native", "no C compiler was found (" + reason + "); set CC to one");
     const std::string file = object + ".c";
     write_text(file, source);
     const std::string error = compile_shared(*compiler, file, object);

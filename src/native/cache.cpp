@@ -44,8 +44,14 @@ std::string default_folder() {
 }
 
 std::string read_file(const std::string& path) {
+  std::error_code error;
+  const std::uintmax_t bytes = fs::file_size(path, error);
+  if (error) return {};
+  std::string out(bytes, '\0');
   std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  in.read(out.data(), static_cast<std::streamsize>(out.size()));
+  out.resize(static_cast<std::size_t>(in.gcount()));  // another process may have cut it
+  return out;
 }
 
 // Whether the file is whole and was made for this key.
@@ -81,11 +87,15 @@ void append_key(const std::string& path, const std::string& key) {
 }  // namespace
 
 std::string content_hash(std::string_view text) {
-  // Two lanes with different multipliers. It names and checks files; keys are compared as a whole.
-  std::uint64_t a = 0xcbf29ce484222325U, b = 0x9e3779b97f4a7c15U;
-  for (const char c : text) {
-    a = (a ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-    b = (b ^ static_cast<unsigned char>(c)) * 0xff51afd7ed558ccdU;
+  // Two lanes with different multipliers, eight bytes at a time. It names and checks files; keys are compared
+  // as a whole.
+  std::uint64_t a = 0xcbf29ce484222325U ^ text.size(), b = 0x9e3779b97f4a7c15U;
+  for (std::size_t at = 0; at < text.size(); at += sizeof(std::uint64_t)) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, text.data() + at, std::min(sizeof word, text.size() - at));
+    a = (a ^ word) * 0x9fb21c651e98df25U;
+    a ^= a >> 32U;
+    b = (b ^ word) * 0xff51afd7ed558ccdU;
     b ^= b >> 29U;
   }
   return fmt::format("{:016x}{:016x}", a, b);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -78,27 +79,51 @@ Finished run_process(const std::vector<std::string>& command) {
   return done;
 }
 
-std::optional<Compiler> find_compiler(std::string& reason) {
-  std::vector<std::vector<std::string>> candidates;
+namespace {
+
+std::vector<std::vector<std::string>> candidates() {
   const char* cc = std::getenv("CC");
-  if (cc != nullptr && *cc != '\0') {
-    std::istringstream words(cc);
-    candidates.emplace_back();
-    for (std::string word; words >> word;) candidates.back().push_back(word);
-  } else {
-    candidates = {{"cc"}, {"gcc"}, {"clang"}};
+  if (cc == nullptr || *cc == '\0') return {{"cc"}, {"gcc"}, {"clang"}};
+  std::istringstream words(cc);
+  std::vector<std::string> command;
+  for (std::string word; words >> word;) command.push_back(word);
+  if (command.empty()) return {};
+  return {command};
+}
+
+// The file that a command names, as the system would look for it; empty: there is none.
+std::string file_of(const std::string& command) {
+  if (command.find('/') != std::string::npos) return command;
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "/bin:/usr/bin" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string file = (folder.empty() ? "." : folder) + "/" + command;
+    if (::access(file.c_str(), X_OK) == 0) return file;
   }
+  return {};
+}
+
+}  // namespace
+
+std::string compiler_identity() {
+  std::string out;
+  for (const std::vector<std::string>& command : candidates()) {
+    const std::string file = file_of(command[0]);
+    struct stat about {};
+    if (file.empty() || ::stat(file.c_str(), &about) != 0) continue;
+    for (const std::string& word : command) out += word + " ";
+    out += fmt::format("{} {} {}.{}\n", file, about.st_size, about.st_mtim.tv_sec, about.st_mtim.tv_nsec);
+  }
+  return out;
+}
+
+std::optional<Compiler> find_compiler(std::string& reason) {
   reason.clear();
-  for (const std::vector<std::string>& command : candidates) {
-    if (command.empty()) continue;
+  for (const std::vector<std::string>& command : candidates()) {
     std::vector<std::string> ask = command;
     ask.emplace_back("--version");
     const Finished answer = run_process(ask);
-    if (answer.status == 0) {
-      std::string identity;
-      for (const std::string& word : command) identity += word + " ";
-      return Compiler{command, identity + "\n" + answer.output.substr(0, answer.output.find("\n\n")) + "\n"};
-    }
+    if (answer.status == 0) return Compiler{command};
     reason += (reason.empty() ? "" : "; ") + command[0] + ": " +
               (answer.output.empty() ? "does not run" : first_line(answer.output));
   }

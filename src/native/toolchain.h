@@ -10,10 +10,13 @@ namespace etrace::native {
 
 struct Compiler {
   std::vector<std::string> command;  // {"cc"}; CC may hold options too
-  std::string identity;              // what it says of itself: part of the key of everything it makes
 };
 // CC, else cc, gcc, clang. Empty, with the reason, if none answers.
 std::optional<Compiler> find_compiler(std::string& reason);
+// Which compilers there are, part of the key of everything they make: the words of each command, and path,
+// size and time of change of its file. No process is started, so that code in the cache is there at once.
+// LIMIT: what a wrapper such as ccache calls is not seen.
+std::string compiler_identity();
 
 // Options for emitted code: for this machine's CPU, never with relaxed arithmetic.
 const std::vector<std::string>& emitted_code_options();

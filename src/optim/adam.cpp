@@ -30,11 +30,18 @@ struct Moments {
 };
 Moments adam(const AdamOptions& o, const Array& grad, ArraySpan slots, const Array& count) {
   const Array m = o.beta1 * slots[0] + (1.0 - o.beta1) * grad;
-  const Array v = o.beta2 * slots[1] + (1.0 - o.beta2) * square(grad);
+  // One statement per operation: eager values as large as the parameters go as soon as they are used.
+  Array v = square(grad);
+  v = (1.0 - o.beta2) * v;
+  v = o.beta2 * slots[1] + v;
   // Both corrections are scalars; multiplied into the denominator they cost one product per element.
   const Array c1 = correction(o.beta1, count), c2 = correction(o.beta2, count);
   const Array scale = c1 / sqrt(c2);
-  return {m / (sqrt(v) * scale + o.epsilon * (o.epsilon_first ? scale : c1)), m, v};
+  const Array least = o.epsilon * (o.epsilon_first ? scale : c1);
+  Array root = sqrt(v);
+  root = root * scale;
+  root = root + least;
+  return {m / root, m, v};
 }
 
 }  // namespace

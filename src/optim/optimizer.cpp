@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/nearest.h"
 #include "etrace/error.h"
@@ -320,8 +321,11 @@ Array Optimizer::moved(const LeafPlan& leaf, const Array& param, const Array& gr
     return form == decay_form_ && with.decay.defined() ? x + convert(with.decay, dtype) * before : x;
   };
 
-  const Direction d = direction(decayed(Decay::InGradient, grad), slots, convert(count, dtype));
-  Array after = before - convert(with.rate, dtype) * decayed(Decay::Decoupled, d.value);
+  Direction d = direction(decayed(Decay::InGradient, grad), slots, convert(count, dtype));
+  // Eager values as large as the leaf go as soon as they are used.
+  Array move = decayed(Decay::Decoupled, std::exchange(d.value, {}));
+  move = convert(with.rate, dtype) * move;
+  Array after = before - std::exchange(move, {});
   // The slots of the rule come first; what is left is the sign at the start, which stays.
   const Array initial_sign = d.slots.size() < slots.size() ? slots.back() : Array();
   for (const Constraint* c : leaf.constraints) after = project(*c, after, initial_sign);

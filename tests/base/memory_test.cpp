@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "etrace/interp.h"
 #include "etrace/ops/numpy.h"
 #include "support/errors.h"
@@ -23,6 +26,26 @@ TEST(BytesText, HasUnits) {
   EXPECT_EQ(bytes_text((std::int64_t{1} << 20) - 1), "1 MiB");
   EXPECT_EQ(bytes_text(std::int64_t{64} << 30), "64 GiB");
   EXPECT_EQ(bytes_text(std::int64_t{32} << 50), "32 PiB");
+}
+
+// Large zeros come from the system page by page, small ones are written; both are there, aligned, and may be
+// written to.
+TEST(Zeros, OfEverySizeAreZero) {
+  for (const std::int64_t n : {0, 1, 1000, (1 << 20) - 1, 1 << 20, (1 << 20) + 3}) {
+    Tensor t = Tensor::zeros({Dtype::F32, {n}});
+    const std::span<const float> values = t.data<float>();
+    EXPECT_TRUE(std::all_of(values.begin(), values.end(), [](float v) { return v == 0.0F; })) << n;
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(t.bytes()) % kBlockAlignment, 0U);
+    if (n == 0) continue;
+    static_cast<float*>(static_cast<void*>(t.writable()))[n - 1] = 2.0F;
+    EXPECT_EQ(to_double(t.at(n - 1)), 2.0);
+  }
+}
+
+TEST(Zeros, OfNegativeSignKeepIt) {
+  const Tensor t = Tensor::full({Dtype::F64, {3}}, -0.0);
+  EXPECT_TRUE(std::signbit(t.data<double>()[2]));
+  EXPECT_FALSE(std::signbit(Tensor::full({Dtype::F64, {3}}, 0.0).data<double>()[2]));
 }
 
 TEST(OutOfMemory, AnArrayNamesItsTypeAndSize) {

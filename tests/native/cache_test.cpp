@@ -113,6 +113,29 @@ TEST_F(NativeCache, WithoutACompilerTheInterpreterRuns) {
   }
 }
 
+// Code that is in the cache is loaded without asking the compiler; another compiler makes its own.
+TEST_F(NativeCache, ACachedStartRunsNoCompiler) {
+  ::setenv("ETRACE_CACHE_DIR", folder_.c_str(), 1);
+  const std::string tools = folder_ + "-tools", cc = tools + "/cc", calls = tools + "/calls";
+  fs::create_directory(tools);
+  const auto make_compiler = [&](const std::string& remark) {
+    write(cc, "#!/bin/sh\n# " + remark + "\necho call >> " + calls + "\nexec cc \"$@\"\n");
+    ::chmod(cc.c_str(), 0755);
+  };
+  make_compiler("one");
+  ::setenv("CC", cc.c_str(), 1);
+  const auto calls_now = [&] { return fs::exists(calls) ? fs::file_size(calls) : 0; };
+  native::compile_native(doubled());
+  const std::uintmax_t first = calls_now();
+  EXPECT_GT(first, 0U);
+  native::compile_native(doubled());
+  EXPECT_EQ(calls_now(), first);
+  make_compiler("another");
+  native::compile_native(doubled());
+  EXPECT_GT(calls_now(), first);
+  fs::remove_all(tools);
+}
+
 TEST_F(NativeCache, WithoutAFolderTheInterpreterRuns) {
   write(folder_, "a file, not a folder");
   ::setenv("ETRACE_CACHE_DIR", folder_.c_str(), 1);
