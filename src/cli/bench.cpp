@@ -29,15 +29,19 @@ using bench::Row;
 using bench::Rule;
 using nlohmann::ordered_json;
 
+constexpr const char* kChosen = "chosen";
+
 struct BenchArguments {
   std::vector<std::string> parts, only, rules, forms, backends;
   std::vector<std::int64_t> batches, threads;
   std::int64_t steps = 1'000'000;
+  std::string window = kChosen;
+  std::int64_t window_steps() const { return window == kChosen ? 0 : std::stoll(window); }
   bool quick = false, latency = false;
   std::string json;
 };
 
-const std::vector<std::string> kParts{"machine", "workloads", "length", "size", "start", "latency"};
+const std::vector<std::string> kParts{"machine", "workloads", "length", "size", "sparse", "start", "latency"};
 const std::vector<std::string> kWorks{"W1", "W2", "W3", "W5", "W6"};
 const std::vector<Rule> kRules{Rule::DRtrl, Rule::PpProp, Rule::MultiStep, Rule::Bptt};
 
@@ -86,6 +90,7 @@ class Bench {
     part("workloads", &Bench::workloads);
     part("length", &Bench::length);
     part("size", &Bench::size);
+    part("sparse", &Bench::sparse);
     part("start", &Bench::start);
     part("latency", &Bench::latency);
     if (!o_.json.empty()) write_output(o_.json, out_.dump(1) + "\n");
@@ -139,17 +144,18 @@ class Bench {
 
   void workloads() {
     say(fmt::format(
-        "\nmicroseconds per step with its gradient; windows of {}. limit: the products at the rate of "
-        "multiply-adds, or\none read-modify-write pass over the traces (per window: one per window), "
-        "by as many threads\n{:<4}{:<11}{:>5}  {:<7}{:<12}{:>7}{:>11}{:>11}{:>8}{:>11}{:>10}\n",
-        bench::kWindow, "", "rule", "batch", "form", "engine", "threads", "us/step", "limit", "ratio",
-        "traces MB", "grown MB"));
+        "\nmicroseconds per step with its gradient; K steps at once, {}. limit: the products at the rate of "
+        "multiply-adds, or\none read-modify-write pass over the traces per window, by as many threads\n"
+        "{:<4}{:<11}{:>5}  {:<7}{:<12}{:>7}{:>5}{:>11}{:>11}{:>8}{:>11}{:>10}\n",
+        o_.window == kChosen ? "as the learner chooses" : "as asked for", "", "rule", "batch", "form",
+        "engine", "threads", "K", "us/step", "limit", "ratio", "traces MB", "grown MB"));
     for (Row row : rows())
       for (const std::string& backend : {std::string("interpreter"), std::string("native")})
         for (const int n : threads_) {
           if (!wants(o_.backends, backend)) continue;
           row.backend = backend;
           row.threads = n;
+          row.window = o_.window_steps();
           one(row);
         }
   }
@@ -161,9 +167,9 @@ class Bench {
                        {"form", name(row.form)}, {"backend", row.backend}, {"threads", row.threads}};
     try {
       const Measured m = measure(row, *limits_.at(row.threads), least_);
-      say(fmt::format("{}{:>11.1f}{:>11.1f}{:>8.2f}{:>11.2f}{:>10.1f}\n", title, m.seconds_per_step * 1e6,
-                      m.limit * 1e6, m.seconds_per_step / m.limit, static_cast<double>(m.trace_bytes) * 1e-6,
-                      static_cast<double>(m.grown_bytes) * 1e-6));
+      say(fmt::format("{}{:>5}{:>11.1f}{:>11.1f}{:>8.2f}{:>11.2f}{:>10.1f}\n", title, m.window,
+                      m.seconds_per_step * 1e6, m.limit * 1e6, m.seconds_per_step / m.limit,
+                      static_cast<double>(m.trace_bytes) * 1e-6, static_cast<double>(m.grown_bytes) * 1e-6));
       add_numbers(entry, m);
     } catch (const NotSupportedError& e) {
       say(fmt::format("{}  {}\n", title, e.what()));
@@ -172,6 +178,7 @@ class Bench {
     out_["workloads"].push_back(entry);
   }
   static void add_numbers(ordered_json& entry, const Measured& m) {
+    entry["window"] = m.window;
     entry["us_per_step"] = m.seconds_per_step * 1e6;
     entry["limit_us"] = m.limit * 1e6;
     entry["trace_bytes"] = m.trace_bytes;
@@ -180,11 +187,12 @@ class Bench {
 
   // The same row for growing lengths or sizes.
   void sweep(const char* key, Row row, const std::vector<std::int64_t>& values, std::int64_t Row::*field) {
+    row.window = o_.window_steps();
     for (const std::int64_t value : values) {
       row.*field = value;
       const Measured m = measure(row, *limits_.at(row.threads), o_.quick ? 0.02 : 0.2);
-      say(fmt::format("{:<8}{:>8}{:>12.1f}{:>9.2f}{:>12.2f}{:>10.1f}\n", name(row.rule), value,
-                      m.seconds_per_step * 1e6, m.seconds_per_step / m.limit,
+      say(fmt::format("{:<4}{:<11}{:>8}{:>7}{:>12.1f}{:>9.2f}{:>12.2f}{:>10.1f}\n", row.work, name(row.rule),
+                      value, m.window, m.seconds_per_step * 1e6, m.seconds_per_step / m.limit,
                       static_cast<double>(m.trace_bytes) * 1e-6, static_cast<double>(m.grown_bytes) * 1e-6));
       ordered_json entry{{"work", row.work},
                          {"rule", name(row.rule)},
@@ -196,49 +204,103 @@ class Bench {
     }
   }
   static std::string sweep_head(const char* what) {
-    return fmt::format("{:<8}{:>8}{:>12}{:>9}{:>12}{:>10}\n", "rule", what, "us/step", "ratio", "traces MB",
-                       "grown MB");
+    return fmt::format("{:<4}{:<11}{:>8}{:>7}{:>12}{:>9}{:>12}{:>10}\n", "", "rule", what, "K", "us/step",
+                       "ratio", "traces MB", "grown MB");
   }
 
   void length() {
-    say("\nW1, batch 1, native, over the length of the sequence (online: in pieces of 960 steps at most)\n" +
+    say("\nbatch 1, native, over the length of the sequence (online: in pieces of 960 steps at most)\n" +
         sweep_head("steps"));
-    Row row{.work = "W1", .threads = threads_.back()};
-    std::vector<std::int64_t> lengths{100, 1000, 10000};
-    row.rule = Rule::Bptt;
-    sweep("length", row, lengths, &Row::steps);
-    if (!o_.quick) lengths.push_back(100000);
-    row.rule = Rule::DRtrl;
-    sweep("length", row, lengths, &Row::steps);
+    std::vector<std::int64_t> lengths{100};
+    if (!o_.quick) lengths.insert(lengths.end(), {1000, 10000, 100000});
+    for (const std::string& work : swept()) {
+      std::vector<std::int64_t> shorter = lengths;  // what reverse mode keeps grows with the sequence
+      if (shorter.back() > 10000) shorter.pop_back();
+      sweep("length", {.work = work, .rule = Rule::Bptt, .threads = threads_.back()}, shorter, &Row::steps);
+      for (const Rule rule : {Rule::DRtrl, Rule::PpProp})
+        sweep("length", {.work = work, .rule = rule, .threads = threads_.back()}, lengths, &Row::steps);
+    }
   }
 
   void size() {
-    say("\nW1, batch 1, windows, native, over the number of units\n" + sweep_head("units"));
+    say("\nbatch 1, windows, native, over the number of units\n" + sweep_head("units"));
     std::vector<std::int64_t> sizes;
-    for (std::int64_t n = 64; n <= (o_.quick ? 1024 : 4096); n *= 2) sizes.push_back(n);
-    for (const Rule rule : {Rule::DRtrl, Rule::PpProp})
-      sweep("size", {.work = "W1", .rule = rule, .threads = threads_.back()}, sizes, &Row::units);
+    for (std::int64_t n = 64; n <= (o_.quick ? 64 : 4096); n *= 2) sizes.push_back(n);
+    for (const std::string& work : swept())
+      for (const Rule rule : {Rule::DRtrl, Rule::PpProp})
+        sweep("size", {.work = work, .rule = rule, .threads = threads_.back()}, sizes, &Row::units);
+  }
+
+  // Workloads of the parts length and size: W1, whose trace needs no memory of the past, and W3, whose does.
+  std::vector<std::string> swept() const {
+    std::vector<std::string> out;
+    for (const char* work : {"W1", "W3"})
+      if (wants(o_.only, std::string(work))) out.emplace_back(work);
+    return out;
   }
 
   void start() {
     say(fmt::format(
-        "\nfrom a model to its first gradient over {} steps, milliseconds\n{:<4}{:<11}{:>5}{:>14}{:>16}{:>16}"
-        "{:>16}\n",
-        bench::kWindow, "", "rule", "batch", "graph, plan", "interpreter", "native, cold", "native, cached"));
+        "\nfrom a model with its weights to its first gradient, of one step and of a window of {}, "
+        "milliseconds.\nlearner: graph, plan, empty traces; ready: code for the window compiled, or loaded "
+        "from "
+        "the cache\n{:34}{:^20}{:^30}\n"
+        "{:<4}{:<11}{:>5}{:>6}{:>8}{:>10}{:>10}{:>10}{:>10}{:>10}\n",
+        bench::kWindow, "", "interpreter", "native: ready, ready, done", "", "rule", "batch", "model",
+        "learner", "1 step", "window", "compiled", "cached", "window"));
     for (const char* work : {"W1", "W2", "W3"})
       for (const Rule rule : {Rule::DRtrl, Rule::PpProp}) {
-        if (!wants(o_.only, std::string(work))) continue;
-        const bench::StartTimes t = bench::start_times(work, rule, 32);
-        say(fmt::format("{:<4}{:<11}{:>5}{:>14.1f}{:>16.1f}{:>16.1f}{:>16.1f}\n", work, name(rule), 32,
-                        t.build * 1e3, t.interpreted * 1e3, t.cold * 1e3, t.cached * 1e3));
-        out_["start"].push_back({{"work", work},
-                                 {"rule", name(rule)},
-                                 {"batch", 32},
-                                 {"build_ms", t.build * 1e3},
-                                 {"interpreter_ms", t.interpreted * 1e3},
-                                 {"cold_ms", t.cold * 1e3},
-                                 {"cached_ms", t.cached * 1e3}});
+        if (!wants(o_.only, std::string(work)) || !wants(o_.rules, std::string(name(rule)))) continue;
+        one_start(work, rule, o_.batches.empty() ? 32 : o_.batches.front());
       }
+  }
+
+  void one_start(const char* work, Rule rule, std::int64_t batch) {
+    const bench::StartTimes t = bench::start_times(work, rule, batch, o_.quick ? 1 : 5);
+    say(fmt::format("{:<4}{:<11}{:>5}{:>6.0f}{:>8.2f}{:>10.1f}{:>10.1f}{:>10.1f}{:>10.2f}{:>10.1f}\n", work,
+                    name(rule), batch, t.model * 1e3, t.build * 1e3, t.first_step * 1e3, t.first_window * 1e3,
+                    t.cold * 1e3, t.cached * 1e3, t.cached_window * 1e3));
+    out_["start"].push_back({{"work", work},
+                             {"rule", name(rule)},
+                             {"batch", batch},
+                             {"model_ms", t.model * 1e3},
+                             {"build_ms", t.build * 1e3},
+                             {"first_step_ms", t.first_step * 1e3},
+                             {"first_window_ms", t.first_window * 1e3},
+                             {"cold_ready_ms", t.cold * 1e3},
+                             {"cached_ready_ms", t.cached * 1e3},
+                             {"cached_window_ms", t.cached_window * 1e3}});
+  }
+
+  void sparse() {
+    say(fmt::format(
+        "\nW5 by the number of synapses, D_RTRL in windows, native, with updates: the most that the process "
+        "grew,\nbeginning before the model was made\n{:>10}  {:<6}{:<9}{:>10}{:>12}{:>10}{:>12}{:>12}\n",
+        "synapses", "rule", "update", "model MB", "learner MB", "most MB", "per synapse", "us/step"));
+    const std::vector<std::int64_t> sizes =
+        o_.quick ? std::vector<std::int64_t>{100'000} : std::vector<std::int64_t>{1'000'000, 15'000'000};
+    for (const std::int64_t synapses : sizes)
+      for (const char* optimizer : {"sgd", "adam"})
+        for (const bool in_program : {true, false})
+          one_sparse({synapses, optimizer, in_program, threads_.back()});
+  }
+
+  void one_sparse(const bench::SparseRow& row) {
+    const bench::SparseMeasured m = bench::measure_sparse(row);
+    const auto mb = [](std::size_t bytes) { return static_cast<double>(bytes) * 1e-6; };
+    const double each = static_cast<double>(m.peak_bytes) / static_cast<double>(row.synapses);
+    say(fmt::format("{:>10}  {:<6}{:<9}{:>10.1f}{:>12.1f}{:>10.1f}{:>12.1f}{:>12.1f}\n", row.synapses,
+                    row.optimizer, row.in_program ? "train" : "update", mb(m.model_bytes),
+                    mb(m.learner_bytes), mb(m.peak_bytes), each, m.seconds_per_step * 1e6));
+    out_["sparse"].push_back({{"synapses", row.synapses},
+                              {"optimizer", row.optimizer},
+                              {"in_program", row.in_program},
+                              {"threads", row.threads},
+                              {"model_bytes", m.model_bytes},
+                              {"learner_bytes", m.learner_bytes},
+                              {"peak_bytes", m.peak_bytes},
+                              {"bytes_per_synapse", each},
+                              {"us_per_step", m.seconds_per_step * 1e6}});
   }
 
   void latency() {
@@ -296,7 +358,7 @@ void add_bench(CLI::App& app, Status&) {
   for (const Rule r : kRules) rules.emplace_back(name(r));
   list_option(*verb, "--part", o->parts, "parts of the run (default: all but latency)", kParts);
   list_option(*verb, "--only", o->only, "workloads (default: all)", kWorks);
-  list_option(*verb, "--rule", o->rules, "rules of the part workloads (default: all)", rules);
+  list_option(*verb, "--rule", o->rules, "rules of workloads and start (default: all)", rules);
   list_option(*verb, "--form", o->forms, "forms of the part workloads (default: both)", {"step", "window"});
   list_option(*verb, "--backend", o->backends,
               "engines of workloads and latency (default: both; latency: native)", engines);
@@ -310,6 +372,17 @@ void add_bench(CLI::App& app, Status&) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(whole_number<std::int64_t>(1, 4096));
+  verb->add_option("--window", o->window,
+                   "steps that online rules run at once: a number, or what the learner chooses")
+      ->type_name("K|chosen")
+      ->check(CLI::Validator(
+          [](const std::string& text) -> std::string {
+            if (text == kChosen) return "";
+            std::string number = text;
+            return whole_number<std::int64_t>(1, 4096)(number);
+          },
+          ""))
+      ->capture_default_str();
   verb->add_flag("--latency", o->latency, "only the part latency: the time of every single step");
   verb->add_option("--steps", o->steps, "steps of the part latency")
       ->type_name("N")

@@ -1,6 +1,8 @@
 #include "cli/bench_run.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -27,6 +29,8 @@ double seconds_of(const std::function<void()>& f) {
 
 constexpr std::size_t kLargeBuffer = std::size_t{256} << 20U;
 
+std::string rule_name(Rule r) { return r == Rule::PpProp ? "pp_prop" : "D_RTRL"; }
+
 RuleOptions options_of(Rule r) {
   RuleOptions options;
   if (r == Rule::PpProp) options.set("decay_or_rank", 0.99);
@@ -36,11 +40,13 @@ RuleOptions options_of(Rule r) {
 Learner learner_of(const Workload& w, const Row& row) {
   LearnerOptions how;
   how.batch_size = row.batch;
-  how.execution_window = row.form == ExecutionForm::Step ? 1 : kWindow;
+  if (row.form == ExecutionForm::Step)
+    how.execution_window = 1;
+  else if (row.window != 0)
+    how.execution_window = row.window;
   how.vjp_method = row.rule == Rule::MultiStep ? VjpMethod::MultiStep : VjpMethod::SingleStep;
   how.backend = row.backend;
-  return compile(*w.model, row.rule == Rule::PpProp ? "pp_prop" : "D_RTRL", Arrays{w.example}, how,
-                 options_of(row.rule));
+  return compile(*w.model, rule_name(row.rule), Arrays{w.example}, how, options_of(row.rule));
 }
 
 SequenceOptions driving(const Row& row) {
@@ -94,12 +100,11 @@ struct Bptt {
 // What a step costs at least. An online rule takes the forward products and as many for the gradients;
 // reverse mode through time also those that carry the signal back. Step by step a rule also passes over its
 // traces, in windows once per window.
-double limit_of(const Row& row, const Workload& w, std::size_t trace_bytes, Limits& limits) {
+double limit_of(const Row& row, const Workload& w, const Measured& m, Limits& limits) {
   const bool through_time = row.rule == Rule::Bptt || row.rule == Rule::MultiStep;
   const double products = (through_time ? 3.0 : 2.0) * 2.0 * w.multiply_adds / limits.fma_rate();
   if (row.rule == Rule::Bptt) return products;
-  const double pass = limits.update_seconds(trace_bytes);
-  return std::max(products, row.form == ExecutionForm::Step ? pass : pass / static_cast<double>(kWindow));
+  return std::max(products, limits.update_seconds(m.trace_bytes) / static_cast<double>(m.window));
 }
 
 std::size_t status_bytes(const std::string& field) {
@@ -150,64 +155,159 @@ double Limits::fma_rate() {
   return fma_;
 }
 
-std::int64_t usual_steps(std::int64_t batch) {
-  return batch == 1 ? 6 * kWindow : batch <= 32 ? 2 * kWindow : kWindow;
+namespace {
+
+constexpr std::int64_t kPieceSteps = 960;
+
+// Whole windows: as many steps as suit the batch, at least one.
+std::int64_t usual_steps(std::int64_t batch, std::int64_t window) {
+  const std::int64_t least = batch == 1 ? 192 : batch <= 32 ? 64 : 32;
+  return (least + window - 1) / window * window;
 }
+
+double seconds_of_bptt(const Workload& w, const Row& row, std::int64_t steps, double least_seconds) {
+  init_all_states(*w.model, row.batch);
+  const Bptt bptt(w, row.backend, w.inputs(1, steps), w.targets(2, steps));
+  return best_seconds([&] { (*bptt.run)(bptt.arguments); }, least_seconds);
+}
+
+// What the process has now, less what earlier rows left unused: that would not count as growth.
+std::size_t start_of_growth() {
+  ::malloc_trim(0);
+  reset_peak_memory();
+  return memory_now();
+}
+
+}  // namespace
 
 Measured measure(const Row& row, Limits& limits, double least_seconds) {
   set_num_threads(row.threads);
   const Workload w = workload(row.work, row.batch, row.units);
-  const std::int64_t steps = row.steps != 0 ? row.steps : usual_steps(row.batch);
-  // Long sequences come in pieces, as from a stream: the learner goes on where it was.
-  const std::int64_t piece = row.rule == Rule::Bptt ? steps : std::min<std::int64_t>(steps, 30 * kWindow);
-  reset_peak_memory();
-  const std::size_t before = memory_now();
-  const Array xs = w.inputs(1, piece), ys = w.targets(2, piece);
+  const std::size_t before = start_of_growth();
   Measured out;
   if (row.rule == Rule::Bptt) {
-    init_all_states(*w.model, row.batch);
-    const Bptt bptt(w, row.backend, xs, ys);
-    out.seconds_per_step = best_seconds([&] { (*bptt.run)(bptt.arguments); }, least_seconds);
+    out.window = row.steps != 0 ? row.steps : usual_steps(row.batch, kWindow);
+    out.seconds_per_step =
+        seconds_of_bptt(w, row, out.window, least_seconds) / static_cast<double>(out.window);
   } else {
     Learner learner = learner_of(w, row);
     out.trace_bytes = static_cast<std::size_t>(learner.trace_bytes());
-    const std::int64_t pieces = (steps + piece - 1) / piece;
+    out.window = row.rule == Rule::MultiStep ? kWindow : learner.execution().window;
+    const std::int64_t steps = row.steps != 0 ? row.steps : usual_steps(row.batch, out.window);
+    // Long sequences come in pieces of whole windows, as from a stream: the learner goes on where it was.
+    const std::int64_t windows = std::max<std::int64_t>(1, kPieceSteps / out.window);
+    const std::int64_t piece = std::min(steps, windows * out.window), pieces = (steps + piece - 1) / piece;
+    const Array xs = w.inputs(1, piece), ys = w.targets(2, piece);
     const auto gradient = [&] {
       for (std::int64_t k = 0; k < pieces; ++k) learner.etrace_grad(xs, ys, loss::mse, driving(row));
     };
-    out.seconds_per_step = best_seconds(gradient, least_seconds) * static_cast<double>(steps) /
-                           static_cast<double>(pieces * piece);
+    out.seconds_per_step = best_seconds(gradient, least_seconds) / static_cast<double>(pieces * piece);
+    out.window = std::min(out.window, piece);
   }
-  out.seconds_per_step /= static_cast<double>(steps);
   out.grown_bytes = std::max(peak_memory(), before) - before;
-  out.limit = limit_of(row, w, out.trace_bytes, limits);
+  out.limit = limit_of(row, w, out, limits);
   return out;
 }
 
-StartTimes start_times(const std::string& work, Rule rule, std::int64_t batch) {
-  namespace fs = std::filesystem;
-  const std::string folder =
-      fs::temp_directory_path().string() + "/etrace-bench-" + std::to_string(::getpid());
-  const char* own = std::getenv("ETRACE_CACHE_DIR");
-  const std::string kept = own == nullptr ? "" : own;
-  ::setenv("ETRACE_CACHE_DIR", folder.c_str(), 1);
-  Row row{.work = work, .rule = rule, .batch = batch};
-  const Workload w = workload(work, batch);
-  const Array xs = w.inputs(1, kWindow), ys = w.targets(2, kWindow);
-  const auto first_gradient = [&](const char* backend, double* build) {
-    row.backend = backend;
-    std::optional<Learner> learner;
-    const double built = seconds_of([&] { learner.emplace(learner_of(w, row)); });
-    if (build != nullptr) *build = built;
-    return built + seconds_of([&] { learner->etrace_grad(xs, ys, loss::mse, driving(row)); });
+namespace {
+
+// An empty folder for compiled code, for as long as it lives.
+class OwnCache {
+ public:
+  OwnCache() {
+    if (const char* own = std::getenv(kVariable)) kept_ = own;
+    std::filesystem::remove_all(folder_);
+    ::setenv(kVariable, folder_.c_str(), 1);
+  }
+  ~OwnCache() {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+    kept_ ? ::setenv(kVariable, kept_->c_str(), 1) : ::unsetenv(kVariable);
+  }
+  OwnCache(const OwnCache&) = delete;
+  OwnCache& operator=(const OwnCache&) = delete;
+
+ private:
+  static constexpr const char* kVariable = "ETRACE_CACHE_DIR";
+  std::optional<std::string> kept_;
+  const std::string folder_ =
+      std::filesystem::temp_directory_path().string() + "/etrace-bench-" + std::to_string(::getpid());
+};
+
+struct FirstGradient {
+  double build = 0.0, in_all = 0.0;
+};
+FirstGradient first_gradient(const Workload& w, const Row& row) {
+  const Array xs = w.inputs(1, row.steps), ys = w.targets(2, row.steps);
+  std::optional<Learner> learner;
+  FirstGradient out;
+  out.build = seconds_of([&] { learner.emplace(learner_of(w, row)); });
+  out.in_all = out.build + seconds_of([&] { learner->etrace_grad(xs, ys, loss::mse, driving(row)); });
+  return out;
+}
+
+// The learner, then what its first gradient does before it runs: the program of a window, and its code.
+double seconds_to_code(const Workload& w, const Row& row) {
+  const Avals slices{w.example.aval(), {Dtype::F32, w.targets(2, 1).shape().without(0)}};
+  const StepFunction step = [](StepCall& model, ArraySpan s) {
+    return LossAndAux{loss::mse(model(s[0]), s[1])};
   };
+  const SequenceForm form{.length = row.steps, .execution_window = row.window, .reduction = Reduction::Sum};
+  return seconds_of([&] {
+    const Learner learner = learner_of(w, row);
+    const auto rule = make_rule(rule_name(row.rule), options_of(row.rule));
+    const PlanBuilder builder(learner.graph(), *rule, VjpMethod::SingleStep);
+    const Objective objective = builder.objective(step, slices, form);
+    find_backend(row.backend).compile(lean(builder.gradient(objective, slices, form)));
+  });
+}
+
+}  // namespace
+
+StartTimes start_times(const std::string& work, Rule rule, std::int64_t batch, int repeats) {
+  const OwnCache cache;
+  Workload w;
   StartTimes out;
-  out.interpreted = first_gradient("interpreter", &out.build);
-  fs::remove_all(folder);
-  out.cold = first_gradient("native", nullptr);
-  out.cached = first_gradient("native", nullptr);
-  fs::remove_all(folder);
-  own == nullptr ? ::unsetenv("ETRACE_CACHE_DIR") : ::setenv("ETRACE_CACHE_DIR", kept.c_str(), 1);
+  out.model = seconds_of([&] { w = workload(work, batch); });
+  const Row step{
+      .work = work, .rule = rule, .batch = batch, .backend = "interpreter", .steps = 1, .window = kWindow};
+  Row window = step, native = step;
+  window.steps = native.steps = kWindow;
+  native.backend = "native";
+  out.cold = seconds_to_code(w, native);
+  const auto keep_best = [](double& best, double now) { best = best == 0.0 ? now : std::min(best, now); };
+  for (int i = 0; i < repeats; ++i) {
+    const FirstGradient one = first_gradient(w, step);
+    keep_best(out.build, one.build);
+    keep_best(out.first_step, one.in_all);
+    keep_best(out.first_window, first_gradient(w, window).in_all);
+    keep_best(out.cached, seconds_to_code(w, native));
+    keep_best(out.cached_window, first_gradient(w, native).in_all);
+  }
+  return out;
+}
+
+SparseMeasured measure_sparse(const SparseRow& row) {
+  constexpr std::int64_t kSteps = 32;
+  set_num_threads(row.threads);
+  const std::size_t before = start_of_growth();
+  const auto grown = [&](std::size_t bytes) { return std::max(bytes, before) - before; };
+  SparseMeasured out;
+  const Workload w = workload("W5", 1, row.synapses / kSparseInputs);
+  out.model_bytes = grown(memory_now());
+  Learner learner = learner_of(w, {.work = "W5"});
+  out.learner_bytes = grown(memory_now()) - std::min(grown(memory_now()), out.model_bytes);
+  const auto optimizer = optim::make(row.optimizer, {.learning_rate = 1e-6});
+  optimizer->bind(*w.model);
+  const Array xs = w.inputs(1, kSteps), ys = w.targets(2, kSteps);
+  const auto train = [&] {
+    if (row.in_program)
+      learner.etrace_train(xs, ys, loss::mse, *optimizer);
+    else
+      optimizer->update(learner.etrace_grad(xs, ys, loss::mse).grads);
+  };
+  out.seconds_per_step = best_seconds(train, 0.0) / static_cast<double>(kSteps);
+  out.peak_bytes = grown(peak_memory());
   return out;
 }
 

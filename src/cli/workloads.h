@@ -12,6 +12,7 @@
 namespace etrace::bench {
 
 inline constexpr std::int64_t kIn = 100, kOut = 10;
+inline constexpr std::int64_t kSparseInputs = 100;  // synapses of a neuron of W5
 
 inline Array weights(std::uint64_t seed, const Shape& shape) {
   const double fan_in = static_cast<double>(shape[0]);
@@ -130,7 +131,8 @@ struct Workload {
   std::function<Array(std::uint64_t seed, std::int64_t steps)> inputs;
   std::function<Array(std::uint64_t seed, std::int64_t steps)> targets;
 };
-// Batch and units of W1, W2, W3 (W4 is W3 of 2048) may be chosen; 0 units: the workload's own number.
+// Batch and units of W1, W2, W3 (W4 is W3 of 2048) and the neurons of W5 may be chosen; 0: the workload's
+// own.
 inline Workload workload(const std::string& name, std::int64_t batch, std::int64_t units = 0) {
   Workload w;
   Shape in{batch, kIn}, out{batch, kOut};
@@ -144,9 +146,10 @@ inline Workload workload(const std::string& name, std::int64_t batch, std::int64
   }
   if (name == "W3") w.model = std::make_shared<W3>(n), spikes = true;
   if (name == "W5") {
-    w.model = std::make_shared<W5>(10000, 100);
-    in = {batch, 10000}, out = {batch, 2}, uniform = true;
-    weights = 10000.0 * 102.0;
+    const std::int64_t neurons = units != 0 ? units : 10000;
+    w.model = std::make_shared<W5>(neurons, kSparseInputs);
+    in = {batch, neurons}, out = {batch, 2}, uniform = true;
+    weights = static_cast<double>(neurons * (kSparseInputs + 2));
   }
   if (name == "W6") {
     w.model = std::make_shared<W6>();

@@ -35,7 +35,23 @@ TEST_F(BenchVerb, ARowStandsBesideItsLimit) {
     EXPECT_GT(row.at("limit_us"), 0.0);
   }
   EXPECT_GT(rows[0].at("trace_bytes"), 0);
+  EXPECT_EQ(rows[0].at("window"), 1);
+  EXPECT_GT(rows[1].at("window"), 1);  // what the learner chose
   EXPECT_EQ(rows[2].at("rule"), "BPTT");
+}
+
+TEST_F(BenchVerb, WindowsOfAGivenLength) {
+  const auto r = run_etrace(
+      {"bench",     "--quick", "--part",   "workloads", "--only",  "W1", "--rule",    "D_RTRL,multi_step",
+       "--form",    "window",  "--window", "5",         "--batch", "1",  "--backend", "interpreter",
+       "--threads", "1",       "--json",   json_});
+  EXPECT_EQ(r.code, 0) << r.text;
+  const nlohmann::json rows = written().at("workloads");
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].at("window"), 5);
+  EXPECT_EQ(rows[1].at("window"), 32);  // multi_step has windows of its own
+  EXPECT_EQ(run_etrace({"bench", "--window", "0"}).code, 2);
+  EXPECT_EQ(run_etrace({"bench", "--window", "many"}).code, 2);
 }
 
 TEST_F(BenchVerb, LatencyOfSteps) {
@@ -48,6 +64,37 @@ TEST_F(BenchVerb, LatencyOfSteps) {
   EXPECT_EQ(row.at("steps"), 50);
   EXPECT_LE(row.at("p50_us"), row.at("p99_us"));
   EXPECT_LE(row.at("p99.9_us"), row.at("max_us"));
+}
+
+TEST_F(BenchVerb, LengthAndSizeOfOneWorkload) {
+  const auto r = run_etrace(
+      {"bench", "--quick", "--part", "length,size", "--only", "W1", "--threads", "1", "--json", json_});
+  EXPECT_EQ(r.code, 0) << r.text;
+  const nlohmann::json all = written();
+  ASSERT_EQ(all.at("length").size(), 3U);  // BPTT, D_RTRL, pp_prop
+  EXPECT_EQ(all.at("length").at(0).at("length"), 100);
+  ASSERT_EQ(all.at("size").size(), 2U);
+  EXPECT_EQ(all.at("size").at(1).at("size"), 64);
+}
+
+TEST_F(BenchVerb, StartTakesPartsApart) {
+  const auto r = run_etrace({"bench", "--quick", "--part", "start", "--only", "W1", "--rule", "D_RTRL",
+                             "--batch", "1", "--threads", "1", "--json", json_});
+  EXPECT_EQ(r.code, 0) << r.text;
+  const nlohmann::json rows = written().at("start");
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].at("batch"), 1);
+  for (const char* key : {"model_ms", "build_ms", "first_step_ms", "first_window_ms", "cold_ready_ms",
+                          "cached_ready_ms", "cached_window_ms"})
+    EXPECT_GT(rows[0].at(key), 0.0) << key;
+}
+
+TEST_F(BenchVerb, SparseCountsBytesPerSynapse) {
+  const auto r = run_etrace({"bench", "--quick", "--part", "sparse", "--threads", "1", "--json", json_});
+  EXPECT_EQ(r.code, 0) << r.text;
+  const nlohmann::json rows = written().at("sparse");
+  ASSERT_EQ(rows.size(), 4U);  // two optimisers, in the program and after it
+  for (const auto& row : rows) EXPECT_GT(row.at("peak_bytes"), row.at("synapses").get<double>() * 8.0);
 }
 
 TEST_F(BenchVerb, Mistakes) {
