@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "control/body.h"
+#include "control/step_products.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/ops/elementwise.h"
@@ -447,7 +448,7 @@ Arrays transpose_after_known(const Scan& s, const Mask& linear, ArraySpan ct, Ar
 }
 
 // With body linear in (dconsts, dcarry, dxs): the transposed scan runs the other way, carrying the cotangent
-// of the carry and the sums of those of the constants.
+// of the carry and the sums of those of the constants, but for products, which are summed after it.
 Arrays scan_transpose(const Params& params, ArraySpan ct, ArraySpan x, std::span<const Aval> in) {
   const Scan s(params);
   Mask linear;
@@ -457,29 +458,31 @@ Arrays scan_transpose(const Params& params, ArraySpan ct, ArraySpan x, std::span
   const Mask lx = part(linear, s.num_consts + s.num_carry, s.num_xs());
   if (count(lk) != s.num_carry) return transpose_after_known(s, linear, ct, x, in);
   const Mask with_ct = join({Mask(s.num_carry, true), defined_mask(ct.subspan(s.num_carry))});
-  const ClosedJaxpr back = transpose(*s.body, linear, with_ct);
+  const std::size_t num_known_consts = s.num_consts - count(lc), num_known_xs = s.num_xs() - count(lx);
+  // One step: (known consts, known xs, ct carry, ct ys) -> (ct consts, ct carry, ct xs)
+  const StepProducts back(transpose(*s.body, linear, with_ct), {num_known_consts, num_known_xs, count(lc)});
+  const std::size_t num_sums = count(back.stays());
 
   Mask known(linear);
   known.flip();
   const Arrays consts = select(s.consts(x), part(known, 0, s.num_consts));
   Arrays carry;
   for (std::size_t i = 0; i < s.num_carry; ++i) carry.push_back(instantiate(ct[i], in[s.num_consts + i]));
-  for (std::size_t i = 0; i < s.num_consts; ++i)
-    if (lc[i]) carry.push_back(zeros_of(in[i]));
+  const std::vector<std::size_t> summed = positions(lc);
+  for (std::size_t i = 0; i < summed.size(); ++i)
+    if (back.stays()[i]) carry.push_back(zeros_of(in[summed[i]]));
   const Arrays xs = join({select(s.xs(x), part(known, s.num_consts + s.num_carry, s.num_xs())),
                           select(ct.subspan(s.num_carry), part(with_ct, s.num_carry, s.num_ys()))});
   const Arrays args = join({consts, carry, xs});
   Avals types = avals_of(args);
   for (std::size_t i = consts.size() + carry.size(); i < types.size(); ++i)
     types[i].shape = types[i].shape.without(0);
-  const std::size_t num_known_xs = s.num_xs() - count(lx), num_sums = count(lc);
   const ClosedJaxpr body = make_jaxpr(
       [&](ArraySpan a) {
         const ArraySpan k = a.subspan(consts.size(), carry.size()),
                         rest = a.subspan(consts.size() + carry.size());
-        // back: (known consts, known xs, ct carry, ct ys) -> (ct consts, ct carry, ct xs)
-        const Arrays cts = eval_jaxpr(back, join({a.first(consts.size()), rest.first(num_known_xs),
-                                                  k.first(s.num_carry), rest.subspan(num_known_xs)}));
+        const Arrays cts = eval_jaxpr(back.body(), join({a.first(consts.size()), rest.first(num_known_xs),
+                                                         k.first(s.num_carry), rest.subspan(num_known_xs)}));
         const ArraySpan c(cts);
         Arrays sums;
         for (std::size_t i = 0; i < num_sums; ++i) sums.push_back(k[s.num_carry + i] + c[i]);
@@ -489,9 +492,13 @@ Arrays scan_transpose(const Params& params, ArraySpan ct, ArraySpan x, std::span
   Scan reversed = s;
   reversed.reverse = !s.reverse;
   const Arrays out = bind_primitive(scan_p, args, reversed.with_body(body, consts.size(), carry.size()));
-  const ArraySpan o(out);
-  return join({spread(o.subspan(s.num_carry, num_sums), lc), spread(o.first(s.num_carry), lk),
-               spread(o.subspan(s.num_carry + num_sums), lx)});
+  const ArraySpan o(out), stacked = o.subspan(s.num_carry + num_sums);
+  const ArraySpan factors = stacked.last(back.num_factors());
+  Arrays sums = spread(o.subspan(s.num_carry, num_sums), back.stays());
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    if (!back.stays()[i]) sums[i] = back.sum(i, ArraySpan(xs).first(num_known_xs), factors);
+  return join({spread(sums, lc), spread(o.first(s.num_carry), lk),
+               spread(stacked.first(stacked.size() - factors.size()), lx)});
 }
 
 Arrays scan_batch(const Params& params, ArraySpan x, const Mask& batched, std::int64_t n) {

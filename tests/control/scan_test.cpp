@@ -160,6 +160,29 @@ TEST(Scan, ReverseModeStacksOnlyWhatChangesOverTime) {
   EXPECT_TRUE(scan_of(g, 1).params.boolean_or("reverse", false));
 }
 
+// A step's share of a weight's gradient is a product: one sums them all. Behind a function of the weight it
+// is more than that, and the loop sums.
+TEST(Scan, ReverseModeFormsTheGradientOfAWeightAtOnce) {
+  const Aval weight{Dtype::F64, {2, 2}};
+  const auto carries_the_sum = [&](bool function_of_weight) {
+    const ScalarFunction f = [&](ArraySpan a) {
+      const ScanBody body = [&](ArraySpan c, ArraySpan t) {
+        const Array w = function_of_weight ? a[0] * c[0] : a[0];
+        return ScanResult{{tanh(matmul_plain(c[0], w) + t[0])}, {}};
+      };
+      return sum(scan(body, {a[1]}, {a[2]}).carry[0]);
+    };
+    const ClosedJaxpr g = make_jaxpr(grad(f, {0}), avals_of(rnn_args(50)));
+    const Eqn& back = scan_of(g, 1);
+    std::size_t sums = 0;
+    for (std::int64_t i = 0; i < back.params.integer("num_carry"); ++i)
+      sums += back.out[static_cast<std::size_t>(i)].aval == weight ? 1 : 0;
+    return sums == 1;
+  };
+  EXPECT_FALSE(carries_the_sum(false));
+  EXPECT_TRUE(carries_the_sum(true));
+}
+
 TEST(Scan, CheckpointsKeepOneCarryPerSegment) {
   auto numbers_kept = [](ScanOptions options) {
     std::int64_t total = 0;
