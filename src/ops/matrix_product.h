@@ -42,7 +42,7 @@ class MatrixProduct {
   bool by_rows_ = true;
   std::int64_t parts_ = 1, part_length_ = 0;
   std::size_t part_scratch_ = 0, dense_scratch_ = 0;
-  bool events_ = false;  // A is looked at, at every call
+  bool events_ = false, few_rows_ = false;  // A is looked at, at every call
 };
 
 }  // namespace etrace
