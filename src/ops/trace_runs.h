@@ -47,6 +47,7 @@ class StepBlocks {
 // What one row is made of in a group: bit k of level l stands for the block of 2^l steps from step k on.
 class ChosenBlocks {
  public:
+  ChosenBlocks() = default;
   // Bit k of `same`: step k is as the one before it, k > 0; of `set`: it is not zero.
   ChosenBlocks(std::uint32_t same, std::uint32_t set, Index steps) {
     constexpr std::uint32_t starts[] = {0x55555555, 0x11111111, 0x01010101, 0x00010001, 1};
@@ -65,7 +66,7 @@ class ChosenBlocks {
     return n;
   }
 
-  std::uint32_t level[StepBlocks::kLevels];
+  std::uint32_t level[StepBlocks::kLevels] = {};
 };
 
 template <class T>
@@ -78,10 +79,12 @@ struct Term {
 template <class T>
 class SourceRows {
  public:
-  // Scratch: scratch_elements().
-  SourceRows(Index steps, Index rows, Index batch, T* scratch)
+  // lists: whether there are any; with few columns they cost more than they save. Scratch:
+  // scratch_elements().
+  SourceRows(Index steps, Index rows, Index batch, bool lists, T* scratch)
       : blocks_(steps),
         rows_(rows),
+        lists_(lists),
         data_(scratch),
         terms_(reinterpret_cast<std::int32_t*>(scratch + rows * batch * stretch(steps))) {}
   static Index scratch_elements(Index steps, Index rows, Index batch) {
@@ -106,10 +109,10 @@ class SourceRows {
   Index most_terms() const { return blocks_.steps() / 2; }  // as many as have room; more would not pay
   T* at(Index b, Index row) const { return data_ + (b * rows_ + row) * stretch(blocks_.steps()); }
 
-  // x of the steps of a group, rows side by side, and what ChosenBlocks needs of it.
+  // x of the steps of a group, rows side by side, and the blocks that each row is made of.
   struct Group {
     alignas(64) T x[StepBlocks::kGroup][kTogether];
-    std::uint32_t same[kTogether], set[kTogether];
+    ChosenBlocks chosen[kTogether];
 
     void read(const T* from, Index steps, Index step, Index rows, Index stride) {
       for (Index k = 0; k < steps; ++k, from += step) {
@@ -119,42 +122,48 @@ class SourceRows {
           for (Index i = 0; i < rows; ++i) x[k][i] = from[i * stride];
         std::fill(x[k] + rows, x[k] + kTogether, T(0));
       }
+    }
+    void choose(Index steps, Index rows) {
+      std::uint32_t same[kTogether], set[kTogether];
       for (Index i = 0; i < kTogether; ++i) same[i] = 0, set[i] = x[0][i] != T(0) ? 1 : 0;
       for (Index k = 1; k < steps; ++k)
         for (Index i = 0; i < kTogether; ++i) {
           same[i] |= (x[k][i] == x[k - 1][i] ? 1U : 0U) << k;
           set[i] |= (x[k][i] != T(0) ? 1U : 0U) << k;
         }
+      for (Index i = 0; i < rows; ++i) chosen[i] = ChosenBlocks(same[i], set[i], steps);
     }
   };
 
   void fill_some(Index b, Index first, Index rows, const T* from, Index step, Index stride) {
     Group group;
+    const auto read = [&](Index k, Index steps) {
+      group.read(from + k * step, steps, step, rows, stride);
+      if (lists_) group.choose(steps, rows);
+    };
     std::int32_t* terms = terms_ + b * rows_ + first;
     std::fill_n(terms, rows, 0);
     blocks_.for_groups([&](Index k, Index steps, Index) {
-      group.read(from + k * step, steps, step, rows, stride);
-      for (Index i = 0; i < rows; ++i)
-        terms[i] += static_cast<std::int32_t>(ChosenBlocks(group.same[i], group.set[i], steps).count());
-    });
-    Index written[kTogether] = {};
-    blocks_.for_groups([&](Index k, Index steps, Index block) {
-      if (blocks_.steps() > StepBlocks::kGroup) group.read(from + k * step, steps, step, rows, stride);
-      for (Index i = 0; i < rows;) {
-        Index end = i;
-        while (end < rows && terms[end] > most_terms()) ++end;
-        const Index length = stretch(blocks_.steps());
-        if (end > i) turn(group.x[0], steps, kTogether, i, end, at(b, first) + k, length, steps);
-        if (end < rows) {
-          Term<T>* to = reinterpret_cast<Term<T>*>(at(b, first + end)) + written[end];
-          written[end] +=
-              list(ChosenBlocks(group.same[end], group.set[end], steps), steps, block, &group.x[0][end], to);
-        }
-        i = end + 1;
-      }
+      read(k, steps);
+      for (Index i = 0; i < rows; ++i) terms[i] += static_cast<std::int32_t>(group.chosen[i].count());
     });
     for (Index i = 0; i < rows; ++i)
-      if (terms[i] > most_terms()) terms[i] = -1;
+      if (!lists_ || terms[i] > most_terms()) terms[i] = -1;
+    Index written[kTogether] = {};
+    blocks_.for_groups([&](Index k, Index steps, Index block) {
+      if (blocks_.steps() > StepBlocks::kGroup) read(k, steps);
+      for (Index i = 0; i < rows; ++i) {
+        Index end = i;
+        while (end < rows && terms[end] < 0) ++end;
+        if (end > i)
+          turn(group.x[0], steps, kTogether, i, end, at(b, first) + k, stretch(blocks_.steps()), steps);
+        if (end < rows) {
+          Term<T>* to = reinterpret_cast<Term<T>*>(at(b, first + end)) + written[end];
+          written[end] += list(group.chosen[end], steps, block, &group.x[0][end], to);
+        }
+        i = end;
+      }
+    });
   }
 
   static Index list(const ChosenBlocks& chosen, Index steps, Index block, const T* x, Term<T>* to) {
@@ -169,6 +178,7 @@ class SourceRows {
 
   StepBlocks blocks_;
   Index rows_;
+  bool lists_;
   T* data_;
   std::int32_t* terms_;
 };

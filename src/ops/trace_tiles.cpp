@@ -36,10 +36,12 @@ class TilePass {
         values_(g.states + (b.weighted != nullptr ? 1 : 0)),
         sums_of_blocks_(scratch),
         sums_(scratch + panels * x.blocks().count() * kMostValues * kPanel),
-        spread_(sums_ + kMostRows * kMostValues * kPanel) {}
+        spread_(sums_ + kMostRows * kMostValues * kPanel),
+        moves_(spread_ + kMostRows * g.steps) {}
 
   static Index scratch_elements(const Geometry& g, Index panels) {
-    return (panels * StepBlocks(g.steps).count() + kMostRows) * kMostValues * kPanel + kMostRows * g.steps;
+    return (panels * StepBlocks(g.steps).count() + kMostRows) * kMostValues * kPanel + kMostRows * g.steps +
+           panels * kMoves<2> * kPanel;
   }
 
   // Rows [first, last) of some panels of the matrix that starts at the given row of all, source, anchor and
@@ -60,6 +62,8 @@ class TilePass {
  private:
   static constexpr Index kWidth = kLanes<T>;
   static constexpr Index kMostValues = 3, kMostRows = ETP_TILE_R;
+  template <int M>
+  static constexpr int kMoves = M* M + M;  // D and u at one column
 
   struct Place {
     Index first, last;      // rows
@@ -68,11 +72,12 @@ class TilePass {
     Index source, anchor, parameter;
   };
 
-  // Pointers to the first column of a row, of state 0; state 1 is one stride on.
+  // A row of a panel: pointers to its first column, of state 0.
   struct Line {
-    const T *d, *u, *e, *g;
+    const T *e, *g;  // no g: the gradient begins
     T *out, *to;
-    Index state, slots;  // strides of what belongs to anchors, and of the trace
+    const T* moves;  // D and u, as packed
+    Index slots;     // from state to state
   };
 
   // M states, S values that are summed (f of the states, and w), with a gradient or without.
@@ -81,6 +86,7 @@ class TilePass {
     for (Index b = 0; b < g_.batch; ++b) {
       const bool lists = has_lists(p, b);
       const bool finite = pack<M, S>(p, b);  // else zeros must not be left out: 0·∞ is NaN
+      pack_moves<M, G>(p, b);
       if (lists && finite) add_blocks<S>(p);
       Index open[kMostRows], count = 0;
       for (Index r = p.first; r < p.last; ++r) {
@@ -107,6 +113,9 @@ class TilePass {
     return sums_of_blocks_ + panel * x_.blocks().count() * S * kPanel;
   }
 
+  // Whole tiles, of a panel that is not full.
+  static Index columns_in_use(Index n) { return round_up(n, ETP_TILE_V * kWidth); }
+
   // f and w of one sample as [panel][block][value][column], zeros behind the last column: blocks of one step.
   template <int M, int S>
   bool pack(const Place& p, Index b) {
@@ -119,9 +128,14 @@ class TilePass {
         for (Index k = first; k < first + steps; ++k)
           for (int s = 0; s < S; ++s, to += kPanel) {
             const T* from = (s < M ? b_.injection + (k * M + s) * all : b_.weighted + k * all) + at + c;
-            std::copy_n(from, n, to);
-            std::fill(to + n, to + kPanel, T(0));
-            for (Index j = 0; j < kPanel; j += kWidth) zeros += Lanes<T>::load(to + j) * T(0);
+            Index j = 0;
+            for (; j + kWidth <= n; j += kWidth) {
+              const Vector now = Lanes<T>::load(from + j);
+              Lanes<T>::store(to + j, now);
+              zeros += now * T(0);
+            }
+            for (; j < n; ++j) to[j] = from[j], zeros[0] += from[j] * T(0);
+            for (; j < columns_in_use(n); ++j) to[j] = T(0);
           }
       });
     return sum_of_lanes<T>(zeros) == T(0);
@@ -130,32 +144,39 @@ class TilePass {
   template <int S>
   void add_blocks(const Place& p) {
     constexpr Index size = S * kPanel;
-    for (Index c = 0; c < p.columns; c += kPanel)
+    for (Index c = 0; c < p.columns; c += kPanel) {
+      const Index n = columns_in_use(std::min(kPanel, p.columns - c));
       x_.blocks().for_groups([&](Index, Index steps, Index block) {
         const T* half = sums_of<S>(c / kPanel) + block * size;
         T* to = sums_of<S>(c / kPanel) + (block + steps) * size;
-        for (Index n = steps; n > 1; n /= 2) {
-          for (Index i = 0; i < n / 2; ++i, half += 2 * size, to += size)
-            for (Index j = 0; j < size; j += kWidth)
-              Lanes<T>::store(to + j, Lanes<T>::load(half + j) + Lanes<T>::load(half + size + j));
-          half += n % 2 * size;
+        for (Index count = steps; count > 1; count /= 2) {
+          for (Index i = 0; i < count / 2; ++i, half += 2 * size, to += size)
+            for (int v = 0; v < S; ++v)
+              for (Index j = v * kPanel; j < v * kPanel + n; j += kWidth)
+                Lanes<T>::store(to + j, Lanes<T>::load(half + j) + Lanes<T>::load(half + size + j));
+          half += count % 2 * size;
         }
       });
+    }
   }
 
+  // D and u of one sample as [panel][D and u][column]: in place they are often a power of two apart.
   template <int M, bool G>
-  Line line(const Place& p, Index b, Index r) const {
-    const Index start = b * M * g_.slots + (p.row + r) * g_.column.size + p.column;
-    const Index anchor = b * g_.positions + p.anchor;
-    T* to = G ? b_.gradient + p.parameter + r * g_.row.parameter : nullptr;
-    return {b_.transition + anchor,
-            G ? b_.entry + anchor : nullptr,
-            e_ + start,
-            b == 0 ? nullptr : to,
-            out_ + start,
-            to,
-            g_.batch * g_.positions,
-            g_.slots};
+  void pack_moves(const Place& p, Index b) {
+    const Index all = g_.batch * g_.positions, at = b * g_.positions + p.anchor;
+    for (Index c = 0; c < p.columns; c += kPanel)
+      for (int i = 0; i < (G ? kMoves<M> : M * M); ++i) {
+        const T* from = (i < M * M ? b_.transition + i * all : b_.entry + (i - M * M) * all) + at + c;
+        std::copy_n(from, std::min(kPanel, p.columns - c), moves_ + (c / kPanel * kMoves<M> + i) * kPanel);
+      }
+  }
+
+  // Row r from column c of the place on, the first one of a panel.
+  template <int M, bool G>
+  Line line(const Place& p, Index b, Index r, Index c) const {
+    const Index start = b * M * g_.slots + (p.row + r) * g_.column.size + p.column + c;
+    T* to = G ? b_.gradient + p.parameter + r * g_.row.parameter + c : nullptr;
+    return {e_ + start, b == 0 ? nullptr : to, out_ + start, to, moves_ + c * kMoves<M>, g_.slots};
   }
 
   // Rows that are lists -------------------------------------------------------------------------------------
@@ -163,19 +184,22 @@ class TilePass {
   void list_row(const Place& p, Index b, Index r, Index terms) {
     constexpr Index most = 4 * kWidth;
     static_assert(kPanel % most == 0);
-    const Line l = line<M, G>(p, b, r);
     const Term<T>* list = x_.list(b, p.row + r);
-    for (Index j = 0; j < p.columns; j += most) {
-      const T* sums = sums_of<S>(j / kPanel) + j % kPanel;
-      const Index n = std::min(most, p.columns - j);
-      if (n > 3 * kWidth)
-        list_columns<M, S, G, 4>(l, j, n, sums, list, terms);
-      else if (n > 2 * kWidth)
-        list_columns<M, S, G, 3>(l, j, n, sums, list, terms);
-      else if (n > kWidth)
-        list_columns<M, S, G, 2>(l, j, n, sums, list, terms);
-      else
-        list_columns<M, S, G, 1>(l, j, n, sums, list, terms);
+    for (Index c = 0; c < p.columns; c += kPanel) {
+      const Line l = line<M, G>(p, b, r, c);
+      const T* sums = sums_of<S>(c / kPanel);
+      const Index columns = std::min(kPanel, p.columns - c);
+      Index j = 0;
+      for (; j + most <= columns; j += most) list_columns<M, S, G, 4>(l, j, most, sums, list, terms);
+      const Index left = columns - j;
+      if (left > 3 * kWidth)
+        list_columns<M, S, G, 4>(l, j, left, sums, list, terms);
+      else if (left > 2 * kWidth)
+        list_columns<M, S, G, 3>(l, j, left, sums, list, terms);
+      else if (left > kWidth)
+        list_columns<M, S, G, 2>(l, j, left, sums, list, terms);
+      else if (left > 0)
+        list_columns<M, S, G, 1>(l, j, left, sums, list, terms);
     }
   }
 
@@ -184,6 +208,7 @@ class TilePass {
   inline __attribute__((always_inline)) void list_columns(const Line& l, Index j, Index count, const T* from,
                                                           const Term<T>* list, Index terms) {
     Vector s[C][S] = {};
+    from += j;
     for (Index t = 0; t < terms; ++t) {
       const Vector factor = splat(list[t].factor);
       const T* f = from + list[t].block * (S * kPanel);
@@ -210,19 +235,21 @@ class TilePass {
     const T* x[R];
     for (Index i = 0; i < R; ++i) x[i] = i < count ? data(p, b, rows[i], spread_ + i * g_.steps) : x[0];
     Line lines[R];
-    for (Index i = 0; i < count; ++i) lines[i] = line<M, G>(p, b, rows[i]);
     for (Index c = 0; c < p.columns; c += kPanel) {
-      const Index end = std::min(p.columns, c + kPanel);
-      for (Index i = 0; i < count; ++i) fetch<M, G>(lines[i], c, end);
-      for (Index j = c; j < end; j += C * kWidth) sum_tile<S, R, C>(x, sums_of<S>(c / kPanel), j - c);
-      for (Index i = 0; i < count; ++i) finish_row<M, S, G>(lines[i], c, end, sums_ + i * S * kPanel - c);
+      const Index columns = std::min(kPanel, p.columns - c);
+      for (Index i = 0; i < count; ++i) {
+        lines[i] = line<M, G>(p, b, rows[i], c);
+        fetch<M, G>(lines[i], columns);
+      }
+      for (Index j = 0; j < columns; j += C * kWidth) sum_tile<S, R, C>(x, sums_of<S>(c / kPanel), j);
+      for (Index i = 0; i < count; ++i) finish_row<M, S, G>(lines[i], 0, columns, sums_ + i * S * kPanel);
     }
   }
 
   // Asks for what the sums will meet, while they are being made.
   template <int M, bool G>
-  static void fetch(const Line& l, Index j, Index end) {
-    for (; j < end; j += 64 / sizeof(T)) {
+  static void fetch(const Line& l, Index columns) {
+    for (Index j = 0; j < columns; j += 64 / sizeof(T)) {
       __builtin_prefetch(l.e + j, 1);
       if (M == 2) __builtin_prefetch(l.e + l.slots + j, 1);
       if (G) __builtin_prefetch(l.to + j, 1);
@@ -283,19 +310,20 @@ class TilePass {
     using Memory __attribute__((aligned(sizeof(T)), may_alias)) = V;
     const auto at = [j](const T* p) -> V { return *reinterpret_cast<const Memory*>(p + j); };
     const auto put = [j](T* p, const V& v) { *reinterpret_cast<Memory*>(p + j) = v; };
+    const auto move = [&](int i) { return at(l.moves + i * kPanel); };
     const V e0 = at(l.e);
     V g{}, next1{};
     if constexpr (G) {
       if (l.g != nullptr) g = at(l.g);
       if constexpr (S > M) g += s[M];
-      g = fma(at(l.u), e0, g);
+      g = fma(move(M * M), e0, g);
     }
-    V next0 = fma(at(l.d), e0, s[0]);
+    V next0 = fma(move(0), e0, s[0]);
     if constexpr (M == 2) {
       const V e1 = at(l.e + l.slots);
-      next0 = fma(at(l.d + l.state), e1, next0);
-      next1 = fma(at(l.d + 2 * l.state), e0, fma(at(l.d + 3 * l.state), e1, s[1]));
-      if constexpr (G) g = fma(at(l.u + l.state), e1, g);
+      next0 = fma(move(1), e1, next0);
+      next1 = fma(move(2), e0, fma(move(3), e1, s[1]));
+      if constexpr (G) g = fma(move(5), e1, g);
     }
     put(l.out, next0);
     if constexpr (M == 2) put(l.out + l.slots, next1);
@@ -308,7 +336,7 @@ class TilePass {
   const T* e_;
   T* out_;
   Index values_;
-  T *sums_of_blocks_, *sums_, *spread_;
+  T *sums_of_blocks_, *sums_, *spread_, *moves_;
 };
 
 // How the work is dealt out to threads, by rows and by panels of columns: no two parts share an element of
@@ -363,6 +391,7 @@ Kernel tile_kernel(const KernelRequest& request) {
   const Layout at(request.params);
   const Units units(*g, request);
   const Index rows = g->matrices() * g->row.size;
+  const bool lists = g->column.size >= TilePass<T>::kPanel;
   const auto bytes = [](Index elements) {
     return static_cast<std::size_t>(round_up(elements * static_cast<Index>(sizeof(T)), 64));
   };
@@ -378,7 +407,7 @@ Kernel tile_kernel(const KernelRequest& request) {
       return;
     }
     auto* scratch = static_cast<std::byte*>(args.scratch);
-    SourceRows<T> x(g->steps, rows, g->batch, reinterpret_cast<T*>(scratch + rows_at));
+    SourceRows<T> x(g->steps, rows, g->batch, lists, reinterpret_cast<T*>(scratch + rows_at));
     default_pool().parallel(static_cast<int>(units.parts), [&](int part) {
       for (Index i = g->batch * g->matrices() * part / units.parts;
            i < g->batch * g->matrices() * (part + 1) / units.parts; ++i) {
