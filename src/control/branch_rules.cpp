@@ -99,7 +99,7 @@ class CondEdit {
         if (!other || !same_atom(*same, *other)) same.reset();
       }
       if (same)
-        results_[k] = std::move(*same);
+        results_[k] = *same;
       else
         left.push_back(k);
     }

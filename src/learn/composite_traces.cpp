@@ -211,7 +211,7 @@ Arrays CompositeTraces::advance(const WindowData& w, ArraySpan kept, ArraySpan m
     const Lanes lanes(relation_of(t), *t.group);
     const CompositeGroupWindow& gw = groups[t.group->index];
     const Array source = t.slots.has_source() ? at_lanes(kept[at++], lanes) : Array();
-    const Array derived = kept[at++];  // [K, *varshape, S, Y] -> [K, S, X, Y]
+    const Array& derived = kept[at++];  // [K, *varshape, S, Y] -> [K, S, X, Y]
     const std::int64_t steps = derived.shape()[0];
     const Array f = gw.injected(
         moveaxis(reshape(derived, {steps, lanes.positions, t.group->num_state(), lanes.width()}), 1, 2));

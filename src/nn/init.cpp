@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <numbers>
+#include <utility>
 #include <vector>
 
 #include "etrace/error.h"
@@ -234,21 +235,26 @@ Initializer delta_orthogonal(double scale) {
 }
 
 Initializer scaled(Initializer init, double factor) {
-  return [=](const Array& key, const Shape& shape, Dtype dtype) { return init(key, shape, dtype) * factor; };
+  return [init = std::move(init), factor](const Array& key, const Shape& shape, Dtype dtype) {
+    return init(key, shape, dtype) * factor;
+  };
 }
 
 Initializer clipped(Initializer init, double low, double high) {
-  return [=](const Array& key, const Shape& shape, Dtype dtype) {
+  return [init = std::move(init), low, high](const Array& key, const Shape& shape, Dtype dtype) {
     return clip(init(key, shape, dtype), low, high);
   };
 }
 
 Initializer magnitude(Initializer init) {
-  return [=](const Array& key, const Shape& shape, Dtype dtype) { return abs(init(key, shape, dtype)); };
+  return [init = std::move(init)](const Array& key, const Shape& shape, Dtype dtype) {
+    return abs(init(key, shape, dtype));
+  };
 }
 
 Initializer stacked_rows(std::int64_t rows, Initializer above, Initializer below) {
-  return [=](const Array& key, const Shape& shape, Dtype dtype) {
+  return [rows, above = std::move(above), below = std::move(below)](const Array& key, const Shape& shape,
+                                                                    Dtype dtype) {
     if (shape.rank() == 0 || shape[0] < rows)
       throw ValueError("init", std::to_string(rows) + " rows of a parameter of shape " + to_string(shape),
                        OriginScope::current());

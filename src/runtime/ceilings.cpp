@@ -93,7 +93,8 @@ double fma_rate(ThreadPool& pool) {
   const double t = best_time([&] {
     pool.parallel(pool.size(), [&](int part) { sums[static_cast<std::size_t>(part) * 16] = fma_chains(); });
   });
-  constexpr double kOperations = 2.0 * kChains * kLinks * (ETP_VBYTES / 4);
+  constexpr int kLanes = ETP_VBYTES / 4;
+  constexpr double kOperations = 2.0 * kChains * kLinks * kLanes;
   return pool.size() * kOperations / t;
 }
 

@@ -8,7 +8,7 @@ namespace etrace {
 
 namespace {
 Array make(Aval aval, std::variant<Tensor, Array::Rep::Splat, Array::Rep::Tracer> value) {
-  return Array(std::make_shared<const Array::Rep>(Array::Rep{std::move(aval), std::move(value)}));
+  return Array(std::make_shared<const Array::Rep>(Array::Rep{aval, std::move(value)}));
 }
 std::shared_ptr<const Array::Rep> weak(Dtype dtype, Scalar value) {
   return std::make_shared<const Array::Rep>(Array::Rep{{dtype, {}}, Array::Rep::Splat{value, true}});

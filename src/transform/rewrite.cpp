@@ -279,7 +279,7 @@ std::vector<Atom> Rewriter::write_copy(const Eqn& eqn) {
 std::optional<std::vector<Atom>> Rewriter::rewritten(const Eqn& eqn) {
   if (eqn.out.size() == 1)
     for (const Rule rule : rules_of(*eqn.prim))
-      if (std::optional<Atom> same = rule(*this, eqn)) return std::vector<Atom>{std::move(*same)};
+      if (std::optional<Atom> same = rule(*this, eqn)) return std::vector<Atom>{*same};
   if (options_.rules != nullptr)
     if (const auto* rules = options_.rules->many(*eqn.prim))
       for (const ManyResultsRule rule : *rules)

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using testing::operator+;
+using testing::operator+;  // NOLINT(misc-unused-using-decls): operators are not seen
 using testing::run_etrace;
 using testing::Words;
 

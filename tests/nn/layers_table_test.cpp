@@ -11,7 +11,6 @@ namespace etrace {
 namespace {
 
 using testing::Batch;
-using testing::GradientCheck;
 using Values = std::vector<double>;
 
 enum class What {

@@ -15,7 +15,6 @@
 namespace etrace {
 namespace {
 
-using ::testing::DoubleNear;
 using ::testing::ElementsAre;
 using testing::values;
 

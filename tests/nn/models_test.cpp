@@ -9,6 +9,7 @@
 #include "etrace/error.h"
 #include "etrace/etp.h"
 #include "etrace/interp.h"
+#include "etrace/ops/numpy.h"
 #include "etrace/optim.h"
 #include "etrace/random.h"
 #include "etrace/verify.h"

@@ -149,7 +149,8 @@ TEST(Projections, PreAndPostAgreeForLinearSynapses) {
     EXPECT_EQ(testing::difference(post.input(x).current.tensor(), pre.input(x).current.tensor(), 1e-13),
               std::nullopt);
   }
-  EXPECT_THROW(nn::AlignPre(nn::SynapticCurrent::cuba())(zeros({3})), ValueError);
+  nn::AlignPre without_synapse{nn::SynapticCurrent::cuba()};
+  EXPECT_THROW(without_synapse(zeros({3})), ValueError);
 }
 
 // Delays

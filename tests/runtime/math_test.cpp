@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "runtime/etp_math.h"
@@ -133,7 +136,10 @@ TEST_P(OwnFunction, WithinUlps) {
 template <class T>
 void expect_same_bits(const char* name, const std::vector<T>& xs, T (*scalar)(T),
                       void (*array)(std::ptrdiff_t, const T*, T*)) {
-  auto same = [](T a, T b) { return std::memcmp(&a, &b, sizeof a) == 0 || (std::isnan(a) && std::isnan(b)); };
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  auto same = [](T a, T b) {
+    return std::bit_cast<Bits>(a) == std::bit_cast<Bits>(b) || (std::isnan(a) && std::isnan(b));
+  };
   std::vector<T> ys(xs.size());
   array(static_cast<std::ptrdiff_t>(xs.size()), xs.data(), ys.data());
   std::size_t different = 0;

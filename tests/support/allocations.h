@@ -21,6 +21,7 @@ inline void* counted_allocation(std::size_t bytes, std::size_t alignment) {
 
 }  // namespace etrace::testing
 
+// NOLINTBEGIN(misc-definitions-in-headers): in exactly one source
 void* operator new(std::size_t bytes) {
   return etrace::testing::counted_allocation(bytes, __STDCPP_DEFAULT_NEW_ALIGNMENT__);
 }
@@ -37,3 +38,4 @@ void operator delete(void* p, const std::nothrow_t&) noexcept { std::free(p); }
 void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
 void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+// NOLINTEND(misc-definitions-in-headers)
