@@ -1,5 +1,5 @@
 """What the tests of pages share: a browser that is driven over its debugging pipe, the balance of tags, the contrast of
-text, and the program that makes the pages."""
+text, the program that makes the pages, and what holds of each of them."""
 
 import base64
 import contextlib
@@ -8,7 +8,9 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
+import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -143,3 +145,111 @@ CONTRAST = """
   }
   return bad;
 """
+
+
+class PageTest(unittest.TestCase):
+    """What holds of every page. A test of pages names the verb that makes them and its arguments for each, and goes on."""
+
+    VERB = ""
+    RUNS = {}  # name -> arguments
+    SCRIPTS = 0  # of a page
+    HOSTILE = "op_matmul_bias"  # a model whose names are replaced by hostile ones
+    HOSTILE_ARGUMENTS = []
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.pages, cls.reports = {}, {}
+        for name, arguments in cls.RUNS.items():
+            cls.pages[name] = Path(cls.folder.name) / f"{name}.html"
+            etrace(cls.VERB, *arguments, "--html", cls.pages[name])
+            cls.reports[name] = json.loads(etrace(cls.VERB, *arguments, "--json"))
+        cls.browser = Browser()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+        cls.folder.cleanup()
+
+    def test_fits_every_width_in_both_schemes(self):
+        pictures = os.environ.get("ETRACE_SCREENSHOTS")
+        for name, page in self.pages.items():
+            for size in (DESKTOP, TABLET, PHONE):
+                for dark in (False, True):
+                    with self.subTest(run=name, width=size[0], dark=dark):
+                        self.browser.open(page, size, dark)
+                        self.browser.run("for (const d of document.querySelectorAll('details')) d.open = true")
+                        widths = "const e = document.documentElement; return [e.scrollWidth, innerWidth]"
+                        scroll, inner = self.browser.run(widths)
+                        self.assertEqual(inner, size[0])
+                        self.assertLessEqual(scroll, inner)
+                        cut = self.browser.run(
+                            "return [...document.querySelectorAll('section *')].filter(e => !e.closest('svg, thead')"
+                            " && e.clientWidth && e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== 'visible')"
+                            ".map(e => e.outerHTML.slice(0, 80))"
+                        )
+                        self.assertEqual(cut, [])
+                        self.assertEqual(self.browser.run(CONTRAST), [])
+                        if pictures:
+                            kind = f"{self.VERB}-{name}-{size[0]}{'-dark' if dark else ''}.png"
+                            self.browser.run("for (const d of document.querySelectorAll('details')) d.open = false")
+                            self.browser.picture(Path(pictures) / kind)
+
+    def test_links_lead_somewhere_and_nothing_is_loaded(self):
+        for name, page in self.pages.items():
+            with self.subTest(run=name):
+                self.browser.open(page)
+                lost = self.browser.run(
+                    "return [...document.querySelectorAll('a')].map(a => a.getAttribute('href'))"
+                    ".filter(h => !h.startsWith('#') || !document.getElementById(h.slice(1)))"
+                )
+                self.assertEqual(lost, [])
+                self.assertEqual(self.browser.requests, [page.as_uri()])
+                self.assertEqual(self.browser.run("return document.querySelectorAll('script').length"), self.SCRIPTS)
+
+    def test_tags_are_balanced_and_ids_unique(self):
+        for name, page in self.pages.items():
+            with self.subTest(run=name):
+                parser = Balance()
+                parser.feed(page.read_text(encoding="utf-8"))
+                self.assertEqual((parser.faults, parser.open), ([], []))
+                self.assertEqual(len(parser.ids), len(set(parser.ids)))
+
+    def test_a_hostile_and_a_long_name_are_harmless(self):
+        model = json.loads((REFERENCE / f"{self.HOSTILE}.json").read_text(encoding="utf-8"))
+        names = {}
+        for record in model["inputs"] + model["outputs"]:
+            if record.get("path"):
+                key = tuple(map(str, record["path"]))
+                names.setdefault(key, ["<script>document.title='taken'</script>", "\"'&amp;" + "very_long_name_" * 12 + str(len(names))])
+                record["path"] = names[key]
+        model["name"] = "<img src=x onerror=\"document.title='taken'\">"
+        model.pop("expected", None)
+        source = Path(self.folder.name) / "hostile.json"
+        source.write_text(json.dumps(model), encoding="utf-8")
+        page = source.with_suffix(".html")
+        etrace(self.VERB, source, "--html", page, *self.HOSTILE_ARGUMENTS)
+        for size in (DESKTOP, PHONE):
+            self.browser.open(page, size)
+            self.assertNotEqual(self.browser.run("return document.title"), "taken")
+            self.assertEqual(self.browser.run("return document.querySelectorAll('script').length"), self.SCRIPTS)
+            self.assertEqual(self.browser.run("return document.querySelectorAll('img').length"), 0)
+            self.assertLessEqual(self.browser.run("return document.documentElement.scrollWidth"), size[0])
+
+    def test_prints_black_on_white(self):
+        page = next(iter(self.pages.values()))
+        self.browser.open(page, dark=True)
+        scheme = {"name": "prefers-color-scheme", "value": "dark"}
+        self.browser.call("Emulation.setEmulatedMedia", media="print", features=[scheme])
+        self.assertEqual(self.browser.run(CONTRAST), [])
+        white = "return getComputedStyle(document.body).backgroundColor"
+        self.assertEqual(self.browser.run(white), "rgb(255, 255, 255)")
+        pdf = base64.b64decode(self.browser.call("Page.printToPDF")["data"])
+        self.assertTrue(pdf.startswith(b"%PDF"))
+
+
+def main():
+    if CHROMIUM is None:
+        print("skipped: chromium is not installed; ./dev setup installs it")
+        sys.exit(SKIPPED)
+    unittest.main()

@@ -9,63 +9,25 @@ highlighting work, text has contrast, the page asks for nothing from elsewhere a
     ETRACE_SCREENSHOTS=DIR also keeps pictures
 """
 
-import base64
 import json
-import os
-import sys
-import tempfile
-import unittest
 from pathlib import Path
 
-from browser import Balance, Browser, CHROMIUM, CONTRAST, DESKTOP, etrace, PHONE, REFERENCE, SKIPPED, TABLET
+import browser as web
 
 # A GRU, a network of spiking neurons, mixed paths, batches, and one with most kinds of exclusion.
 MODELS = ["cell_GRUCell", "cell_LSTMCell_b3", "net_TwoLayerRNN", "struct_mixed_path", "struct_nontemporal_and_plain",
           "struct_one_weight_two_groups"]  # fmt: skip
 
 
-class ExplainPage(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.pages = {}
-        for name in MODELS:
-            cls.pages[name] = Path(cls.folder.name) / f"{name}.html"
-            etrace("explain", REFERENCE / f"{name}.json", "--html", cls.pages[name])
-        cls.browser = Browser()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.browser.close()
-        cls.folder.cleanup()
-
-    def test_fits_every_width_in_both_schemes(self):
-        pictures = os.environ.get("ETRACE_SCREENSHOTS")
-        for name, page in self.pages.items():
-            for size in (DESKTOP, TABLET, PHONE):
-                for dark in (False, True):
-                    with self.subTest(model=name, width=size[0], dark=dark):
-                        self.browser.open(page, size, dark)
-                        self.browser.run("for (const d of document.querySelectorAll('details')) d.open = true")
-                        widths = "const e = document.documentElement; return [e.scrollWidth, innerWidth]"
-                        scroll, inner = self.browser.run(widths)
-                        self.assertEqual(inner, size[0])
-                        self.assertLessEqual(scroll, inner)
-                        cut = self.browser.run(
-                            "return [...document.querySelectorAll('section *')].filter(e => !e.closest('svg, thead') && e.clientWidth"
-                            " && e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== 'visible')"
-                            ".map(e => e.outerHTML.slice(0, 80))"
-                        )
-                        self.assertEqual(cut, [])
-                        self.assertEqual(self.browser.run(CONTRAST), [])
-                        if pictures:
-                            kind = f"{name}-{size[0]}{'-dark' if dark else ''}.png"
-                            self.browser.run("for (const d of document.querySelectorAll('details')) d.open = false")
-                            self.browser.picture(Path(pictures) / kind)
+class ExplainPage(web.PageTest):
+    VERB = "explain"
+    RUNS = {name: [web.REFERENCE / f"{name}.json"] for name in MODELS}
+    SCRIPTS = 1
+    HOSTILE = "struct_nontemporal_and_plain"
 
     def test_drawings_have_every_node_and_edge_of_the_graph(self):
         for name, page in self.pages.items():
-            graph = json.loads(etrace("explain", REFERENCE / f"{name}.json", "--json"))
+            graph = self.reports[name]
             nodes = len(graph["weights"]) + len(graph["relations"]) + len(graph["hidden_groups"])
             paths = sum(len(r["connected"]) for r in graph["relations"])
             self.browser.open(page)
@@ -82,7 +44,7 @@ class ExplainPage(unittest.TestCase):
 
     def test_text_of_the_drawing_stays_in_its_box(self):
         for name, page in self.pages.items():
-            for size in (DESKTOP, PHONE):
+            for size in (web.DESKTOP, web.PHONE):
                 with self.subTest(model=name, width=size[0]):
                     self.browser.open(page, size)
                     outside = self.browser.run(
@@ -92,17 +54,6 @@ class ExplainPage(unittest.TestCase):
                         " return r.left < b.left || r.right > b.right; }).map(t => t.textContent); })"
                     )
                     self.assertEqual(outside, [])
-
-    def test_links_lead_somewhere_and_nothing_is_loaded(self):
-        for name, page in self.pages.items():
-            with self.subTest(model=name):
-                self.browser.open(page)
-                lost = self.browser.run(
-                    "return [...document.querySelectorAll('a')].map(a => a.getAttribute('href'))"
-                    ".filter(h => !h.startsWith('#') || !document.getElementById(h.slice(1)))"
-                )
-                self.assertEqual(lost, [])
-                self.assertEqual(self.browser.requests, [page.as_uri()])
 
     def test_pointing_at_a_node_shows_its_connections(self):
         self.browser.open(self.pages["cell_GRUCell"])
@@ -117,8 +68,8 @@ class ExplainPage(unittest.TestCase):
 
     def test_details_of_a_tall_graph_stay_in_view(self):
         page = Path(self.folder.name) / "tall.html"
-        etrace("explain", self.tall_model(24), "--html", page)
-        for size in (DESKTOP, PHONE):
+        web.etrace("explain", self.tall_model(24), "--html", page)
+        for size in (web.DESKTOP, web.PHONE):
             with self.subTest(width=size[0]):
                 self.browser.open(page, size)
                 drawing = "[...document.querySelectorAll('.drawing')].find(d => d.getClientRects().length)"
@@ -180,49 +131,6 @@ class ExplainPage(unittest.TestCase):
         self.browser.run("document.querySelector('#show-info').click()")
         self.assertEqual(set(self.browser.run(visible)), {"warning"})
 
-    def test_prints(self):
-        self.browser.open(self.pages["net_TwoLayerRNN"], dark=True)
-        scheme = {"name": "prefers-color-scheme", "value": "dark"}
-        self.browser.call("Emulation.setEmulatedMedia", media="print", features=[scheme])
-        self.assertEqual(self.browser.run(CONTRAST), [])
-        white = "return getComputedStyle(document.body).backgroundColor"
-        self.assertEqual(self.browser.run(white), "rgb(255, 255, 255)")
-        pdf = base64.b64decode(self.browser.call("Page.printToPDF")["data"])
-        self.assertTrue(pdf.startswith(b"%PDF"))
-
-    def test_tags_are_balanced_and_ids_unique(self):
-        for name, page in self.pages.items():
-            with self.subTest(model=name):
-                parser = Balance()
-                parser.feed(page.read_text(encoding="utf-8"))
-                self.assertEqual((parser.faults, parser.open), ([], []))
-                self.assertEqual(len(parser.ids), len(set(parser.ids)))
-
-    def test_a_hostile_and_a_long_path_are_harmless(self):
-        text = (REFERENCE / "struct_nontemporal_and_plain.json").read_text(encoding="utf-8")
-        model = json.loads(text)
-        names = {}
-        for record in model["inputs"] + model["outputs"]:
-            if record.get("path"):
-                key = tuple(map(str, record["path"]))
-                names.setdefault(key, ["<script>document.title='taken'</script>", "\"'&amp;" + "very_long_name_" * 12 + str(len(names))])
-                record["path"] = names[key]
-        model["name"] = "<img src=x onerror=\"document.title='taken'\">"
-        model.pop("expected", None)
-        source = Path(self.folder.name) / "hostile.json"
-        source.write_text(json.dumps(model), encoding="utf-8")
-        page = source.with_suffix(".html")
-        etrace("explain", source, "--html", page)
-        for size in (DESKTOP, PHONE):
-            self.browser.open(page, size)
-            self.assertNotEqual(self.browser.run("return document.title"), "taken")
-            self.assertEqual(self.browser.run("return document.querySelectorAll('script').length"), 1)
-            self.assertEqual(self.browser.run("return document.querySelectorAll('img').length"), 0)
-            self.assertLessEqual(self.browser.run("return document.documentElement.scrollWidth"), size[0])
-
 
 if __name__ == "__main__":
-    if CHROMIUM is None:
-        print("skipped: chromium is not installed; ./dev setup installs it")
-        sys.exit(SKIPPED)
-    unittest.main()
+    web.main()

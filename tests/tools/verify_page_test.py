@@ -9,66 +9,22 @@ name stays text.
     ETRACE_SCREENSHOTS=DIR also keeps pictures
 """
 
-import json
 import math
-import os
 import re
-import sys
-import tempfile
-import unittest
-from pathlib import Path
 
 import browser as web
 
-# Exact throughout; approximate; several groups; spikes with long names of windows; a batch.
-RUNS = {
-    "lru": [web.REFERENCE / "cell_LRUCell.json"],
-    "gru": ["gru"],
-    "two_layers": ["two_layer_gru", "--rule", "pp_prop", "--decay", "0.9"],
-    "spiking": ["lif", "--scale", "3", "--steps", "40", "--window", "1", "2", "3", "4", "5", "8", "13", "40"],
-    "batch": ["mini_gru", "--batch", "3", "--rtrl", "--finite-differences"],
-}
 
-
-class VerifyPage(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory()
-        cls.pages, cls.reports = {}, {}
-        for name, arguments in RUNS.items():
-            cls.pages[name] = Path(cls.folder.name) / f"{name}.html"
-            web.etrace("verify", *arguments, "--html", cls.pages[name])
-            cls.reports[name] = json.loads(web.etrace("verify", *arguments, "--json"))
-        cls.browser = web.Browser()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.browser.close()
-        cls.folder.cleanup()
-
-    def test_fits_every_width_in_both_schemes(self):
-        pictures = os.environ.get("ETRACE_SCREENSHOTS")
-        for name, page in self.pages.items():
-            for size in (web.DESKTOP, web.TABLET, web.PHONE):
-                for dark in (False, True):
-                    with self.subTest(run=name, width=size[0], dark=dark):
-                        self.browser.open(page, size, dark)
-                        self.browser.run("for (const d of document.querySelectorAll('details')) d.open = true")
-                        widths = "const e = document.documentElement; return [e.scrollWidth, innerWidth]"
-                        scroll, inner = self.browser.run(widths)
-                        self.assertEqual(inner, size[0])
-                        self.assertLessEqual(scroll, inner)
-                        cut = self.browser.run(
-                            "return [...document.querySelectorAll('section *')].filter(e => !e.closest('svg, thead')"
-                            " && e.clientWidth && e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX !== 'visible')"
-                            ".map(e => e.outerHTML.slice(0, 80))"
-                        )
-                        self.assertEqual(cut, [])
-                        self.assertEqual(self.browser.run(web.CONTRAST), [])
-                        if pictures:
-                            kind = f"verify-{name}-{size[0]}{'-dark' if dark else ''}.png"
-                            self.browser.run("for (const d of document.querySelectorAll('details')) d.open = false")
-                            self.browser.picture(Path(pictures) / kind)
+class VerifyPage(web.PageTest):
+    VERB = "verify"
+    # Exact throughout; approximate; several groups; spikes with long names of windows; a batch.
+    RUNS = {
+        "lru": [web.REFERENCE / "cell_LRUCell.json"],
+        "gru": ["gru"],
+        "two_layers": ["two_layer_gru", "--rule", "pp_prop", "--decay", "0.9"],
+        "spiking": ["lif", "--scale", "3", "--steps", "40", "--window", "1", "2", "3", "4", "5", "8", "13", "40"],
+        "batch": ["mini_gru", "--batch", "3", "--rtrl", "--finite-differences"],
+    }
 
     def test_plots_have_a_point_per_window_and_lag(self):
         for name, page in self.pages.items():
@@ -150,57 +106,6 @@ class VerifyPage(unittest.TestCase):
                     )
                     self.assertGreater(smallest, 9)
 
-    def test_links_lead_somewhere_and_nothing_is_loaded_or_run(self):
-        for name, page in self.pages.items():
-            with self.subTest(run=name):
-                self.browser.open(page)
-                lost = self.browser.run(
-                    "return [...document.querySelectorAll('a')].map(a => a.getAttribute('href'))"
-                    ".filter(h => !h.startsWith('#') || !document.getElementById(h.slice(1)))"
-                )
-                self.assertEqual(lost, [])
-                self.assertEqual(self.browser.requests, [page.as_uri()])
-                self.assertEqual(self.browser.run("return document.querySelectorAll('script').length"), 0)
-
-    def test_tags_are_balanced_and_ids_unique(self):
-        for name, page in self.pages.items():
-            with self.subTest(run=name):
-                parser = web.Balance()
-                parser.feed(page.read_text(encoding="utf-8"))
-                self.assertEqual((parser.faults, parser.open), ([], []))
-                self.assertEqual(len(parser.ids), len(set(parser.ids)))
-
-    def test_a_hostile_and_a_long_name_are_harmless(self):
-        model = json.loads((web.REFERENCE / "op_matmul_bias.json").read_text(encoding="utf-8"))
-        names = {}
-        for record in model["inputs"] + model["outputs"]:
-            if record.get("path"):
-                key = tuple(map(str, record["path"]))
-                names.setdefault(key, ["<script>document.title='taken'</script>", "\"'&amp;" + "very_long_name_" * 12 + str(len(names))])
-                record["path"] = names[key]
-        model["name"] = "<img src=x onerror=\"document.title='taken'\">"
-        model.pop("expected", None)
-        source = Path(self.folder.name) / "hostile.json"
-        source.write_text(json.dumps(model), encoding="utf-8")
-        page = source.with_suffix(".html")
-        web.etrace("verify", source, "--html", page)
-        for size in (web.DESKTOP, web.PHONE):
-            self.browser.open(page, size)
-            self.assertNotEqual(self.browser.run("return document.title"), "taken")
-            self.assertEqual(self.browser.run("return document.querySelectorAll('script, img').length"), 0)
-            self.assertLessEqual(self.browser.run("return document.documentElement.scrollWidth"), size[0])
-
-    def test_prints(self):
-        self.browser.open(self.pages["gru"], dark=True)
-        scheme = {"name": "prefers-color-scheme", "value": "dark"}
-        self.browser.call("Emulation.setEmulatedMedia", media="print", features=[scheme])
-        self.assertEqual(self.browser.run(web.CONTRAST), [])
-        white = "return getComputedStyle(document.body).backgroundColor"
-        self.assertEqual(self.browser.run(white), "rgb(255, 255, 255)")
-
 
 if __name__ == "__main__":
-    if web.CHROMIUM is None:
-        print("skipped: chromium is not installed; ./dev setup installs it")
-        sys.exit(web.SKIPPED)
-    unittest.main()
+    web.main()
