@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 
 #include "compiler/composite_relations.h"
 #include "compiler/explain_text.h"
@@ -16,6 +17,7 @@
 #include "compiler/trainable_source.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
+#include "etrace/module.h"
 
 namespace etrace {
 
@@ -309,8 +311,7 @@ class RelationFinder {
       emit(DiagnosticKind::RELATION_EXCLUDED_NON_TEMPORAL, eqn,
            fmt::format("{} no hidden state (through {}), so there is no eligibility trace",
                        subject(r, "reaches", "reach"), eqn.prim->name()),
-           r.path(), {}, {},
-           "nothing, for a readout: the gradient of the current step, which it gets, is all there is");
+           r.path(), {}, {}, advice_without_hidden(r.y_var));
       return;
     }
     Attr::List primitives, paths;
@@ -358,6 +359,25 @@ class RelationFinder {
   }
 
   // Does any way lead to a hidden state, other operators crossed?
+  std::string advice_without_hidden(const Var& y) const {
+    // What is kept for a later step without being hidden: the ring of a delay, say.
+    const VarIds reached = forward_closure(y, std::numeric_limits<std::size_t>::max());
+    std::string kept;
+    for (std::size_t i = 0; i < info_.model.outputs.size(); ++i) {
+      const OutputRecord& out = info_.model.outputs[i];
+      const Var* v = as_var(info_.jaxpr().outs[i]);
+      const std::optional<StateKind> kind = state_kind(out.type);
+      if (v == nullptr || !reached.contains(v->id) || !kind || !is_a(*kind, StateKind::ShortTerm)) continue;
+      kept += (kept.empty() ? "" : ", ") + to_string(out.path);
+    }
+    if (!compat_ && !kept.empty())
+      return fmt::format(
+          "later steps read {}, through which no trace leads; keep such values in hidden states (a delay: "
+          "nn::DelayMemory::Hidden)",
+          kept);
+    return "nothing, for a readout: the gradient of the current step, which it gets, is all there is";
+  }
+
   bool reaches_hidden(const Var& y) const {
     VarIds seen{y.id};
     std::deque<Var> todo{y};

@@ -276,6 +276,7 @@ TEST(Delay, CreditPassesThroughHiddenStatesNotThroughARing) {
     const std::string text = compile_etrace_graph(net, zeros({3}, kSynapseReal)).explain();
     EXPECT_THAT(text, HasSubstr(carried ? "group 0: h, late/line/past_1, late/line/past_2"
                                         : "in no group\n  late/line/next\n  late/line/ring"));
+    EXPECT_EQ(text.find("nn::DelayMemory::Hidden") == std::string::npos, carried) << text;
   }
 }
 
