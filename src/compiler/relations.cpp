@@ -311,7 +311,10 @@ class RelationFinder {
       emit(DiagnosticKind::RELATION_EXCLUDED_NON_TEMPORAL, eqn,
            fmt::format("{} no hidden state (through {}), so there is no eligibility trace",
                        subject(r, "reaches", "reach"), eqn.prim->name()),
-           r.path(), {}, {}, advice_without_hidden(r.y_var));
+           r.path(), {}, {},
+           advice_unless_kept(
+               r.y_var,
+               "nothing, for a readout: the gradient of the current step, which it gets, is all there is"));
       return;
     }
     Attr::List primitives, paths;
@@ -358,26 +361,26 @@ class RelationFinder {
     return true;
   }
 
-  // Does any way lead to a hidden state, other operators crossed?
-  std::string advice_without_hidden(const Var& y) const {
-    // What is kept for a later step without being hidden: the ring of a delay, say.
+  // The advice, unless y is kept for later steps in a state that is not hidden: the ring of a delay, say.
+  std::string advice_unless_kept(const Var& y, std::string advice) const {
     const VarIds reached = forward_closure(y, std::numeric_limits<std::size_t>::max());
     std::string kept;
     for (std::size_t i = 0; i < info_.model.outputs.size(); ++i) {
       const OutputRecord& out = info_.model.outputs[i];
       const Var* v = as_var(info_.jaxpr().outs[i]);
       const std::optional<StateKind> kind = state_kind(out.type);
-      if (v == nullptr || !reached.contains(v->id) || !kind || !is_a(*kind, StateKind::ShortTerm)) continue;
-      kept += (kept.empty() ? "" : ", ") + to_string(out.path);
+      if (v != nullptr && reached.contains(v->id) && out.role == Role::Other && kind &&
+          is_a(*kind, StateKind::ShortTerm))
+        kept += (kept.empty() ? "" : ", ") + to_string(out.path);
     }
-    if (!compat_ && !kept.empty())
-      return fmt::format(
-          "later steps read {}, through which no trace leads; keep such values in hidden states (a delay: "
-          "nn::DelayMemory::Hidden)",
-          kept);
-    return "nothing, for a readout: the gradient of the current step, which it gets, is all there is";
+    if (kept.empty()) return advice;
+    return fmt::format(
+        "later steps read {}, through which no trace leads; keep such values in hidden states (a delay: "
+        "nn::DelayMemory::Hidden)",
+        kept);
   }
 
+  // Does any way lead to a hidden state, other operators crossed?
   bool reaches_hidden(const Var& y) const {
     VarIds seen{y.id};
     std::deque<Var> todo{y};
@@ -455,7 +458,7 @@ class RelationFinder {
                        "there, which is an approximation",
                        leaves_of(r), group.index, r.tail_reasons.back()),
            r.path(), group.hidden_paths, {{"reason", r.tail_reasons.back()}},
-           "apply the operation that moves positions before the operator");
+           advice_unless_kept(r.y_var, "apply the operation that moves positions before the operator"));
     r.y_to_hidden_group_jaxprs.push_back(std::move(tail));
   }
 
