@@ -12,6 +12,7 @@
 #include "etrace/optim.h"
 #include "optim/check.h"
 #include "optim/constraint.h"
+#include "optim/pieces.h"
 
 namespace etrace::optim {
 
@@ -275,14 +276,30 @@ Updated Optimizer::apply_planned(const Plans& plans, ArraySpan params, ArraySpan
   Updated out{{params.begin(), params.end()}, {state.begin(), state.end()}};
   out.state[0] = next_count(state[0]);
   const Array count = convert(out.state[0], dtype);
-  std::span<Array> slots(out.state);
+  const auto is_tracer = [](const Array& a) { return a.defined() && a.is_tracer(); };
+  bool eager = true;
+  for (const ArraySpan all : {params, ArraySpan(moving), state, hyper})
+    eager = eager && std::none_of(all.begin(), all.end(), is_tracer);
   std::size_t first = 1;
   for (std::size_t i = 0; i < plans.size(); ++i) {
-    const std::size_t n = plans[i].slots.size();
-    if (moving[i].defined())
-      out.params[i] =
-          moved(plans[i], params[i], moving[i], with[plans[i].group], count, slots.subspan(first, n));
-    first += n;
+    const std::span<Array> slots = std::span<Array>(out.state).subspan(first, plans[i].slots.size());
+    first += slots.size();
+    if (!moving[i].defined()) continue;
+    Arrays x{params[i], moving[i]};
+    for (std::size_t k = 0; k < slots.size(); ++k) {
+      require_type("state", fmt::format("{}/{}", plans[i].name, plans[i].slots[k].name), slots[k],
+                   {moving[i].dtype(), params[i].shape()});
+      x.push_back(slots[k]);
+    }
+    const auto one = [&](ArraySpan in) {  // parameter, gradient, slots -> parameter, slots
+      Arrays own(in.begin() + 2, in.end());
+      own.insert(own.begin(), moved(plans[i], in[0], in[1], with[plans[i].group], count, own));
+      return own;
+    };
+    // Constraints hold arrays of the leaf's shape.
+    const Arrays next = eager && plans[i].constraints.empty() ? by_pieces(one, x) : one(x);
+    out.params[i] = next[0];
+    std::copy(next.begin() + 1, next.end(), slots.begin());
   }
   return out;
 }
@@ -313,9 +330,6 @@ Arrays Optimizer::gradients(const Plans& plans, ArraySpan params, ArraySpan grad
 Array Optimizer::moved(const LeafPlan& leaf, const Array& param, const Array& grad, const Settings& with,
                        const Array& count, std::span<Array> slots) const {
   const Dtype dtype = grad.dtype();
-  for (std::size_t k = 0; k < slots.size(); ++k)
-    require_type("state", fmt::format("{}/{}", leaf.name, leaf.slots[k].name), slots[k],
-                 {dtype, param.shape()});
   const Array before = convert(param, dtype);
   const auto decayed = [&](Decay form, const Array& x) {
     return form == decay_form_ && with.decay.defined() ? x + convert(with.decay, dtype) * before : x;

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "etrace/interp.h"
+#include "etrace/ops/numpy.h"
 #include "etrace/optim.h"
 #include "support/errors.h"
 #include "support/functions.h"
@@ -203,6 +204,47 @@ TEST(Rules, EagerEqualsRecordedBitForBit) {
         state = std::move(eager.state);
       }
     }
+}
+
+// Moves along the gradient by the same length everywhere: no element can be updated by itself.
+class Normalized final : public Optimizer {
+ public:
+  Normalized() : Optimizer(0.1, {}) {}
+  std::string_view name() const override { return "normalized"; }
+
+ protected:
+  std::vector<Slot> slots() const override { return {{"last"}}; }
+  Direction direction(const Array& grad, ArraySpan, const Array&) const override {
+    return {grad / sqrt(sum(square(grad))), {grad}};
+  }
+};
+
+// Large leaves are updated piece by piece, if the rule works element by element; recorded programs never are.
+TEST(Rules, LargeLeavesHaveTheBitsOfSmallOnes) {
+  const std::int64_t many = (1 << 18) + 5;
+  std::vector<std::unique_ptr<Optimizer>> rules;
+  for (const Entry& entry : all()) rules.push_back(make(entry.name));
+  rules.push_back(std::make_unique<Normalized>());
+  for (const auto& rule : rules) {
+    SCOPED_TRACE(rule->name());
+    Random random(11);
+    Arrays params{random.tensor({Dtype::F32, {many}}), random.tensor({Dtype::F32, {3}})};
+    Arrays state = rule->init(params);
+    const ClosedJaxpr program = make_jaxpr(
+        [&](ArraySpan a) {
+          const Updated out = rule->apply(a.subspan(0, 2), a.subspan(2, 2), a.subspan(4));
+          return joined(out.params, out.state, {});
+        },
+        avals_of(joined(params, params, state)));
+    const Arrays grads{random.tensor({Dtype::F32, {many}}), random.tensor({Dtype::F32, {3}})};
+    for (int step = 0; step < 2; ++step) {  // first with slots that are one value, then with arrays
+      const Tensors recorded = evaluate(program, to_tensors(joined(params, grads, state)));
+      Updated eager = rule->apply(params, grads, state);
+      EXPECT_EQ(recorded, to_tensors(joined(eager.params, eager.state, {}))) << "step " << step;
+      params = std::move(eager.params);
+      state = std::move(eager.state);
+    }
+  }
 }
 
 // Names -----------------------------------------------------------------------------------------------------
