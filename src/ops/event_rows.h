@@ -59,12 +59,9 @@ class EventRows {
 
   // Looks at columns [0, depth) of all rows of A.
   Base choose(Index rows, Index depth, const Factor& a) {
-    const Index runs = std::min(kRuns, rows / kRun), few = runs * kGlance, seen = runs * kRun;
-    // Dense data is known after a few rows.
-    sample(rows, depth, a, runs, kGlance);
-    const Index half = few * depth / 2;
-    if (survey_columns(few, depth).off >= half && off_rows(few, depth) >= half) return Base::Dense;
-    sample(rows, depth, a, runs, kRun);
+    if (is_dense_at_a_glance(rows, depth, a)) return Base::Dense;
+    const Index runs = std::min(kRuns, rows / kRun), seen = runs * kRun;
+    sample(rows, depth, a, runs);
     const Columns columns = survey_columns(seen, depth);
     const Index most = seen * depth / 3;
     if (columns.set <= most) return Base::Nothing;
@@ -96,7 +93,7 @@ class EventRows {
 
  private:
   static constexpr Index kRun = 8, kRuns = 4;  // the sample: so many rows at so many places
-  static constexpr Index kGlance = 2;          // of each, for a start
+  static constexpr Index kGlance = 16;         // entries, before that
   static constexpr T kLargest = 256;           // of a base
   static constexpr std::array<T, kDepth> kOnes = [] {
     std::array<T, kDepth> out{};
@@ -120,10 +117,22 @@ class EventRows {
       std::fill(to + depth, to + whole, T(0));
     }
   }
-  void sample(Index rows, Index depth, const Factor& a, Index runs, Index length) {
+  // Few entries, spread over the block, are zero or equal to a neighbour.
+  static bool is_dense_at_a_glance(Index rows, Index depth, const Factor& a) {
+    Index repeated = 0;
+    for (Index p = 0; p < kGlance; ++p) {
+      const Index i = (rows - 1) * p / kGlance, k = (depth - 1) * (5 * p % kGlance) / kGlance;
+      const T x = *a.from(i, k).data;
+      const bool in_column = x == *a.from(i + 1, k).data;
+      const bool in_row = x == *a.from(i, std::min(k + 1, depth - 1)).data;
+      repeated += x == T(0) || in_column || in_row ? 1 : 0;
+    }
+    return 4 * repeated < kGlance;
+  }
+  void sample(Index rows, Index depth, const Factor& a, Index runs) {
     for (Index r = 0; r < runs; ++r)
-      gather(length, depth, a.from((rows - kRun) * r / std::max<Index>(runs - 1, 1), 0),
-             square_ + r * length * kDepth);
+      gather(kRun, depth, a.from((rows - kRun) * r / std::max<Index>(runs - 1, 1), 0),
+             square_ + r * kRun * kDepth);
   }
 
   // Of the columns of the sample: what is set, what is not their base, and how many have one.
