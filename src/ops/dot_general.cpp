@@ -224,6 +224,31 @@ Array cotangent(const Array& ct, const Array& other, const Aval& wanted, const D
   return convert(transpose(product, inverse_permutation(axes)), wanted.dtype);
 }
 
+// A sum of one term, as in the gradient of a weight from one sample, is a loop that what follows can join.
+bool is_one_term(const EmitRequest& q) {
+  const Dtype type = q.y().dtype;
+  const Dims axes = dot_dims(q.params).lhs_contract;
+  return (type == Dtype::F32 || type == Dtype::F64) && q.x(0).dtype == type &&
+         std::all_of(axes.begin(), axes.end(),
+                     [&](std::int64_t a) { return q.x(0).shape[static_cast<std::size_t>(a)] == 1; });
+}
+MapCode one_term(const EmitRequest& q) {
+  const DotDims d = dot_dims(q.params);
+  const auto read = [&](std::size_t i, const Dims& contract, const Dims& batch) {
+    const Shape& shape = q.x(i).shape;
+    const Dims strides = strides_of(shape), own = free_axes(shape.rank(), contract, batch);
+    Dims step(q.y().shape.rank(), 0);  // batch axes, those of the first operand, those of the second
+    const std::size_t first = i == 0 ? batch.size() : step.size() - own.size();
+    for (std::size_t k = 0; k < batch.size(); ++k) step[k] = strides[static_cast<std::size_t>(batch[k])];
+    for (std::size_t k = 0; k < own.size(); ++k) step[first + k] = strides[static_cast<std::size_t>(own[k])];
+    return MapCode::Read{i, {0, step}, {}};
+  };
+  // Chains begin at zero, so that -0 does not come out.
+  return {.text = q.y().dtype == Dtype::F32 ? "$0 * $1 + 0.0f" : "$0 * $1 + 0.0",
+          .cost = 2,
+          .reads = {read(0, d.lhs_contract, d.lhs_batch), read(1, d.rhs_contract, d.rhs_batch)}};
+}
+
 }  // namespace
 
 const Primitive dot_general_p{{
@@ -257,6 +282,7 @@ const Primitive dot_general_p{{
     .kernel =
         [](const KernelRequest& q) { return dot_kernel(q, sorted_dims(dot_dims(q.params)), std::nullopt); },
     .emit = [](const EmitRequest& q) -> Emission {
+      if (is_one_term(q)) return one_term(q);
       const DotDims d = sorted_dims(dot_dims(q.params));
       return ProductCode{d.lhs_contract, d.rhs_contract, d.lhs_batch, d.rhs_batch};
     },

@@ -61,6 +61,21 @@ TEST(EmitFusion, TranspositionsAndFoldsJoinTheirProducers) {
   EXPECT_EQ(p.arena_bytes, 0U);
 }
 
+TEST(EmitFusion, AProductOfOneTermJoinsWhatFollows) {
+  const auto updated = [](std::int64_t terms) {
+    const Aval x{Dtype::F32, {terms, 32}}, f{Dtype::F32, {terms, 48}};
+    return built(
+        [](ArraySpan in) {
+          return Arrays{in[2] - 0.1 * matmul_plain(transpose(in[0], {1, 0}), in[1])};
+        },
+        {x, f, kMatrix}, {{0, 2}});
+  };
+  EXPECT_EQ(steps(updated(1)).products, 0U);
+  EXPECT_EQ(steps(updated(1)).nests, 1U);
+  EXPECT_EQ(updated(1).arena_bytes, 0U);  // the gradient is nowhere
+  EXPECT_EQ(steps(updated(2)).products, 1U);
+}
+
 TEST(EmitFusion, ConcatenationIsWrittenByItsProducers) {
   const EmitProgram p = built(
       [](ArraySpan x) {

@@ -8,6 +8,7 @@
 #include "native/toolchain.h"
 #include "runtime/thread_pool.h"
 #include "support/native.h"
+#include "support/values.h"
 
 namespace etrace::testing {
 namespace {
@@ -124,6 +125,26 @@ TEST(NativePrograms, ProductsWithConcatenations) {
 }
 
 // Each sum needs the whole of the one before: they cannot share a loop over the axis that they sum over.
+// Sums of one term are emitted as loops, the same to the sign of zero, for NaN and infinities.
+TEST(NativePrograms, ProductsOfOneTerm) {
+  const double values[] = {1.5, -2.0, 0.0, -0.0, 1e30, kInf, -kInf, kNaN, 1e-30, -3.0};
+  for (const Dtype dtype : {Dtype::F32, Dtype::F64}) {
+    const auto some = [&](const Shape& shape, std::size_t first) {
+      std::vector<double> list;
+      for (std::int64_t i = 0; i < shape.size(); ++i)
+        list.push_back(values[(first + static_cast<std::size_t>(i)) % std::size(values)]);
+      return array(list, shape, dtype).tensor();
+    };
+    expect_same(
+        [](ArraySpan x) {
+          const Array outer = matmul_plain(transpose(x[0], {1, 0}), x[1]);
+          return Arrays{outer, outer * 2.0 - x[4], dot_general(x[2], x[3], DotDims{{1}, {2}, {0, 2}, {1, 0}}),
+                        dot_general(x[2], x[3], DotDims{{}, {}, {0}, {1}})};
+        },
+        {some({1, 7}, 0), some({1, 10}, 3), some({3, 1, 4, 2}, 1), some({4, 3, 1}, 2), some({7, 10}, 5)});
+  }
+}
+
 TEST(NativePrograms, FoldsThatFollowFolds) {
   expect_same(
       [](ArraySpan x) {
