@@ -114,8 +114,8 @@ class Library {
                    source_root = fs::path(__FILE__).parent_path() / "../src";
     const std::string stem = (folder / fmt::format("etrace-products-{}-{}", ::getpid(), count_++)).string();
     std::ofstream(stem + ".c") << kProducts;
-    const std::string failed = et::native::compile_shared(
-        {{cc, "-I" + fs::absolute(source_root).string()}, cc}, stem + ".c", stem + ".so");
+    const et::native::Compiler compiler{{cc, "-I" + fs::absolute(source_root).string()}};
+    const std::string failed = et::native::compile_shared(compiler, stem + ".c", stem + ".so");
     if (failed.empty()) handle_ = ::dlopen((stem + ".so").c_str(), RTLD_NOW | RTLD_LOCAL);
     fs::remove(stem + ".c");
     fs::remove(stem + ".so");
