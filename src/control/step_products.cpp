@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "etrace/control.h"
 #include "etrace/primitive.h"
 #include "ops/dot_dims.h"
 
@@ -27,11 +28,15 @@ std::size_t times_read(const Jaxpr& jaxpr, const Var& v) {
 
 StepProducts::StepProducts(ClosedJaxpr back, const Layout& layout) : layout_(layout), body_(std::move(back)) {
   Jaxpr& j = body_.jaxpr;
+  // A step that is itself a loop, as a segment that is computed anew, has factors as long as that loop: to
+  // hand them out would keep what segments are there to save.
+  const bool loops = std::any_of(j.eqns.begin(), j.eqns.end(),
+                                 [](const Eqn& e) { return e.prim == &scan_p || e.prim == &while_p; });
   const auto first_x = j.invars.begin() + static_cast<std::ptrdiff_t>(layout.consts);
   xs_.assign(first_x, first_x + static_cast<std::ptrdiff_t>(layout.xs));
   std::vector<Atom> outs;
   for (std::size_t i = 0; i < layout.shares; ++i) {
-    products_.push_back(product_of(body_, i));
+    products_.push_back(loops ? std::nullopt : product_of(body_, i));
     stays_.push_back(!products_.back());
     if (stays_.back()) outs.push_back(j.outs[i]);
   }

@@ -195,6 +195,24 @@ TEST(Scan, CheckpointsKeepOneCarryPerSegment) {
   EXPECT_GE(numbers_kept({}), 60 * 2 + 60 * 2);
 }
 
+// Forwards and backwards: what lies between arguments and gradient grows with the number of segments.
+TEST(Scan, CheckpointsSaveMemory) {
+  const auto arena = [](std::int64_t length, std::int64_t every) {
+    const auto loss = [&](ArraySpan in) {
+      const Array w = in[0];
+      const ScanResult r = scan(
+          [&](ArraySpan c, ArraySpan x) -> ScanResult {
+            return {{tanh(matmul_plain(concatenate(Arrays{x[0], c[0]}, -1), w))}, {}};
+          },
+          {zeros({4, 16})}, Arrays{in[1]}, {.length = length, .checkpoint_every = every});
+      return reduce_sum(r.carry[0], {0, 1});
+    };
+    const Avals in{{Dtype::F32, {24, 16}}, {Dtype::F32, {length, 4, 8}}};
+    return Executable(simplify(make_jaxpr(grad(loss, {0}), in))).arena_bytes();
+  };
+  EXPECT_LT(arena(512, 16), arena(512, 0) / 4);
+}
+
 TEST(Scan, Vmap) {
   Random random(4);
   const Arrays one{random.f64({2, 2}), random.f64({2}), random.f64({5, 2})};
