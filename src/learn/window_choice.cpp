@@ -12,16 +12,17 @@ namespace etrace {
 namespace {
 
 constexpr std::int64_t kUsual = 32, kMost = 64;           // steps
-constexpr std::int64_t kCached = std::int64_t{48} << 20;  // bytes of a window that caches still help
-constexpr std::int64_t kLargeTraces = 64;                 // traces / kept, from which on longer windows pay
+constexpr std::int64_t kNear = std::int64_t{16} << 20;    // bytes of a window that stays near
+constexpr std::int64_t kCached = std::int64_t{48} << 20;  // and of one that caches still help
+constexpr std::int64_t kLargePass = 48;                   // passed / kept, from which on longer windows pay
 
 std::int64_t bytes(const Aval& a) { return static_cast<std::int64_t>(a.bytes()); }
 
-// What a window keeps of each step: x of every relation, f and the signal of every state, and D.
+// What a window keeps of each step: x and y of every relation, f and the signal of every state, and D.
 std::int64_t kept_per_step(const ETraceGraph& g) {
   std::int64_t total = 0;
   for (const HiddenParamOpRelation& r : g.hidden_param_op_relations) {
-    if (r.x_var) total += bytes(r.x_var->aval);
+    if (r.x_var) total += bytes(r.x_var->aval) + bytes(r.y_var.aval);
     for (const std::size_t k : r.hidden_groups) {
       const HiddenGroup& group = g.hidden_groups[k];
       total += group.varshape().size() * group.num_state() *
@@ -33,6 +34,13 @@ std::int64_t kept_per_step(const ETraceGraph& g) {
     total += group.varshape().size() * (width * width + states) *
              static_cast<std::int64_t>(size_of(group.hidden_states.front().invar.aval.dtype));
   }
+  return total;
+}
+
+std::int64_t gradient_bytes(const ETraceGraph& g) {
+  std::int64_t total = 0;
+  for (const InputRecord& in : g.module_info.model.inputs)
+    if (in.role == Role::Param) total += bytes(in.init.aval());
   return total;
 }
 
@@ -67,10 +75,12 @@ ExecutionChoice choose_window(const ETraceGraph& g, const BoundRule& rule, std::
   }
   out.window = kUsual;
   out.reason = "the usual length";
-  if (out.trace_bytes > kLargeTraces * out.kept_bytes) {
+  const std::int64_t passed = out.trace_bytes + gradient_bytes(g);
+  if (passed > kLargePass * out.kept_bytes && kMost * out.kept_bytes <= kNear) {
     out.window = kMost;
-    out.reason = fmt::format("the traces are {} times what a step keeps, so passing them seldom pays",
-                             out.trace_bytes / std::max<std::int64_t>(1, out.kept_bytes));
+    out.reason =
+        fmt::format("traces and gradients are {} times what a step keeps, so passing them seldom pays",
+                    passed / std::max<std::int64_t>(1, out.kept_bytes));
   }
   while (out.window > 8 && out.window * out.kept_bytes > kCached) {
     out.window /= 2;

@@ -21,12 +21,15 @@ TEST(WindowChoice, FollowsFromSizes) {
   const Learner small = sized("gru", 8, 2);
   EXPECT_EQ(small.execution().window, 32);
   EXPECT_EQ(small.execution().trace_bytes, small.trace_bytes());
-  // x [2, 12] of two relations, f and the signal of one state, D: 2 x 8 each
-  EXPECT_EQ(small.execution().kept_bytes, (2 * 2 * 12 + 2 * 2 * 8 + 2 * 8 + 2 * 8) * 4);
+  // x [2, 12], y and f of two relations, the signal of one state, D: 2 x 8 each
+  EXPECT_EQ(small.execution().kept_bytes, (2 * 2 * 12 + 2 * 2 * 8 + 2 * 2 * 8 + 2 * 8 + 2 * 8) * 4);
   EXPECT_THAT(small.execution().to_string(), ::testing::HasSubstr("32 steps at once: the usual length"));
   const Learner wide = sized("gru", 256, 1);
   EXPECT_EQ(wide.execution().window, 64);
   EXPECT_THAT(wide.execution().reason, ::testing::HasSubstr("times what a step keeps"));
+  // No trace is that large, but the gradient is passed as well; and a window that leaves the caches is none.
+  EXPECT_EQ(sized("gru", 256, 1, {}, "pp_prop").execution().window, 64);
+  EXPECT_EQ(sized("gru", 256, 64).execution().window, 32);
   const Learner factors = sized("gru", 64, 8192, {}, "pp_prop");
   EXPECT_LT(factors.execution().window, 32);
   EXPECT_GE(factors.execution().window, 8);
