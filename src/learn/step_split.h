@@ -3,9 +3,8 @@
 //   before   data of the step, no state: all steps side by side
 //   body     what the next states need: a loop
 //   after    the rest: all steps side by side, from values that the loop and `before` hand on
-//   wide     of the rest, what goes through values far larger than all that a step takes and gives (a
-//   Jacobian
-//            of coupled positions): one step after the other, since K of them would not fit into memory
+//   wide     of the rest, what goes through values far larger than all that a step takes and gives, as a
+//            Jacobian of coupled positions: a loop, since K of them at once would not fit into memory
 // Nothing is computed twice.
 #pragma once
 

@@ -7,7 +7,7 @@
 //
 // so that K grows where what is passed is large beside what is kept and K steps of that stay in the caches,
 // and shrinks where K · kept leaves them altogether or passes a limit. (On two cores with 32 MB of cache: W1,
-// W2, W3 at batch 1 take 5 to 15 % less time in windows of 64 than of 32, W2 at batch 32 a quarter more.) The
+// W2, W3 at batch 1 take 5 to 15 % less time in windows of 64 than of 32, W2 at batch 32 a third more.) The
 // choice follows from sizes alone and is the same on every machine.
 #pragma once
 
