@@ -1,12 +1,20 @@
 #include "control/body.h"
 
+#include <algorithm>
 #include <cstring>
 #include <unordered_set>
 
+#include "etrace/control.h"
 #include "etrace/error.h"
 #include "interp/arena.h"
 
 namespace etrace {
+
+bool has_loops(const Jaxpr& jaxpr) {
+  return std::any_of(jaxpr.eqns.begin(), jaxpr.eqns.end(), [](const Eqn& e) {
+    return e.prim == &scan_p || e.prim == &while_p || e.prim == &tape_while_p;
+  });
+}
 
 Body trace_body(std::span<const Aval> args, const Function& f) {
   Recording r = record(args, f);

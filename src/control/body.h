@@ -21,6 +21,9 @@ struct Body {
 };
 Body trace_body(std::span<const Aval> args, const Function& f);
 
+// Among its own equations; those of bodies do not count.
+bool has_loops(const Jaxpr&);
+
 // The same program with its inputs (outputs) in another order: new position i holds the old order[i]. Outputs
 // may be dropped or repeated, inputs must be a permutation.
 ClosedJaxpr reorder_inputs(ClosedJaxpr, const std::vector<std::size_t>& order);

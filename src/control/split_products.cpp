@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "control/body.h"
 #include "control/splice.h"
 #include "etrace/control.h"
 #include "etrace/ops/shape.h"
@@ -25,11 +26,7 @@ constexpr std::int64_t kMostSteps = 64;
 
 bool is_window(const Eqn& loop) {
   const std::int64_t steps = loop.params.integer("length");
-  if (steps < 2 || steps > kMostSteps) return false;
-  for (const JaxprPtr& body : nested_jaxprs(loop))
-    for (const Eqn& eqn : body->jaxpr.eqns)
-      if (eqn.prim == &scan_p || eqn.prim == &while_p) return false;
-  return true;
+  return steps > 1 && steps <= kMostSteps && !has_loops(loop.params.jaxpr("jaxpr")->jaxpr);
 }
 
 bool is(const Atom& a, const Var& v) { return as_var(a) != nullptr && *as_var(a) == v; }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "etrace/control.h"
+#include "control/body.h"
 #include "etrace/primitive.h"
 #include "ops/dot_dims.h"
 
@@ -30,8 +30,7 @@ StepProducts::StepProducts(ClosedJaxpr back, const Layout& layout) : layout_(lay
   Jaxpr& j = body_.jaxpr;
   // A step that is itself a loop, as a segment that is computed anew, has factors as long as that loop: to
   // hand them out would keep what segments are there to save.
-  const bool loops = std::any_of(j.eqns.begin(), j.eqns.end(),
-                                 [](const Eqn& e) { return e.prim == &scan_p || e.prim == &while_p; });
+  const bool loops = has_loops(j);
   const auto first_x = j.invars.begin() + static_cast<std::ptrdiff_t>(layout.consts);
   xs_.assign(first_x, first_x + static_cast<std::ptrdiff_t>(layout.xs));
   std::vector<Atom> outs;
