@@ -2,8 +2,6 @@
 // say so once and run the interpreter.
 #include "etrace/backend.h"
 
-#include <unistd.h>
-
 #include <cctype>
 #include <cstdlib>
 #include <filesystem>
@@ -17,6 +15,7 @@
 #include "native/compile.h"
 #include "native/runnable.h"
 #include "native/toolchain.h"
+#include "native/work_folder.h"
 
 namespace etrace::native {
 
@@ -48,26 +47,80 @@ EmittedProgram emit_program(const Program& program) {
   return out;
 }
 
-std::string object_of(const EmittedProgram& emitted) {
-  const std::string& source = emitted.source;
-  keep_source(emitted.program.name, source);
-  std::string key = source + "\n" + compiler_identity() + cpu_identity();
-  for (const std::string& option : emitted_code_options()) key += option + " ";
-  const Cache cache;
-  return cache.object(key, [&](const std::string& object) {
-    std::string reason;
-    const std::optional<Compiler> compiler = find_compiler(reason);
-    if (!compiler) throw IoError("native", "no C compiler was found (" + reason + "); set CC to one");
-    const std::string file = object + ".c";
-    write_text(file, source);
-    const std::string error = compile_shared(*compiler, file, object);
-    ::unlink(file.c_str());
+namespace {
+
+// What the compiler makes of a program, and from what: source, compilers, their options and the CPU.
+class Compilation {
+ public:
+  explicit Compilation(const std::string& source)
+      : source_(source), key_(source + "\n" + compiler_identity() + cpu_identity()) {
+    for (const std::string& option : emitted_code_options()) key_ += option + " ";
+  }
+
+  std::shared_ptr<const LoadedModule> from_cache() const {
+    const Cache cache;
+    for (bool first = true;; first = false) {
+      bool hit = false;
+      const std::string path = cache.object(
+          key_, [&](const std::string& to) { make(to); }, &hit);
+      try {
+        return std::make_shared<LoadedModule>(path, key_);
+      } catch (const IoError& e) {
+        cache.discard(path, e.message());
+        if (!hit || !first) throw;
+      }
+    }
+  }
+  // The file may go as soon as it is loaded.
+  std::shared_ptr<const LoadedModule> without_cache() const {
+    const char* folder = std::getenv("TMPDIR");
+    const WorkFolder work(folder != nullptr && *folder != '\0' ? folder : "/tmp");
+    const std::string path = work.path() + "/object.so";
+    make(path);
+    return std::make_shared<LoadedModule>(path, key_);
+  }
+
+  bool has_compiler() const { return compiler().has_value(); }
+
+ private:
+  const std::optional<Compiler>& compiler() const {
+    if (!looked_) compiler_ = find_compiler(reason_);
+    looked_ = true;
+    return compiler_;
+  }
+  void make(const std::string& object) const {
+    if (!compiler()) throw IoError("native", "no C compiler was found (" + reason_ + "); set CC to one");
+    write_text(object + ".c", source_ + key_definition(key_));
+    const std::string error = compile_shared(*compiler_, object + ".c", object);
     if (!error.empty()) throw IoError("native", error);
-  });
+  }
+
+  const std::string& source_;
+  std::string key_;
+  mutable bool looked_ = false;
+  mutable std::optional<Compiler> compiler_;
+  mutable std::string reason_;
+};
+
+}  // namespace
+
+std::shared_ptr<const LoadedModule> module_of(const EmittedProgram& emitted) {
+  keep_source(emitted.program.name, emitted.source);
+  const Compilation compilation(emitted.source);
+  std::string why;
+  try {
+    return compilation.from_cache();
+  } catch (const IoError& e) {
+    if (!compilation.has_compiler()) throw;
+    why = e.message();
+  }
+  std::shared_ptr<const LoadedModule> module = compilation.without_cache();
+  count_not_kept(why);
+  return module;
 }
 
 std::shared_ptr<const Runnable> compile_emitted(EmittedProgram emitted) {
-  auto module = std::make_unique<LoadedModule>(object_of(emitted));
+  auto module = module_of(emitted);
   return std::make_shared<NativeProgram>(std::move(emitted.program), std::move(module));
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "etrace/error.h"
+#include "native/work_folder.h"
 
 namespace etrace::native {
 
@@ -23,13 +25,21 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uintmax_t kMostBytes = std::uintmax_t{1} << 30U;
-constexpr std::string_view kMagic = "etrace01";
+constexpr std::string_view kMagic = "etrace02";
 
 struct Trailer {
   char magic[8];
-  std::uint64_t object_bytes, key_bytes;
+  std::uint64_t object_bytes;
   char checksum[32];  // of object and key
 };
+
+struct Counters {
+  std::atomic<std::uint64_t> discarded{0}, leftovers{0}, not_kept{0};
+};
+Counters& counters() {
+  static Counters all;
+  return all;
+}
 
 std::string default_folder() {
   const auto variable = [](const char* name) {
@@ -54,31 +64,31 @@ std::string read_file(const std::string& path) {
   return out;
 }
 
+enum class Found : std::uint8_t { Nothing, Damaged, Object };
+
 // Whether the file is whole and was made for this key.
-bool is_object_of(const std::string& path, const std::string& key) {
-  const std::string file = read_file(path);
+Found look_at(const std::string& path, const std::string& key) {
+  if (::access(path.c_str(), F_OK) != 0) return Found::Nothing;
+  std::string file = read_file(path);
   Trailer t{};
-  if (file.size() < sizeof t) return false;
+  if (file.size() < sizeof t) return Found::Damaged;
   std::memcpy(&t, file.data() + file.size() - sizeof t, sizeof t);
-  const std::string_view content(file.data(), file.size() - sizeof t);
-  if (std::string_view(t.magic, sizeof t.magic) != kMagic || t.object_bytes > content.size() ||
-      t.key_bytes != content.size() - t.object_bytes)
-    return false;
-  return content.substr(t.object_bytes) == key &&
-         content_hash(content) == std::string_view(t.checksum, sizeof t.checksum);
+  file.resize(file.size() - sizeof t);
+  if (std::string_view(t.magic, sizeof t.magic) != kMagic || t.object_bytes != file.size())
+    return Found::Damaged;
+  return content_hash(file + key) == std::string_view(t.checksum, sizeof t.checksum) ? Found::Object
+                                                                                     : Found::Damaged;
 }
 
-void append_key(const std::string& path, const std::string& key) {
+void append_trailer(const std::string& path, const std::string& key) {
   const std::string object = read_file(path);
   if (object.empty()) throw IoError("native", "the compiler wrote nothing to " + path);
   Trailer t{};
   std::memcpy(t.magic, kMagic.data(), sizeof t.magic);
   t.object_bytes = object.size();
-  t.key_bytes = key.size();
   const std::string checksum = content_hash(object + key);
   std::memcpy(t.checksum, checksum.data(), sizeof t.checksum);
   std::ofstream out(path, std::ios::binary | std::ios::app);
-  out << key;
   out.write(reinterpret_cast<const char*>(&t), sizeof t);
   out.flush();
   if (!out) throw IoError("native", fmt::format("cannot write {}: {}", path, std::strerror(errno)));
@@ -122,24 +132,43 @@ Cache::Cache(std::string folder) : folder_(std::move(folder)) {
 std::string Cache::object(const std::string& key, const std::function<void(const std::string&)>& make,
                           bool* hit) const {
   const std::string path = folder_ + "/" + content_hash(key) + ".so";
-  const bool found = is_object_of(path, key);
-  if (hit != nullptr) *hit = found;
-  if (found) {
+  const Found found = look_at(path, key);
+  if (hit != nullptr) *hit = found == Found::Object;
+  if (found == Found::Object) {
     ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // used now: among the last to go
     return path;
   }
-  static std::atomic<unsigned> count{0};
-  const std::string temporary = fmt::format("{}/.{}-{}", folder_, ::getpid(), count++);
-  struct Remove {
-    const std::string& path;
-    ~Remove() { ::unlink(path.c_str()); }
-  } remove{temporary};
-  make(temporary);
-  append_key(temporary, key);
-  if (::rename(temporary.c_str(), path.c_str()) != 0)
-    throw IoError("native", fmt::format("cannot rename {} to {}: {}", temporary, path, std::strerror(errno)));
+  if (found == Found::Damaged) discard(path, "it is damaged");
+  const WorkFolder work(folder_);
+  counters().leftovers += remove_leftovers(folder_, work.made());
+  const std::string made = work.path() + "/object.so";
+  make(made);
+  append_trailer(made, key);
+  if (::rename(made.c_str(), path.c_str()) != 0)
+    throw IoError("native", fmt::format("cannot rename {} to {}: {}", made, path, std::strerror(errno)));
   shrink(kMostBytes);
   return path;
+}
+
+void Cache::discard(const std::string& path, const std::string& why) const {
+  ::unlink(path.c_str());
+  if (counters().discarded++ == 0)
+    std::fprintf(stderr, "etrace: the compiled code in %s is not used but made anew: %s\n", path.c_str(),
+                 why.c_str());
+}
+
+CacheCounts cache_counts() {
+  const Counters& c = counters();
+  return {c.discarded, c.leftovers, c.not_kept};
+}
+
+void reset_cache_counts() {
+  for (auto* count : {&counters().discarded, &counters().leftovers, &counters().not_kept}) *count = 0;
+}
+
+void count_not_kept(const std::string& why) {
+  if (counters().not_kept++ == 0)
+    std::fprintf(stderr, "etrace: compiled code is not kept, every process compiles anew: %s\n", why.c_str());
 }
 
 void Cache::shrink(std::uintmax_t most_bytes) const {

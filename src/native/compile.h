@@ -6,11 +6,12 @@
 
 #include "emit/program.h"
 #include "etrace/backend.h"
+#include "native/module.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::native {
 
-// IoError if there is no compiler, if it fails, or if its result can be neither kept nor loaded.
+// IoError if there is no compiler, if it fails, or if its result can be loaded from nowhere.
 std::shared_ptr<const Runnable> compile_native(const Program&);
 
 // The two halves of it.
@@ -19,8 +20,8 @@ struct EmittedProgram {
   std::string source;
 };
 EmittedProgram emit_program(const Program&);
-// Path of its shared object, compiled or from the cache.
-std::string object_of(const EmittedProgram&);
+// Its shared object, from the cache or compiled. What the cache cannot take is compiled without it.
+std::shared_ptr<const LoadedModule> module_of(const EmittedProgram&);
 std::shared_ptr<const Runnable> compile_emitted(EmittedProgram);
 
 }  // namespace etrace::native

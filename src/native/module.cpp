@@ -3,23 +3,52 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <cctype>
+#include <mutex>
+
 #include "etrace/error.h"
 
 namespace etrace::native {
 
-LoadedModule::LoadedModule(const std::string& path)
-    : handle_(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)), module_(nullptr) {
+std::string key_definition(const std::string& key) {
+  std::string text =
+      "\n/* What this was made from and for: its name in the cache follows from it. */\n"
+      "__attribute__((visibility(\"default\"))) const char etrace_key[] =\n\"";
+  for (const char c : key) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n')
+      text += "\\n\"\n\"";
+    else if (std::isalnum(byte) != 0 || (std::isprint(byte) != 0 && c != '"' && c != '\\' && c != '?'))
+      text += c;
+    else
+      text += fmt::format("\\{:03o}", byte);
+  }
+  return text + "\";\n";
+}
+
+LoadedModule::LoadedModule(const std::string& path, const std::string& key) {
+  // The loader knows files by their name: a wrong one must be unloaded before anyone asks for the name again.
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
+  handle_ = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle_ == nullptr) {
     const char* reason = ::dlerror();
     throw IoError("native",
                   fmt::format("cannot load {}: {}", path, reason == nullptr ? "unknown reason" : reason));
   }
-  module_ = static_cast<const etp_module*>(::dlsym(handle_, "etrace_module"));
-  if (module_ != nullptr && module_->version == ETP_ABI_VERSION) return;
+  module_ = static_cast<const etp_module*>(symbol("etrace_module"));
+  const auto* own_key = static_cast<const char*>(symbol("etrace_key"));
+  const char* wrong = module_ == nullptr || own_key == nullptr || module_->version != ETP_ABI_VERSION
+                          ? "is not code that this version of etrace emitted"
+                      : own_key != key ? "holds the code of another program"
+                                       : nullptr;
+  if (wrong == nullptr) return;
   ::dlclose(handle_);
-  throw IoError("native", path + " is not code that this version of etrace emitted");
+  throw IoError("native", path + " " + wrong);
 }
 
 LoadedModule::~LoadedModule() { ::dlclose(handle_); }
+
+void* LoadedModule::symbol(const char* name) const { return ::dlsym(handle_, name); }
 
 }  // namespace etrace::native

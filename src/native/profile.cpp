@@ -1,13 +1,12 @@
 #include "native/profile.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 
 #include "emit/c_printer.h"
 #include "emit/emit.h"
 #include "etrace/error.h"
 #include "native/compile.h"
+#include "native/runnable.h"
 
 namespace etrace::native {
 
@@ -36,23 +35,11 @@ ProfiledProgram::ProfiledProgram(const Program& program) {
   std::vector<emit::TimedStep> steps;
   emitted.source = emit::print_timed_c(emitted.program, steps);
   for (const emit::TimedStep& s : steps) steps_.push_back(described(emitted.program, s));
-  const std::string path = object_of(emitted);
-  code_ = compile_emitted(std::move(emitted));
-  // The object that the code just loaded: a second handle of it.
-  handle_ = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle_ != nullptr) table_ = static_cast<std::int64_t(*)[2]>(::dlsym(handle_, "etrace_times"));
-  if (table_ == nullptr) {
-    const char* reason = ::dlerror();
-    if (handle_ != nullptr) ::dlclose(handle_);
-    throw IoError("native", "the times in " + path +
-                                " cannot be read: " + (reason != nullptr ? reason : "no such table"));
-  }
+  auto module = module_of(emitted);
+  table_ = static_cast<std::int64_t(*)[2]>(module->symbol("etrace_times"));
+  ETRACE_CHECK(table_ != nullptr);  // the source that was printed above has one
+  code_ = std::make_shared<NativeProgram>(std::move(emitted.program), std::move(module));
   reset();
-}
-
-ProfiledProgram::~ProfiledProgram() {
-  code_.reset();
-  if (handle_ != nullptr) ::dlclose(handle_);
 }
 
 std::vector<StepTime> ProfiledProgram::times() const {

@@ -24,14 +24,12 @@ struct StepTime {
 class ProfiledProgram {
  public:
   explicit ProfiledProgram(const Program&);
-  ~ProfiledProgram();
   const Runnable& code() const { return *code_; }
   std::vector<StepTime> times() const;  // so far, the slowest first
   void reset();
 
  private:
-  void* handle_ = nullptr;
-  std::int64_t (*table_)[2] = nullptr;  // of the module: nanoseconds and calls per step
+  std::int64_t (*table_)[2] = nullptr;  // of the module, which the code keeps: nanoseconds and calls per step
   std::vector<StepTime> steps_;
   std::shared_ptr<const Runnable> code_;
 };

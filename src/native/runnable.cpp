@@ -49,7 +49,7 @@ constexpr etp_host kHost{ETP_ABI_VERSION, host_parallel, host_call, host_product
 
 }  // namespace
 
-NativeProgram::NativeProgram(emit::EmitProgram p, std::unique_ptr<const LoadedModule> module)
+NativeProgram::NativeProgram(emit::EmitProgram p, std::shared_ptr<const LoadedModule> module)
     : program_(std::move(p)), module_(std::move(module)) {
   const etp_module& table = module_->table();
   ETRACE_CHECK(static_cast<std::size_t>(table.arena_bytes) == program_.arena_bytes &&

@@ -19,7 +19,7 @@ namespace etrace::native {
 class NativeProgram final : public Runnable {
  public:
   // The module must have been made from print_c() of this program.
-  NativeProgram(emit::EmitProgram, std::unique_ptr<const LoadedModule>);
+  NativeProgram(emit::EmitProgram, std::shared_ptr<const LoadedModule>);
   void run(const void* const* arguments, void* const* results) const override;
   std::size_t arena_bytes() const override { return memory_bytes_; }
 
@@ -46,7 +46,7 @@ class NativeProgram final : public Runnable {
   std::optional<FewRows> repeated(const emit::Product&) const;
 
   emit::EmitProgram program_;
-  std::unique_ptr<const LoadedModule> module_;
+  std::shared_ptr<const LoadedModule> module_;
   std::vector<const void*> constants_;
   std::vector<std::size_t> sums_offset_;  // per product
   std::size_t scratch_offset_ = 0, memory_bytes_ = 0;

@@ -136,13 +136,20 @@ TEST_F(NativeCache, ACachedStartRunsNoCompiler) {
   fs::remove_all(tools);
 }
 
-TEST_F(NativeCache, WithoutAFolderTheInterpreterRuns) {
+// A folder that cannot be used costs the cache alone; if nothing can be written anywhere, the interpreter
+// runs.
+TEST_F(NativeCache, WithoutAFolderCodeIsCompiledAndNotKept) {
   write(folder_, "a file, not a folder");
   ::setenv("ETRACE_CACHE_DIR", folder_.c_str(), 1);
-  EXPECT_THROW(native::compile_native(doubled()), IoError);
-  const auto code = find_backend("native").compile(doubled());
   const Tensors args{kNumbers};
-  EXPECT_TRUE(run_program(*code, doubled(), args)[0] == run_interpreter(doubled(), args)[0]);
+  const Tensor expected = run_interpreter(doubled(), args)[0];
+  const std::uint64_t before = native::cache_counts().not_kept;
+  EXPECT_TRUE(run_program(*native::compile_native(doubled()), doubled(), args)[0] == expected);
+  EXPECT_EQ(native::cache_counts().not_kept, before + 1);
+  ::setenv("TMPDIR", "/nonexistent", 1);
+  EXPECT_THROW(native::compile_native(doubled()), IoError);
+  EXPECT_TRUE(run_program(*find_backend("native").compile(doubled()), doubled(), args)[0] == expected);
+  ::unsetenv("TMPDIR");
 }
 
 TEST_F(NativeCache, TheBackgroundSwitchChangesNoBit) {
