@@ -40,7 +40,9 @@ Array AdEx::step(const Array& fired, const NeuronInput& in) {
   const System system = [&](ArraySpan x) {
     const Array v = minimum(x[0], threshold.decimal());  // also between the stages of a step
     const Array above_rest = v - rest.decimal();
-    const Array upswing = width.decimal() * exp((v - tip.decimal()) / width.decimal());
+    // Whoever reaches e^30 is beyond the threshold at the end of the step, and sharp neurons (a small
+    // delta_T) would overflow.
+    const Array upswing = width.decimal() * exp(minimum((v - tip.decimal()) / width.decimal(), 30.0));
     const Array drive = current_at(in, v, -x[1]);
     return Arrays{(upswing - above_rest + scaled(R, drive)) / tau.decimal(),
                   (scaled(a, above_rest) - x[1]) / tau_w.decimal()};

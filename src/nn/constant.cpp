@@ -1,6 +1,8 @@
 #include "etrace/nn/constant.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "etrace/etp.h"
 #include "etrace/ops/numpy.h"
@@ -47,6 +49,36 @@ Array Dynamics::filled(const Constant& c) const {
   const Array values =
       c.value().is_weak() ? full({}, *c.value().splat(), dtype_) : convert(c.value(), dtype_);
   return broadcast_to(values, size_);
+}
+
+namespace {
+// duration/dt as a whole number. What is less than a millionth of it, or a hundredth of a step, away from a
+// whole number is one: durations and dt are decimal numbers that bits do not hold exactly.
+double whole_number(double ratio, StepCount how) {
+  if (how == StepCount::Nearest) return std::max(1.0, std::round(ratio));
+  return std::max(0.0, std::ceil(ratio - std::min(1e-6 * ratio, 0.01)));
+}
+}  // namespace
+
+Array Dynamics::steps_of(const char* name, const Constant& duration, StepCount how) const {
+  if (duration.is_learned())
+    wrong_option(who_, std::string(name) + " cannot be learned: it counts steps, which have no derivative");
+  filled(duration);  // checks the shape
+  // A bare number in double precision, whatever type its array would have.
+  const std::vector<double> durations =
+      duration.number() ? std::vector{*duration.number()} : duration.value().tensor().to_doubles();
+  std::vector<std::int32_t> counts;
+  for (const double d : durations) {
+    const bool allowed = how == StepCount::Nearest ? d > 0.0 : d >= 0.0;
+    const double count = allowed ? whole_number(d / dt_, how) : -1.0;
+    if (!(count >= 0.0 && count <= std::numeric_limits<std::int32_t>::max()))
+      wrong_option(who_, std::string(name) + " = " + std::to_string(d) + " ms in steps of " +
+                             std::to_string(dt_) + " ms; it must be " +
+                             (how == StepCount::Nearest ? "positive" : "0 or more") +
+                             " and less than 2^31 steps");
+    counts.push_back(static_cast<std::int32_t>(count));
+  }
+  return Array(Tensor::of(counts, duration.value().shape()));
 }
 
 void Dynamics::require_input(const Array& x) const {

@@ -16,6 +16,14 @@ DualExpon::DualExpon(const Size& n, const DualExponOptions& o)
     wrong_option(who(), "tau_decay must be longer than tau_rise");
 }
 
+// A·(τ_d − τ_r)/(τ_r·τ_d), or what makes the peak 1: e^(−t/τ_d) − e^(−t/τ_r) is largest where its slope is 0,
+// and is (1 − τ_r/τ_d)·(τ_r/τ_d)^(τ_r/(τ_d − τ_r)) there. The power by exp and log, which bare numbers have.
+Quantity DualExpon::gain(const Quantity& quick, const Quantity& slow) const {
+  const Quantity distance = slow - quick;
+  if (A_) return Quantity(Array(*A_)) * distance / (quick * slow);
+  return slow / distance * exp(quick / (quick - slow) * log(quick / slow));
+}
+
 Array DualExpon::update(const Array& x) {
   require_input(x);
   const Quantity slow = tau_decay_(), quick = tau_rise_();
@@ -26,11 +34,7 @@ Array DualExpon::update(const Array& x) {
   };
   const Array rising = move(g_rise, quick);
   const Array decaying = move(g_decay, slow);
-  const Quantity distance = slow - quick;
-  // A·(τ_d − τ_r)/(τ_r·τ_d); the power by exp and log, which bare numbers have too.
-  const Quantity peak = slow / distance * exp(quick / (quick - slow) * log(quick / slow));
-  const Quantity A = A_ ? Quantity(Array(*A_)) : peak;
-  return (A * distance / (quick * slow)).decimal() * (decaying - rising);
+  return gain(quick, slow).decimal() * (decaying - rising);
 }
 
 }  // namespace etrace::nn

@@ -27,13 +27,27 @@ Array ratio(const Array& z) {
   return where(small, polynomial(z, {1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120}), expm1(safe) / safe);
 }
 
-// φ'(z) = ((z − 1)·φ(z) + 1)/z, near 0 its series Σ (n + 1)/(n + 2)! z^n.
+// φ'(z) = (e^z − φ(z))/z, near 0 its series Σ (n + 1)/(n + 2)! z^n. The bound is where the difference has
+// lost as much as the eleven terms leave out.
 Array ratio_slope(const Array& z, const Array& value) {
-  const Array small = less_equal(abs(z), wide(z) ? 0.05 : 0.1);
+  const Array small = less_equal(abs(z), wide(z) ? 0.2 : 1.0);
   const Array safe = where(small, full_like(z, 1.0), z);
   const Array series = polynomial(z, {1.0 / 2, 1.0 / 3, 1.0 / 8, 1.0 / 30, 1.0 / 144, 1.0 / 840, 1.0 / 5760,
                                       1.0 / 45360, 1.0 / 403200, 1.0 / 3991680, 1.0 / 43545600});
-  return where(small, series, ((safe - 1.0) * value + 1.0) / safe);
+  return where(small, series, (exp(safe) - value) / safe);
+}
+
+// e^z is at most the root of the largest number, so that its products with derivatives are finite too: an
+// infinite derivative is NaN once a cut behind it (of the potential, at a threshold) multiplies it by 0.
+Array bounded_growth(const Array& z) {
+  switch (z.dtype()) {
+    case Dtype::F64:
+      return minimum(z, 354.0);
+    case Dtype::F16:
+      return minimum(z, 5.5);
+    default:  // float32, and bfloat16 with the same range
+      return minimum(z, 44.0);
+  }
 }
 
 Arrays moved(const Arrays& x, double factor, const Arrays& slope) {
@@ -92,7 +106,7 @@ Arrays exp_euler(const System& f, const Arrays& x, double dt) {
       return Arrays{slopes(f, all)[i]};
     };
     const Arrays both = jvp(of_one)(Arrays{x[i], full_like(x[i], 1.0)});
-    out.push_back(x[i] + dt * expm1_ratio(dt * both[1]) * both[0]);
+    out.push_back(x[i] + dt * expm1_ratio(bounded_growth(dt * both[1])) * both[0]);
   }
   return out;
 }

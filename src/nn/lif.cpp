@@ -18,9 +18,9 @@ LIF::LIF(const char* name, const Size& n, const LIFOptions& o)
       V_th_(constant("V_th", o.V_th)),
       V_reset_(constant("V_reset", o.V_reset)),
       V_rest_(constant("V_rest", o.V_rest)),
-      tau_ref_(constant("tau_ref", o.tau_ref)),
+      refractory_(steps_of("tau_ref", o.tau_ref, StepCount::AtLeast)),
       V(hidden("V", filled(o.V_rest))),
-      since(o.tau_ref.number() == 0.0 ? nullptr : &short_term("since", filled(o.tau_ref))) {
+      since(o.tau_ref.number() == 0.0 ? nullptr : &short_term("since", broadcast_to(refractory_, size()))) {
   require_threshold(who(), filled(o.V_th), filled(o.V_reset), o.surrogate);
 }
 
@@ -40,10 +40,10 @@ Array LIF::step(const Array& fired, const NeuronInput& in) {
   const Array start = after_reset(fired);
   Array next = leaky_step(start, in, {tau_(), R_(), V_rest_()}, dt());
   if (since != nullptr) {
-    const Array elapsed = since->value() + dt();
-    next = where(less(elapsed, tau_ref_().decimal()), start, next);
-    since->set(where(greater_equal(next, V_th_().decimal()), full_like(elapsed, 0.0),
-                     minimum(elapsed, tau_ref_().decimal())));
+    const Array elapsed = since->value() + 1;
+    next = where(less(elapsed, refractory_), start, next);
+    since->set(
+        where(greater_equal(next, V_th_().decimal()), full_like(elapsed, 0), minimum(elapsed, refractory_)));
   }
   V.set(next);
   return spikes();

@@ -25,14 +25,18 @@ constexpr Dtype kNeuronReal = Dtype::F64;
 Array drive(double current) { return full({1}, current, kNeuronReal); }
 double only(const State& s) { return values(s.value())[0]; }
 
-// ∂ of new state `out` with respect to input `in` of the traced step (0: the current, then states).
-double slope(const Model& model, std::size_t out, std::size_t in, const Arrays& at) {
+// ∂ of new state `out` with respect to input `in` of the traced step (0: the current, then states), each
+// neuron by itself.
+Vector slopes(const Model& model, std::size_t out, std::size_t in, const Arrays& at) {
   const auto f = grad([&](ArraySpan a) {
     Arrays args = at;
     args[in] = a[0];
     return sum(eval_jaxpr(model.program, args)[out]);
   });
-  return values(f(Arrays{at[in]})[0])[0];
+  return values(f(Arrays{at[in]})[0]);
+}
+double slope(const Model& model, std::size_t out, std::size_t in, const Arrays& at) {
+  return slopes(model, out, in, at)[0];
 }
 
 TEST(Integrate, PhiIsAccurateEverywhere) {
@@ -55,6 +59,43 @@ TEST(Integrate, PhiIsAccurateEverywhere) {
     EXPECT_NEAR(grad(d2)(Arrays{f64({z})})[0].item<double>(), second, 1e-9) << z;
     EXPECT_NEAR(nn::expm1_ratio(full({1}, z, Dtype::F32)).item<double>(), p, 1e-6 * std::max(1.0, p)) << z;
   }
+}
+
+// φ'(z) = (e^z − φ(z))/z in long double, far from 0 where nothing cancels.
+TEST(Integrate, SlopesOfPhiInBothPrecisions) {
+  const auto phi = [](ArraySpan x) { return sum(nn::expm1_ratio(x[0])); };
+  for (const Dtype dtype : {Dtype::F32, Dtype::F64})
+    for (const double z :
+         {-1e6, -3000.0, -90.0, -12.0, -1.5, -1.01, -0.99, -0.3, 0.15, 0.25, 0.9, 1.1, 8.0, 40.0}) {
+      long double expected = 0.0L;
+      if (std::abs(z) < 2.0) {
+        long double term = 0.5L;  // (n + 1)/(n + 2)!·z^n
+        for (int n = 0; n < 60; term *= z * (n + 2) / ((n + 1.0L) * (n + 3)), ++n) expected += term;
+      } else {
+        expected = (std::exp(static_cast<long double>(z)) - std::expm1(static_cast<long double>(z)) / z) / z;
+      }
+      const double found = grad(phi)(Arrays{full({1}, z, dtype)})[0].item<double>();
+      EXPECT_NEAR(found / static_cast<double>(expected), 1.0, dtype == Dtype::F64 ? 2e-15 : 1e-6) << z;
+    }
+}
+
+// x' = r·x grows by e^(dt·r): with its derivative exact as long as their products are numbers, and finite
+// beyond.
+TEST(Integrate, GrowthAndItsDerivativeAreFinite) {
+  for (const Dtype dtype : {Dtype::F32, Dtype::F64})
+    for (const double z : {1.0, 30.0, 43.0, 90.0, 1e4}) {
+      const auto step = [&](ArraySpan x) {
+        return sum(nn::exp_euler([&](const Array& v) { return z * v; }, x[0], 1.0));
+      };
+      const Arrays at{full({1}, 1.5, dtype)};
+      const double value = step(at).item<double>(), slope = grad(step)(at)[0].item<double>();
+      EXPECT_TRUE(std::isfinite(value) && std::isfinite(slope)) << z;
+      if (z < (dtype == Dtype::F64 ? 354.0 : 44.0)) {
+        const double tolerance = dtype == Dtype::F64 ? 1e-13 : 2e-5;  // e^z has z times the rounding of z
+        EXPECT_NEAR(value / (1.5 * std::exp(z)), 1.0, tolerance) << z;
+        EXPECT_NEAR(slope / std::exp(z), 1.0, tolerance) << z;
+      }
+    }
 }
 
 TEST(Integrate, OrdersOfTheMethods) {
@@ -126,7 +167,48 @@ TEST(LIF, RefractoryNeuronsWait) {
   EXPECT_NEAR(v[10], kept, 1e-10);
   EXPECT_NEAR(v[11], std::exp(-0.05) * kept + (1 - std::exp(-0.05)) * 3.0, 1e-9);  // 3 ms
   nn::LIFRef five(1, {.dtype = kNeuronReal});
-  EXPECT_EQ(values(five.since->value())[0], 5.0);
+  EXPECT_EQ(five.since->value().dtype(), Dtype::I32);
+  EXPECT_EQ(values(convert(five.since->value(), kNeuronReal))[0], 5.0);  // steps
+}
+
+// How many steps V is held after the first spike.
+int held_steps(nn::LIF& neuron, Dtype dtype) {
+  init_all_states(neuron);
+  int held = 0;
+  for (bool after = false; held < 1000;) {
+    const bool spikes = neuron(full({1}, 50.0, dtype)).item<double>() > 0.0;
+    if (after && neuron.V.value().item<double>() != 0.0) return held;
+    if (after) ++held;
+    after = after || spikes;
+  }
+  return held;
+}
+
+// The period is the fewest steps that last as long, whatever the element type and however dt rounds.
+TEST(LIF, RefractoryPeriodsAreWholeSteps) {
+  for (const Dtype dtype : {Dtype::F32, Dtype::F64})
+    for (const double dt : {0.1, 0.2, 0.25, 0.3, 0.05, 0.01})
+      for (const double period : {0.5, 1.0, 2.0, 3.0, 5.0}) {
+        const int steps = static_cast<int>(std::ceil(period / dt - 1e-9));
+        const nn::LIFOptions options{
+            .tau = 10.0, .dt = dt, .reset = nn::Reset::Hard, .tau_ref = period, .dtype = dtype};
+        nn::LIF one(1, options);
+        EXPECT_EQ(held_steps(one, dtype), steps - 1) << name(dtype) << " " << dt << " " << period;
+        nn::LIFOptions each = options;
+        each.tau_ref = full({1}, period, dtype);
+        nn::LIF of_an_array(1, each);
+        EXPECT_EQ(held_steps(of_an_array, dtype), steps - 1) << name(dtype) << " " << dt << " " << period;
+      }
+}
+
+TEST(LIF, RefractoryPeriodsThatAreRefused) {
+  using testing::message_of;
+  EXPECT_THAT(message_of<ValueError>([] { nn::LIF(1, {.tau_ref = -1.0}); }),
+              ::testing::AllOf(HasSubstr("LIF"), HasSubstr("tau_ref = -1"), HasSubstr("0 or more")));
+  EXPECT_THAT(message_of<ValueError>([] { nn::LIF(1, {.dt = 1e-9, .tau_ref = 5.0}); }),
+              HasSubstr("less than 2^31 steps"));
+  EXPECT_THAT(message_of<ValueError>([] { nn::LIF(1, {.tau_ref = nn::learned(2.0)}); }),
+              ::testing::AllOf(HasSubstr("tau_ref cannot be learned"), HasSubstr("no derivative")));
 }
 
 TEST(LIF, ConstantsPerNeuronAndInUnits) {
@@ -288,6 +370,48 @@ TEST(AdEx, SpikeTimesFollowAccurateIntegration) {
     nn::AdEx neuron(1, {.dt = 0.02, .method = m, .dtype = kNeuronReal});
     expect_times(spike_times_of(neuron, {65.0}, 60)[0], expected, 0.5);
   }
+}
+
+// Between rest and threshold, and with sharp upswings: derivatives in float64 are those of finite
+// differences, those in float32 the same and finite, also where the upswing of one step would overflow.
+void expect_right_slopes(const nn::AdExOptions& options) {
+  constexpr double kWidth = 1e-6;
+  Vector potentials;
+  for (double v = -75.0; v < -30.2; v += 0.37) potentials.push_back(v);
+  const auto n = static_cast<std::int64_t>(potentials.size());
+  const auto model_of = [&](Dtype dtype) {
+    nn::AdExOptions o = options;
+    o.dtype = dtype;
+    nn::AdEx neurons(n, o);
+    return trace_step(neurons, full({n}, 60.0, dtype)).model;
+  };
+  const Model wide = model_of(Dtype::F64), narrow = model_of(Dtype::F32);
+  const auto at = [&](Dtype dtype, double shift = 0.0) {
+    return Arrays{full({n}, 60.0, dtype), convert(f64(potentials) + shift, dtype), full({n}, 2.0, dtype)};
+  };
+  const auto next = [&](double shift) { return values(eval_jaxpr(wide.program, at(Dtype::F64, shift))[1]); };
+  const Vector below = next(-kWidth), above = next(kWidth);
+  for (const std::size_t in : {0U, 1U, 2U}) {
+    const Vector expected = slopes(wide, 1, in, at(Dtype::F64)),
+                 found = slopes(narrow, 1, in, at(Dtype::F32));
+    for (std::size_t i = 0; i < potentials.size(); ++i) {
+      SCOPED_TRACE(::testing::Message() << "V " << potentials[i] << ", input " << in);
+      if (below[i] < -30.0 && above[i] >= -30.0) continue;  // where V begins to be cut at the threshold
+      const double difference = (above[i] - below[i]) / (2 * kWidth);
+      if (in == 1) {
+        EXPECT_NEAR(expected[i], difference, 1e-4 * (1 + std::abs(difference)));
+      }
+      EXPECT_NEAR(found[i], expected[i], 1e-3 * (1 + std::abs(expected[i])));
+    }
+  }
+}
+
+TEST(AdEx, DerivativesAreFiniteAndRight) {
+  for (const double delta_T : {3.48, 0.5, 0.05})
+    for (const nn::Method method : {nn::Method::ExpEuler, nn::Method::Euler, nn::Method::RK4}) {
+      SCOPED_TRACE(::testing::Message() << "delta_T " << delta_T << ", method " << static_cast<int>(method));
+      expect_right_slopes({.dt = 0.5, .delta_T = delta_T, .detached = true, .method = method});
+    }
 }
 
 struct Pattern {

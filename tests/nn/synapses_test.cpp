@@ -39,7 +39,7 @@ TEST(Synapses, GoldenValues) {
   nn::Alpha alpha(1, {.dtype = kSynapseReal});
   expect_values(run(alpha, {1, 0, 0}), {0, 0.1175030974, 0.2073922390});
   EXPECT_NEAR(values(alpha.h.value())[0], 0.7788007831, 1e-10);
-  nn::DualExpon dual(1, {.dtype = kSynapseReal});
+  nn::DualExpon dual(1, {.A = 1.4350551833, .dtype = kSynapseReal});  // the reference system's default
   expect_values(run(dual, {1, 0, 0, 0}), {0, 0.6935078951, 0.8826391901, 0.8925010533});
   nn::STP stp(1, {.dtype = kSynapseReal});
   expect_values(run(stp, {1, 0, 1, 1}), {0.2004492548, 0, 0.1720262940, 0.1126653415});
@@ -53,11 +53,15 @@ TEST(Synapses, DualExponPeaksAtOne) {
   nn::DualExpon dual(1, {.tau_decay = 30.0, .tau_rise = 4.0, .dt = 0.01, .dtype = kSynapseReal});
   double peak = values(dual(f64({1.0})))[0];
   for (int t = 0; t < 5000; ++t) peak = std::max(peak, values(dual(f64({0.0})))[0]);
-  // The synapse is normalised as a current in 1/ms over its rise and decay.
-  const double expected = (30.0 - 4.0) / (30.0 * 4.0) * (30.0 / 26.0) *
-                          std::pow(4.0 / 30.0, 4.0 / (4.0 - 30.0)) *
-                          (std::pow(4.0 / 30.0, 4.0 / 26.0) - std::pow(4.0 / 30.0, 30.0 / 26.0));
-  EXPECT_NEAR(peak, expected, 1e-4);
+  EXPECT_NEAR(peak, 1.0, 1e-6);  // it lies within half a step of 0.01 ms of one of them
+  nn::DualExpon each(
+      2, {.tau_decay = f64({10.0, 30.0}), .tau_rise = f64({1.0, 20.0}), .dt = 0.01, .dtype = kSynapseReal});
+  Vector highest = values(each(f64({1.0, 1.0})));
+  for (int t = 0; t < 4000; ++t) {
+    const Vector now = values(each(f64({0.0, 0.0})));
+    for (std::size_t i = 0; i < 2; ++i) highest[i] = std::max(highest[i], now[i]);
+  }
+  expect_values(highest, {1.0, 1.0}, 1e-5);
   EXPECT_THROW(nn::DualExpon(1, {.tau_decay = 1.0, .tau_rise = 2.0}), ValueError);
 }
 
@@ -79,6 +83,29 @@ TEST(Synapses, ReceptorsOpenAndClose) {
   EXPECT_NEAR(values(nmda(f64({1.0})))[0], 2.0 * x / open * (1 - std::exp(-0.1 * open)), 1e-13);
   for (int t = 0; t < 200; ++t) nmda(f64({0.0}));
   EXPECT_GT(values(nmda.g.value())[0], 10 * values(nmda.x.value())[0]);  // slow
+}
+
+// Transmitter is there for the nearest whole number of steps, whatever the element type.
+TEST(Synapses, ReceptorsOpenForWholeSteps) {
+  for (const Dtype dtype : {Dtype::F32, Dtype::F64})
+    for (const double dt : {0.1, 0.2, 0.25, 0.05, 0.01})
+      for (const double duration : {0.5, 1.0, 2.0, 0.3}) {
+        nn::AMPA ampa(1, {.T_dur = duration, .dt = dt, .dtype = dtype});
+        init_all_states(ampa);
+        int open = 0;
+        for (double before = 0.0;; ++open) {
+          const double g = ampa(full({1}, open == 0 ? 1.0 : 0.0, dtype)).item<double>();
+          if (g <= before) break;
+          before = g;
+        }
+        EXPECT_EQ(open, static_cast<int>(std::round(duration / dt)))
+            << name(dtype) << " " << dt << " " << duration;
+      }
+  using testing::message_of;
+  EXPECT_THAT(message_of<ValueError>([] { nn::AMPA(1, {.T_dur = 0.0}); }),
+              ::testing::AllOf(HasSubstr("AMPA"), HasSubstr("T_dur = 0"), HasSubstr("positive")));
+  EXPECT_THAT(message_of<ValueError>([] { nn::NMDA(1, {.T_dur = nn::learned(0.5)}); }),
+              HasSubstr("T_dur cannot be learned"));
 }
 
 TEST(SynapticCurrents, Formulas) {

@@ -75,6 +75,8 @@ class StepConstant {
   const ParamState* learned_;
 };
 
+enum class StepCount : std::uint8_t { AtLeast, Nearest };
+
 // A layer with constants and a time step: neurons and synapses.
 class Dynamics : public Module {
  public:
@@ -92,8 +94,11 @@ class Dynamics : public Module {
   StepConstant constant(const char* name, const Constant&);
   StepConstant positive(const char* name, const Constant&);  // ValueError unless all of it is
   Array filled(const Constant&) const;                       // [size], for initial values
-  void require_input(const Array& x) const;                  // [size] or [batch, size]
-  const std::string& who() const { return who_; }            // "LIF"
+  // A duration as a number of steps, i32: the fewest that last as long, or the nearest, at least one.
+  // ValueError if it is negative or learned (a number of steps has no derivative).
+  Array steps_of(const char* name, const Constant&, StepCount) const;
+  void require_input(const Array& x) const;        // [size] or [batch, size]
+  const std::string& who() const { return who_; }  // "LIF"
   Dtype dtype() const { return dtype_; }
   Quantity decay(const StepConstant& tau) const;  // e^(−dt/τ)
 

@@ -1,6 +1,6 @@
 // g_r ← e^(−dt/τ_r)·g_r + x   g_d ← e^(−dt/τ_d)·g_d + x   g = a·(g_d − g_r)
-// a = (τ_d − τ_r)/(τ_r·τ_d)·A; by default A makes the peak of one spike 1: A = τ_d/(τ_d −
-// τ_r)·(τ_r/τ_d)^(τ_r/(τ_r − τ_d))
+// By default a makes the peak of one spike 1: a = τ_d/(τ_d − τ_r)·(τ_r/τ_d)^(τ_r/(τ_r − τ_d)). With A it is
+// A·(τ_d − τ_r)/(τ_r·τ_d), in 1/ms, as in the reference system (whose default A is the first formula).
 #pragma once
 
 #include "etrace/nn/constant.h"
@@ -10,7 +10,7 @@ namespace etrace::nn {
 
 struct DualExponOptions {
   Time tau_decay = 10.0, tau_rise = 1.0, dt = 1.0;
-  std::optional<double> A = {};  // none: the peak of one spike is 1
+  std::optional<double> A = {};  // none: the peak of one spike is 1, at the time between steps where it lies
   Unit unit = units::mS;         // of x and g, where x has one
   Dtype dtype = Dtype::F32;
 };
@@ -24,6 +24,7 @@ class DualExpon : public LinearDynamics {
   HiddenState &g_rise, &g_decay;
 
  private:
+  Quantity gain(const Quantity& tau_rise, const Quantity& tau_decay) const;
   std::optional<double> A_;
   StepConstant tau_decay_, tau_rise_;
 };

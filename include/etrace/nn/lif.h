@@ -15,14 +15,15 @@ struct LIFOptions {
   Voltage V_th = 1.0, V_reset = 0.0, V_rest = 0.0;
   Reset reset = Reset::Soft;
   bool detached = false;  // no gradient flows through the reset's spikes
-  Time tau_ref = 0.0;     // so long after a spike V stays where the reset has put it
+  // So long after a spike V stays where the reset has put it: the fewest steps that last as long.
+  Time tau_ref = 0.0;
   Surrogate surrogate = surrogate::relu_grad();
   Dtype dtype = Dtype::F32;
 };
 
 // Leaky integrate-and-fire neurons. Hidden state V [size], at first V_rest; the input is the current I;
-// returns the spikes of the new V. With tau_ref the time since the last spike is the state `since`. The
-// constants may differ between neurons, and be learned.
+// returns the spikes of the new V. With tau_ref the number of steps since the last spike, up to the period,
+// is the state `since`. The constants may differ between neurons, and all but tau_ref be learned.
 class LIF : public Neuron {
  public:
   explicit LIF(const Size&, const LIFOptions& = {});
@@ -38,11 +39,12 @@ class LIF : public Neuron {
   Reset reset_;
   bool detached_;
   Surrogate surrogate_;
-  StepConstant tau_, R_, V_th_, V_reset_, V_rest_, tau_ref_;
+  StepConstant tau_, R_, V_th_, V_reset_, V_rest_;
+  Array refractory_;  // steps
 
  public:
   HiddenState& V;
-  ShortTermState* const since;  // null without a refractory period
+  ShortTermState* const since;  // i32, null without a refractory period
 };
 
 // LIF neurons that rest at 0, as the reference system's IF (it leaks, too).

@@ -1,4 +1,5 @@
-// Receptors that transmitter opens for a while after each spike: on = 1 for T_dur from a spike on.
+// Receptors that transmitter opens for a while after each spike: on = 1 for T_dur from a spike on, in whole
+// steps (the nearest number, at least one).
 //   AMPA, GABAa   dg/dt = α·T·on·(1 − g) − β·g
 //   NMDA          dx/dt = α_2·T·on·(1 − x) − β_2·x   dg/dt = α_1·x·(1 − g) − β_1·g, with the new x
 // Both are linear in g (and x), so that the step is exact.
@@ -19,8 +20,8 @@ inline ReceptorOptions ampa_options() { return {}; }
 inline ReceptorOptions gabaa_options() { return {.alpha = 0.53, .T = 1.0, .T_dur = 1.0}; }
 
 // Hidden state g [size], the part of open channels; the input is 1 where a spike arrives and 0 elsewhere. The
-// time that transmitter is still there is the state `left`. Spikes act through a switch, so no gradient
-// passes through them.
+// number of steps that transmitter is still there is the state `left`. Spikes act through a switch, so no
+// gradient passes through them.
 class AMPA : public Dynamics {
  public:
   explicit AMPA(const Size& n, const ReceptorOptions& o = ampa_options()) : AMPA("AMPA", n, o) {}
@@ -33,7 +34,8 @@ class AMPA : public Dynamics {
   AMPA(const char* who, const Size&, const ReceptorOptions&);
 
  private:
-  StepConstant alpha_, beta_, T_, T_dur_;
+  StepConstant alpha_, beta_, T_;
+  Array T_dur_;  // steps
 };
 
 // As AMPA, with the constants of inhibition.
@@ -60,7 +62,8 @@ class NMDA : public Dynamics {
   ShortTermState& left;
 
  private:
-  StepConstant alpha1_, beta1_, alpha2_, beta2_, T_, T_dur_;
+  StepConstant alpha1_, beta1_, alpha2_, beta2_, T_;
+  Array T_dur_;  // steps
 };
 
 }  // namespace etrace::nn
