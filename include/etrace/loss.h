@@ -21,8 +21,8 @@ Array mse(const Array& prediction, const Array& target);  // mean of (p − t)²
 
 // −Σ_c target_c · log softmax(logits)_c over the last axis. Labels are whole numbers of the shape of the
 // logits without their last axis, or floating weights of the classes (one-hot, a distribution) of the
-// logits' shape. ValueError for a label that names no class; inside a recorded program, where labels cannot
-// be looked at, such a label counts as a sample without loss.
+// logits' shape. ValueError for a label that names no class. Learners look at the labels of what they are
+// given before it runs; in any other recorded program such a label counts as a sample without loss.
 Array cross_entropy(const Array& logits, const Array& labels);
 
 // −t·log σ(x) − (1 − t)·log(1 − σ(x)) as softplus(x) − t·x, which never overflows. Targets in [0, 1].

@@ -7,7 +7,8 @@
 //   const double score = accuracy.value(sums).item<double>();
 //
 // Every metric is a mean over all entries of all batches (entries of `weight` zero do not count), whatever
-// the sizes of the batches. Sums are f64. ValueError where shapes disagree.
+// the sizes of the batches. Sums are f64. ValueError where shapes disagree, and for a label that names no
+// class (not where its weight is zero).
 #pragma once
 
 #include <functional>

@@ -69,7 +69,8 @@ const TaskEntry* find_task(std::string_view name);  // null if there is none
 std::unique_ptr<Task> make_task(std::string_view name, const TaskOptions& = {});
 
 // The part of scored steps and samples in which the largest of outputs [steps, batch, classes] is that of the
-// label. ValueError where the shapes disagree, the targets are no labels or no step is scored.
+// label. ValueError where the shapes disagree, the targets are no labels, a label that is scored names no
+// class or no step is scored.
 double accuracy(const Array& outputs, const TaskBatch&);
 
 }  // namespace etrace

@@ -4,6 +4,7 @@
 
 #include "etrace/ops/numpy.h"
 #include "nn/check.h"
+#include "ops/class_label.h"
 
 namespace etrace {
 
@@ -62,13 +63,27 @@ Metric mean_of(const std::string& name, const Entries& entries,
           }};
 }
 
-void require_labels(const std::string& who, const Array& scores, const Array& labels) {
+// The labels, which name one of the scores where their weight is not zero.
+Array checked_labels(const std::string& who, const Array& scores, const Array& labels, const Array& weight) {
   const bool fits = scores.rank() > 0 && labels.defined() && is_integer(labels.dtype()) &&
                     scores.shape().without(scores.rank() - 1) == labels.shape();
   if (!fits)
     throw ValueError("metrics", who + " was given scores " + to_string(scores.aval()) + " and targets " +
                                     (labels.defined() ? to_string(labels.aval()) : std::string("none")) +
                                     "; expected […, classes] and whole numbers […]");
+  const Array counts = weight.defined() ? weights_of(who, weight, labels.shape()) : weight;
+  return class_labels("metrics", labels, scores.shape().back(), counts);
+}
+
+// The same of scores and labels.
+Metric mean_of_labels(const std::string& name, const Entries& entries,
+                      const std::function<Array(const Array&)>& finish = {}) {
+  const Metric mean = mean_of(name, entries, finish);
+  return {name, mean.start(),
+          [=](ArraySpan sums, const Array& scores, const Array& labels, const Array& weight) {
+            return mean.update(sums, scores, checked_labels(name, scores, labels, weight), weight);
+          },
+          [=](ArraySpan sums) { return mean.value(sums); }};
 }
 
 void require_pair(const std::string& who, const Array& prediction, const Array& target) {
@@ -94,8 +109,8 @@ Metric of_confusion(const std::string& name, std::int64_t classes,
   if (classes < 1) throw ValueError("metrics", name + " of " + std::to_string(classes) + " classes");
   return {name,
           {full({classes, classes}, 0.0, Dtype::F64)},
-          [=](ArraySpan sums, const Array& scores, const Array& labels, const Array& weight) {
-            require_labels(name, scores, labels);
+          [=](ArraySpan sums, const Array& scores, const Array& given, const Array& weight) {
+            const Array labels = checked_labels(name, scores, given, weight);
             if (scores.shape().back() != classes)
               throw ValueError("metrics", name + " of " + std::to_string(classes) +
                                               " classes was given scores " + to_string(scores.aval()));
@@ -130,16 +145,14 @@ Array share(const Array& a, const Array& b) {
 }  // namespace
 
 Metric accuracy() {
-  return mean_of("accuracy", [](const Array& scores, const Array& labels) {
-    require_labels("accuracy", scores, labels);
+  return mean_of_labels("accuracy", [](const Array& scores, const Array& labels) {
     return equal_to(argmax(scores), convert(labels, Dtype::I32));
   });
 }
 
 Metric top_k(std::int64_t k) {
   if (k < 1) throw ValueError("metrics", "top_k with k = " + std::to_string(k) + "; expected at least 1");
-  return mean_of("top_k", [=](const Array& scores, const Array& labels) {
-    require_labels("top_k", scores, labels);
+  return mean_of_labels("top_k", [=](const Array& scores, const Array& labels) {
     const Array own = expand_dims(picked(scores, labels), {static_cast<std::int64_t>(labels.rank())});
     const Array larger = sum(convert(greater(scores, broadcast_to(own, scores.shape())), Dtype::I32), {-1});
     return logical_and(less(larger, static_cast<int>(k)), is_class(labels, scores));
@@ -166,10 +179,9 @@ Metric recall(std::int64_t classes, Averaged how) {
 }
 
 Metric perplexity() {
-  return mean_of(
+  return mean_of_labels(
       "perplexity",
       [](const Array& scores, const Array& labels) {
-        require_labels("perplexity", scores, labels);
         return -picked(log_softmax(convert(scores, Dtype::F64)), labels);
       },
       [](const Array& m) { return exp(m); });

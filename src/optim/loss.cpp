@@ -3,12 +3,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 
 #include "base/nearest.h"
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
+#include "ops/class_label.h"
 #include "optim/check.h"
 
 namespace etrace::loss {
@@ -47,18 +47,6 @@ void require_last_axis(std::string_view loss, const Array& prediction, const Arr
     refuse_shapes(loss, prediction, target, fmt::format("expected a last axis that holds the {}", holds));
 }
 
-void require_classes(const Array& labels, std::int64_t classes) {
-  if (labels.is_tracer()) return;
-  const std::vector<double> found = labels.tensor().to_doubles();
-  const auto wrong = std::find_if(found.begin(), found.end(), [&](double label) {
-    return label < 0 || label >= static_cast<double>(classes);
-  });
-  if (wrong != found.end())
-    throw ValueError("cross_entropy", fmt::format("label {} at position {}; the logits have {} classes, "
-                                                  "numbered from 0",
-                                                  *wrong, wrong - found.begin(), classes));
-}
-
 // Weights of the classes, in the shape and type of the logits.
 Array class_weights(const Array& logits, const Array& labels) {
   if (is_floating(labels.dtype())) return matching_target("cross_entropy", logits, labels);
@@ -71,8 +59,7 @@ Array class_weights(const Array& logits, const Array& labels) {
                   "whole-number labels have the shape of the logits without their last axis (convert() "
                   "one-hot integers to a floating type)");
   const std::int64_t classes = logits.dim(-1);
-  require_classes(labels, classes);
-  return one_hot(labels, classes, logits.dtype());
+  return one_hot(class_labels("cross_entropy", labels, classes), classes, logits.dtype());
 }
 
 // 1/|x| over the last axis; 1 for a vector of length zero, where the root has no derivative.

@@ -9,6 +9,7 @@
 #include "etrace/ops/numpy.h"
 #include "etrace/random.h"
 #include "ir/number_text.h"
+#include "ops/class_label.h"
 #include "tasks/entries.h"
 
 namespace etrace {
@@ -113,7 +114,9 @@ double accuracy(const Array& outputs, const TaskBatch& batch) {
                                   to_string(batch.targets.aval()) + "; expected [steps,batch,classes]");
   const double scored = sum(batch.mask).item<double>() * static_cast<double>(labels[1]);
   if (scored == 0.0) throw ValueError("tasks", "the mask of the batch scores no step");
-  const Array right = convert(equal_to(argmax(outputs), batch.targets), batch.mask.dtype());
+  const Array weight = broadcast_in_dim(batch.mask, labels, {0});
+  const Array targets = class_labels("tasks", batch.targets, outputs.dim(2), weight);
+  const Array right = convert(equal_to(argmax(outputs), targets), batch.mask.dtype());
   return sum(sum(right, {1}) * batch.mask).item<double>() / scored;
 }
 

@@ -7,6 +7,7 @@
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/reduce.h"
 #include "etrace/ops/shape.h"
+#include "ops/class_label.h"
 #include "transform/rewrite.h"
 
 namespace etrace {
@@ -161,7 +162,7 @@ void add_arithmetic_rules(RuleTable& t) {
 }
 
 void add_final_rules(RuleTable& t) {
-  t.add(stop_gradient_p, same_value);
+  t.add({&stop_gradient_p, &class_label_p}, same_value);
   t.add(heaviside_surrogate_gradient_p, spike_without_slope);
 }
 

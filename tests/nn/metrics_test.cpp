@@ -105,6 +105,24 @@ TEST(Metrics, InsideAProgram) {
   EXPECT_NEAR(number(program(Arrays{scores, target})[0]), number(m.of(scores, target)), 1e-15);
 }
 
+TEST(Metrics, LabelsThatNameNoClassAreRefused) {
+  using ::testing::HasSubstr;
+  const Metric all[] = {metrics::accuracy(), metrics::top_k(2), metrics::confusion(3), metrics::f1(3),
+                        metrics::perplexity()};
+  for (const Metric& m : all) {
+    SCOPED_TRACE(m.name());
+    EXPECT_THAT(testing::message_of<ValueError>([&] {
+                  m.of(kScores, labels({0, 3, 1, 2}));
+                }),
+                ::testing::AllOf(HasSubstr("label 3 at position 1"), HasSubstr("3 classes")));
+    EXPECT_THROW(m.of(kScores, labels({0, 1, -1, 2})), ValueError);
+    // A weight of zero: not there.
+    const Array kept = slice_axis(kScores, 0, 0, 3);
+    EXPECT_EQ(testing::values(m.of(kScores, labels({0, 2, 1, -1}), array({1.0, 1.0, 1.0, 0.0}))),
+              testing::values(m.of(kept, labels({0, 2, 1}))));
+  }
+}
+
 TEST(Metrics, WrongShapesAreNamed) {
   using ::testing::HasSubstr;
   const Metric m = metrics::accuracy();

@@ -206,6 +206,13 @@ TEST(Accuracy, WrongOperandsAreNamed) {
   EXPECT_THROW(accuracy(zeros({40, 2, 0}), b), ValueError);
   const TaskBatch numbers = make_task("integrator")->batch(0, 2);
   EXPECT_THAT(message_of<ValueError>([&] { accuracy(numbers.targets, numbers); }), HasSubstr("labels"));
+  // A label beyond the classes, at a step that is scored and at one that is not.
+  const TaskBatch two{zeros({2, 1, 1}), array({0.0, 9.0}, {2, 1}, Dtype::I32), array({1.0, 1.0})};
+  EXPECT_THAT(message_of<ValueError>([&] {
+                accuracy(zeros({2, 1, 3}), two);
+              }),
+              AllOf(HasSubstr("label 9 at position 1"), HasSubstr("3 classes")));
+  EXPECT_EQ(accuracy(zeros({2, 1, 3}), {two.inputs, two.targets, array({1.0, 0.0})}), 1.0);
   const TaskBatch unscored{b.inputs, b.targets, zeros_like(b.mask)};
   EXPECT_THAT(message_of<ValueError>([&] { accuracy(b.inputs, unscored); }), HasSubstr("no step"));
 }

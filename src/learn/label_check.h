@@ -1,0 +1,39 @@
+// Labels of what a learner is given are looked at before anything runs: a program cannot refuse them, it
+// would take a sample with a label that names no class for one without loss.
+//
+// cross_entropy and the metrics mark their labels in the recorded step function (ops/class_label.h). Labels
+// that follow from the data alone are checked, as they are or computed from it; those that depend on the
+// model's results, or stand in the body of a loop or branch of the step function, are not.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "etrace/plan.h"
+
+#pragma GCC visibility push(default)
+namespace etrace {
+
+class LabelCheck {
+ public:
+  explicit LabelCheck(const Objective&);
+  ~LabelCheck();
+  LabelCheck(LabelCheck&&) noexcept;
+  LabelCheck& operator=(LabelCheck&&) noexcept;
+
+  bool empty() const;  // there is nothing to look at
+
+  // ValueError in the name of `what` says label, step and number of classes. Sequences have time first;
+  // weights are [T] or [T, B], and what has weight zero may hold any label.
+  void sequences(const char* what, ArraySpan sequences, const Array& weights) const;
+  // One step's slices, as the step function takes them. Allocates nothing where the labels are a slice as it
+  // is.
+  void step(const char* what, ArraySpan slices) const;
+
+ private:
+  struct Part;  // a step function: that of steps or whole windows, that of the rest
+  std::unique_ptr<Part> whole_, rest_;
+};
+
+}  // namespace etrace
+#pragma GCC visibility pop
