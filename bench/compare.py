@@ -27,6 +27,7 @@ BRAINTRACE = [
     ('W2 D_RTRL 1 window', 'W2 D_RTRL 1', 2), ('W2 D_RTRL 32 window', 'W2 D_RTRL 32', 50),
     ('W3 D_RTRL 1 window', 'W3 D_RTRL 1', 100), ('W3 D_RTRL 32 window', 'W3 D_RTRL 32', 120),
     ('W3 pp_prop 1 window', 'W3 pp_prop 1', 5), ('W3 pp_prop 128 window', 'W3 pp_prop 128', 5),
+    ('W3-saturated pp_prop 128 window', 'W3-saturated pp_prop 128', None),
     ('W5 D_RTRL 1 window', 'W5 D_RTRL 1', 6),
     ('W6 D_RTRL 8 window', 'W6 D_RTRL 8', 6), ('W6 pp_prop 8 window', 'W6 pp_prop 8', 6),
     ('W1 D_RTRL 32 window', 'W1 BPTT 32', 1), ('W2 D_RTRL 32 window', 'W2 BPTT 32', 1),
@@ -121,7 +122,7 @@ def line(ours, mine, peer, theirs, goal, window=None):
     ratio = theirs / mine
     ours += f' {window}' if window else ''  # steps at once, as the learner chose
     verdict = '' if goal is None else f'{goal:>6}  {"reached" if ratio >= goal else "missed"}'
-    print(f'{ours:<24}{mine:>12.1f}   {peer:<20}{theirs:>12.1f}{ratio:>9.2f}{verdict}', flush=True)
+    print(f'{ours:<36}{mine:>12.1f}   {peer:<26}{theirs:>12.1f}{ratio:>9.2f}{verdict}', flush=True)
     return {'ours': ours, 'window': window, 'us': mine, 'peer': peer, 'peer_us': theirs, 'ratio': ratio, 'goal': goal}
 
 
@@ -142,7 +143,7 @@ def main():
     threads = int(subprocess.run([*under, 'nproc'], capture_output=True, text=True, check=True).stdout)
     only = tuple(o.only.split(',')) if o.only else ('',)
     print(f'{o.peer} and etrace (native) on {threads} cores, microseconds per step')
-    print(f'{"etrace":<24}{"":>12}   {o.peer:<20}{"":>12}{"ratio":>9}{"goal":>6}')
+    print(f'{"etrace":<36}{"":>12}   {o.peer:<26}{"":>12}{"ratio":>9}{"goal":>6}')
     results, peers = [], {}
     for ours, row, goal in rows:
         if not ours.startswith(only):
@@ -157,7 +158,7 @@ def main():
             now, window = etrace_time(under, o.etrace, ours, threads)
             mine = min(mine, now)
         if 'error' in peers[row]:
-            print(f'{ours:<24}{"":>12}   {row:<20}  failed: {peers[row]["error"]}', flush=True)
+            print(f'{ours:<36}{"":>12}   {row:<26}  failed: {peers[row]["error"]}', flush=True)
             continue
         results.append(line(ours, mine, row, peers[row]['us_per_step'], goal, window))
     if o.peer == 'braintrace':

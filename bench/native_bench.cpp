@@ -56,7 +56,7 @@ void run(const Row& row, bool interpreter) {
       et::seconds_of_update(et::default_pool(), static_cast<std::size_t>(learner.trace_bytes()));
   const double per = 1e6 / static_cast<double>(row.steps);
   std::cout << fmt::format(
-                   "{:<22} {:>10.1f} {:>10.1f} {:>7.2f} {:>9.1f} {:>7.2f} {:>10.0f} {:>9.2f} {:>9.2f}\n",
+                   "{:<31} {:>10.1f} {:>10.1f} {:>7.2f} {:>9.1f} {:>7.2f} {:>10.0f} {:>9.2f} {:>9.2f}\n",
                    row.name(), slow * per, fast * per, slow / fast, pass * 1e6, fast * per / pass / 1e6,
                    compiling * 1e3, static_cast<double>(interpreted->arena_bytes()) / 1e6,
                    static_cast<double>(native->arena_bytes()) / 1e6)
@@ -75,7 +75,8 @@ int main(int argc, char** argv) {
       filters.emplace_back(argv[i]);
   }
   std::cout << fmt::format("{} threads; microseconds per step\n", et::default_pool().size())
-            << "                       interpr.     native   ratio      pass   ratio compile ms  arena MB  "
+            << "                                interpr.     native   ratio      pass   ratio compile ms  "
+               "arena MB  "
                "arena MB\n";
   for (const Row& row : et::bench::rows(filters)) run(row, interpreter);
 }

@@ -1,5 +1,5 @@
-// Programs of the workloads W1 to W3 and buffers to run them on: for the programs of bench/ that measure
-// native code.
+// Programs of the workloads W1 to W3, W3 saturated in one row more, and buffers to run them on: for the
+// programs of bench/ that measure native code.
 #pragma once
 
 #include <fmt/format.h>
@@ -37,6 +37,8 @@ inline std::vector<Row> rows(const std::vector<std::string>& filters) {
           const bool large = batch == 128 && std::strcmp(rule, "D_RTRL") == 0;
           if (!large && wanted(row.name(), filters)) out.push_back(row);
         }
+  const Row saturated{kW3Saturated, "pp_prop", 128, 32};
+  if (wanted(saturated.name(), filters)) out.push_back(saturated);
   return out;
 }
 
@@ -69,18 +71,16 @@ inline Bound bind(const Program& p, const Workload& w, std::int64_t steps) {
     return reinterpret_cast<float*>(b.memory.back().writable());
   };
   const Array data[] = {w.inputs(1, steps), w.targets(2, steps)};
+  std::size_t slice = 0;  // inputs, then targets, as the loss takes them
+  const ParamValues params = param_values(*w.model);
   for (std::size_t i = 0; i < p.arguments.size(); ++i) {
     const Port& port = p.arguments[i];
     float* at = room(port.aval);
     b.arguments.push_back(at);
-    if (port.role == PortRole::Slice)
-      for (const Array& a : data)
-        if (a.aval().bytes() == port.aval.bytes()) std::memcpy(at, a.tensor().bytes(), port.aval.bytes());
+    if (port.role == PortRole::Slice) std::memcpy(at, data[slice++].tensor().bytes(), port.aval.bytes());
     if (port.role == PortRole::Weight) std::fill_n(at, port.aval.shape.size(), 1.0F);
-    if (port.role == PortRole::Param) {
-      const Array v = random::normal(random::key(i), port.aval.shape) / std::sqrt(1.0 + port.aval.shape[0]);
-      std::memcpy(at, v.tensor().bytes(), port.aval.bytes());
-    }
+    if (port.role == PortRole::Param)
+      std::memcpy(at, params.at(port.name).tensor().bytes(), port.aval.bytes());
   }
   for (const Port& r : p.results) b.results.push_back(room(r.aval));
   for (const Alias& a : p.aliases) b.results[a.result] = const_cast<void*>(b.arguments[a.argument]);

@@ -44,12 +44,20 @@ struct W2 : Module {
   Array update(const Array& x) override { return out(rnn(x)); }
 };
 
+// Scales of the weights of W3: of inputs and of recurrent ones.
+struct Gain {
+  double input, recurrent;
+};
+inline constexpr Gain kRealistic{0.014, 0.3};  // 5 to 10 % of the neurons fire at each step
+inline constexpr Gain kSaturated{0.12, 1.0};   // 79 % do
+
 // Leaky integrate-and-fire neurons with an exponential current synapse, recurrent, leaky readout.
 struct W3 : Module {
-  explicit W3(std::int64_t n) : rec(n) {}
+  explicit W3(std::int64_t n, Gain g = kRealistic) : rec(n), gain(g) {}
   std::int64_t rec;
+  Gain gain;
   const double dg = std::exp(-1.0 / 10.0), dv = std::exp(-1.0 / 5.0);
-  ParamState& w = param("W", {{"weight", input_rows()}, {"bias", biases(2, rec, kIn + rec)}});
+  ParamState& w = param("W", {{"weight", scaled_rows()}, {"bias", biases(2, rec, kIn + rec)}});
   ParamState& wr = param("Wr", weights(3, {rec, kOut}));
   HiddenState& v = hidden("V", {rec});
   HiddenState& g = hidden("g", {rec});
@@ -66,10 +74,10 @@ struct W3 : Module {
   }
 
  private:
-  Array input_rows() const {
+  Array scaled_rows() const {
     const Array all = weights(1, {kIn + rec, rec});
-    return concatenate(
-        Arrays{abs(random::normal(random::key(5), {kIn, rec})) * 0.12, slice_axis(all, 0, kIn, kIn + rec)});
+    return concatenate(Arrays{abs(random::normal(random::key(5), {kIn, rec})) * gain.input,
+                              slice_axis(all, 0, kIn, kIn + rec) * gain.recurrent});
   }
 };
 
@@ -131,6 +139,7 @@ struct Workload {
   std::function<Array(std::uint64_t seed, std::int64_t steps)> inputs;
   std::function<Array(std::uint64_t seed, std::int64_t steps)> targets;
 };
+inline constexpr const char* kW3Saturated = "W3-saturated";
 // Batch and units of W1, W2, W3 (W4 is W3 of 2048) and the neurons of W5 may be chosen; 0: the workload's
 // own.
 inline Workload workload(const std::string& name, std::int64_t batch, std::int64_t units = 0) {
@@ -144,7 +153,8 @@ inline Workload workload(const std::string& name, std::int64_t batch, std::int64
     w.model = std::make_shared<W2>(n);
     weights += 2.0 * static_cast<double>((kIn + n) * n);
   }
-  if (name == "W3") w.model = std::make_shared<W3>(n), spikes = true;
+  if (name == "W3" || name == kW3Saturated)
+    w.model = std::make_shared<W3>(n, name == "W3" ? kRealistic : kSaturated), spikes = true;
   if (name == "W5") {
     const std::int64_t neurons = units != 0 ? units : 10000;
     w.model = std::make_shared<W5>(neurons, kSparseInputs);

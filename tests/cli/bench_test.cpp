@@ -27,7 +27,7 @@ TEST_F(BenchVerb, ARowStandsBesideItsLimit) {
       run_etrace({"bench", "--quick", "--part", "workloads", "--only", "W1", "--rule", "D_RTRL,BPTT",
                   "--batch", "1", "--backend", "interpreter", "--threads", "1", "--json", json_});
   EXPECT_EQ(r.code, 0) << r.text;
-  EXPECT_THAT(r.text, HasSubstr("\nW1  D_RTRL         1  step   interpreter       1 "));
+  EXPECT_THAT(r.text, HasSubstr("\nW1           D_RTRL         1  step   interpreter       1 "));
   const nlohmann::json rows = written().at("workloads");
   ASSERT_EQ(rows.size(), 3U);  // step, window; reverse mode has one form
   for (const auto& row : rows) {
@@ -98,7 +98,7 @@ TEST_F(BenchVerb, SparseCountsBytesPerSynapse) {
 }
 
 TEST_F(BenchVerb, Mistakes) {
-  EXPECT_THAT(run_etrace({"bench", "--only", "W9"}).text, HasSubstr("expected one of W1, W2, W3, W5, W6"));
+  EXPECT_THAT(run_etrace({"bench", "--only", "W9"}).text, HasSubstr("expected one of W1, W2, W3, W3-saturated, W5, W6"));
   EXPECT_THAT(run_etrace({"bench", "--part", "speed"}).text, HasSubstr("expected one of machine, workloads"));
   const auto r = run_etrace({"bench", "--json", "/nonexistent/x.json"});
   EXPECT_EQ(r.code, 2);
