@@ -7,7 +7,7 @@ namespace etrace::emit {
 
 EmitProgram build(const Program& source) {
   EmitProgram p = lower(source);
-  for (const auto pass : {remove_dead, coalesce_kernels, remove_dead, spell_out, lay_out, fuse_around_loops,
+  for (const auto pass : {remove_dead, coalesce_kernels, remove_dead, spell_out, fuse_around_loops,
                           remove_dead, walk_time, fuse, remove_dead, coalesce, remove_dead, schedule}) {
     check(p);
     pass(p);

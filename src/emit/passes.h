@@ -9,8 +9,6 @@ namespace etrace::emit {
 void remove_dead(EmitProgram&);
 // Short axes become statements of their own.
 void spell_out(EmitProgram&);
-// The order of axes in memory: short ones in front.
-void lay_out(EmitProgram&);
 // Loops that carry every position by itself become an axis of a nest.
 void walk_time(EmitProgram&);
 // Nests that walk the same positions become one.

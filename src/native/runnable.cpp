@@ -19,23 +19,23 @@ void host_call(const void* context, int64_t kernel, const void* const* in, void*
       {in, out, scratch});
 }
 // True if A has few entries, and the product was made of them.
-bool multiply_spikes(const FewRows& product, NativeProgram::Known& known, void* sums, const void* a,
-                     const void* b, void* c, void* scratch) {
+bool multiply_spikes(const FewRows& product, NativeProgram::Known& known, const void* a, const void* b,
+                     void* c, void* scratch) {
   using Known = NativeProgram::Known;
   if (known == Known::Nothing) {
     known = Known::Called;
     return false;
   }
   if (known == Known::Called)
-    known = product.is_sparse(a, scratch) && product.sum_columns(b, sums) ? Known::Finite : Known::Dense;
-  return known == Known::Finite && product(a, b, sums, c, scratch);
+    known = product.is_sparse(a, scratch) && product.is_finite(b) ? Known::Finite : Known::Dense;
+  return known == Known::Finite && product(a, b, c, scratch);
 }
 void host_product(const void* context, int64_t product, const void* a, const void* b, void* c,
                   void* scratch) {
   const auto& program = *static_cast<const NativeProgram*>(context);
   const auto i = static_cast<std::size_t>(product);
-  if (program.few_rows[i] && multiply_spikes(*program.few_rows[i], program.known(i, scratch),
-                                             program.sums(i, scratch), a, b, c, scratch))
+  if (program.few_rows[i] &&
+      multiply_spikes(*program.few_rows[i], program.known(i, scratch), a, b, c, scratch))
     return;
   program.products[i](a, b, c, scratch);
 }
@@ -54,7 +54,7 @@ NativeProgram::NativeProgram(emit::EmitProgram p, std::shared_ptr<const LoadedMo
   const etp_module& table = module_->table();
   ETRACE_CHECK(static_cast<std::size_t>(table.arena_bytes) == program_.arena_bytes &&
                static_cast<std::size_t>(table.constants) == program_.constants.size());
-  std::size_t scratch = 0, kept = program_.arena_bytes;
+  std::size_t scratch = 0;
   const emit::HostSteps steps = emit::host_steps(program_);
   for (const emit::Call* call : steps.calls) {
     kernels.push_back(call->kernel);
@@ -65,14 +65,10 @@ NativeProgram::NativeProgram(emit::EmitProgram p, std::shared_ptr<const LoadedMo
                           q->onto);
     scratch = std::max(scratch, products.back().scratch_bytes());
     few_rows.push_back(repeated(*q));
-    kept = (kept + 63) / 64 * 64;
-    sums_offset_.push_back(kept);
-    if (!few_rows.back()) continue;
-    scratch = std::max(scratch, few_rows.back()->scratch_bytes());
-    kept += few_rows.back()->sums_bytes();
+    if (few_rows.back()) scratch = std::max(scratch, few_rows.back()->scratch_bytes());
   }
   for (const Tensor& t : program_.constants) constants_.push_back(t.bytes());
-  scratch_offset_ = (kept + few_rows.size() + 63) / 64 * 64;  // what is known lies before it
+  scratch_offset_ = (program_.arena_bytes + few_rows.size() + 63) / 64 * 64;  // what is known lies before it
   memory_bytes_ = scratch_offset_ + scratch;
 }
 

@@ -34,11 +34,6 @@ class NativeProgram final : public Runnable {
     return *(static_cast<Known*>(scratch) - few_rows.size() + product);
   }
 
-  // The sums of the columns of its matrix, once that is known to be finite.
-  void* sums(std::size_t product, void* scratch) const {
-    return static_cast<std::byte*>(scratch) - scratch_offset_ + sums_offset_[product];
-  }
-
  private:
   // Arena and scratch of one run. Runs at the same time take different ones; they are kept for the next.
   class Memory;
@@ -48,7 +43,6 @@ class NativeProgram final : public Runnable {
   emit::EmitProgram program_;
   std::shared_ptr<const LoadedModule> module_;
   std::vector<const void*> constants_;
-  std::vector<std::size_t> sums_offset_;  // per product
   std::size_t scratch_offset_ = 0, memory_bytes_ = 0;
   mutable std::array<std::atomic<AlignedBuffer*>, 16> spare_{};
 

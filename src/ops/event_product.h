@@ -1,14 +1,10 @@
-// The matrix product where most of A is zero or the same again, as with spikes: in blocks of depth,
-// C[m,:] (+)= f_m·(Σ_k β_k·B[k,:]) + Σ_k D[m,k]·B[k,:] over the k at which D is not zero, in ascending order
-// (event_rows.h; A = f·β + D). Which way is taken is decided at every call by a count over a part of A.
+// The matrix product where most of A is zero, as with spikes: in blocks of depth,
+// C[m,:] (+)= Σ_k A[m,k]·B[k,:] over the k at which A is not zero, in ascending order (event_rows.h). Which
+// way is taken is decided at every call by a count over a part of A.
 //
-// Without a base, terms that are left out are fma(0, b, c) = c for finite b, so the result has the bits of
-// the dense product (runtime/etp_gemm.h). (One exception: a sum that is −0, which only underflow can leave,
-// stays −0 here.) With one it is the same within rounding; u is the unit roundoff:
-//   |error| ≤ 2·depth·u·(Σ_k |f_m·β_k|·|B[k,n]| + Σ_k |D[m,k]|·|B[k,n]|),
-// and as a row is counted from zero where it has fewer entries than deviations, a row of zeros gives zeros.
-// A panel of B that holds an infinity, a NaN or what is close to the largest number is multiplied as dense:
-// 0·∞ must give NaN, and a base must not overflow where the sum itself does not.
+// Terms that are left out are fma(0, b, c) = c for finite b, so the result has the bits of the dense product
+// (runtime/etp_gemm.h). (One exception: a sum that is −0, which only underflow can leave, stays −0 here.) A
+// panel of B that holds an infinity or a NaN is multiplied as dense: 0·∞ must give NaN.
 // Private to ops/.
 #pragma once
 
@@ -22,7 +18,6 @@ class EventProduct {
   using Rows = EventRows<T>;
   using Index = typename Rows::Index;
   using Factor = typename Rows::Factor;
-  using Base = typename Rows::Base;
 
   // C[i, j] = c[i·c_row + j], i over the rows of A, B[k, j] = b[k·b_row + j]. The rows [first, last) of C are
   // written; what is decided is so for all rows of A.
@@ -55,10 +50,9 @@ class EventProduct {
     };
     for (Index k0 = 0; k0 < o.depth; k0 += Rows::kDepth) {
       const Index k = std::min(Rows::kDepth, o.depth - k0);
-      const Base base = s.rows.choose(o.rows, k, o.a.from(0, k0));
-      if (base == Base::Dense) continue;
+      if (!s.rows.is_sparse(o.rows, k, o.a.from(0, k0))) continue;
       as_dense(k0);
-      add_block(o, base, k0, k, s, dense);
+      add_block(o, k0, k, s, dense);
       done = k0 + k;
     }
     as_dense(o.depth);
@@ -68,29 +62,26 @@ class EventProduct {
   static constexpr Index kVectors = std::min(8, 256 / ETP_VBYTES);  // of C in registers
   static constexpr Index kPanel = kVectors * kLanes<T>;             // columns
   static constexpr Index kAhead = 3, kLine = 64 / static_cast<Index>(sizeof(T));
-  static constexpr T kMargin = 1 << 24;  // a base has at most kDepth terms of at most 2⁸·b
 
   // A panel of B stays in the first cache, rows contiguous (in place they are often a power of two apart, and
-  // fall into few sets of a cache); with the sum of its rows that is common to rows of C.
+  // fall into few sets of a cache).
   struct Scratch {
     T panel[Rows::kDepth * kPanel];
-    T base_sum[kPanel];
     Rows rows;
   };
 
   template <class Dense>
-  static void add_block(const Operands& o, Base base, Index k0, Index k, Scratch& s, const Dense& dense) {
+  static void add_block(const Operands& o, Index k0, Index k, Scratch& s, const Dense& dense) {
     const bool add = o.accumulate || k0 > 0;
     const Index whole = o.columns / kPanel * kPanel;
     const T* b = o.b + k0 * o.b_row;
     for (Index m0 = o.first; m0 < o.last; m0 += Rows::kRows) {
       const Index m = std::min(Rows::kRows, o.last - m0);
       const Factor a = o.a.from(m0, k0);
-      s.rows.list(base, m, k, a);
+      s.rows.list(m, k, a);
       for (Index n = 0; n < whole; n += kPanel) {
         T* c = o.c + m0 * o.c_row + n;
         const bool finite = pack(b + n, o.b_row, k, s.panel);
-        if (finite && base != Base::Nothing) sum_base(k, s);
         for (Index i = 0, end; i < m; i = end) {
           end = i + 1;
           if (finite && !s.rows.is_long(i)) {
@@ -114,27 +105,16 @@ class EventProduct {
     for (Index j = 0; j < kPanel; j += kLine) __builtin_prefetch(row + j);
   }
 
-  // The panel, and whether all of it is finite, with a margin: 0·b is 0 then.
+  // The panel, and whether all of it is finite: 0·b is 0 then.
   static bool pack(const T* b, Index row, Index depth, T* to) {
     VectorOf<T> zeros[2] = {};
     for (Index k = 0; k < depth; ++k, b += row, to += kPanel)
       ETP_UNROLL for (Index v = 0; v < kVectors; ++v) {
         const VectorOf<T> x = Lanes<T>::load(b + v * kLanes<T>);
         Lanes<T>::store(to + v * kLanes<T>, x);
-        zeros[v % 2] += x * kMargin * T(0);
+        zeros[v % 2] += x * T(0);
       }
     return sum_of_lanes<T>(zeros[0] + zeros[1]) == T(0);
-  }
-
-  static void sum_base(Index depth, Scratch& s) {
-    using L = Lanes<T>;
-    VectorOf<T> sum[kVectors] = {};
-    for (Index k = 0; k < depth; ++k) {
-      const VectorOf<T> factor = splat(s.rows.base()[k]);
-      ETP_UNROLL for (Index v = 0; v < kVectors; ++v) sum[v] =
-          L::fma(factor, L::load(s.panel + k * kPanel + v * kLanes<T>), sum[v]);
-    }
-    ETP_UNROLL for (Index v = 0; v < kVectors; ++v) L::store(s.base_sum + v * kLanes<T>, sum[v]);
   }
 
   static void sum_row(const Scratch& s, Index row, T* c, bool add) {
@@ -142,10 +122,6 @@ class EventProduct {
     VectorOf<T> sum[kVectors] = {};
     if (add) {
       ETP_UNROLL for (Index v = 0; v < kVectors; ++v) sum[v] = L::load(c + v * kLanes<T>);
-    }
-    if (const T f = s.rows.factor(row); f != T(0)) {
-      ETP_UNROLL for (Index v = 0; v < kVectors; ++v) sum[v] =
-          L::fma(splat(f), L::load(s.base_sum + v * kLanes<T>), sum[v]);
     }
     const std::int32_t* place = s.rows.place(row);
     const T* value = s.rows.value(row);

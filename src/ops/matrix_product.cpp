@@ -3,11 +3,9 @@
 #include "ops/matrix_product.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "etrace/error.h"
 #include "ops/event_product.h"
-#include "ops/few_rows.h"
 #include "runtime/etp_gemm.h"
 #include "runtime/thread_pool.h"
 
@@ -68,8 +66,6 @@ MatrixProduct::MatrixProduct(Dtype dtype, Sizes sizes, Strides strides, bool acc
       is_floating(dtype) &&
       (dtype == Dtype::F32 ? EventProduct<float>::fits(sizes_.rows, sizes_.columns, k, strides.b_column)
                            : EventProduct<double>::fits(sizes_.rows, sizes_.columns, k, strides.b_column));
-  few_rows_ = FewRows::fits(dtype, sizes_, strides);
-  if (few_rows_) part_scratch_ += FewRows(dtype, sizes_, strides).scratch_bytes();
   if (events_)
     part_scratch_ +=
         dtype == Dtype::F32 ? EventProduct<float>::scratch_bytes() : EventProduct<double>::scratch_bytes();
@@ -98,13 +94,6 @@ void MatrixProduct::multiply(std::int64_t m0, std::int64_t m1, std::int64_t n0, 
     gemm(m, n, k, from_a, s.a_row, s.a_depth, from_b, s.b_depth, s.b_column, to, s.c_row, accumulate ? 1 : 0,
          scratch);
   };
-  void* list_scratch = static_cast<std::byte*>(scratch) + dense_scratch_;
-  const auto dense_columns = [&](std::int64_t first, std::int64_t last) {
-    dense(sizes_.rows, last - first, sizes_.depth, a, b + first, c + first, accumulate_);
-  };
-  if (few_rows_ && FewRows(dtype_, sizes_, s, accumulate_)
-                       .with_base(a, b, c, n0, n1, list_scratch, std::cref(dense_columns)))
-    return;
   b += n0 * s.b_column, c += n0;
   if (events_)
     EventProduct<T>::multiply({.rows = sizes_.rows,
@@ -118,7 +107,7 @@ void MatrixProduct::multiply(std::int64_t m0, std::int64_t m1, std::int64_t n0, 
                                .first = m0,
                                .last = m1,
                                .accumulate = accumulate_},
-                              list_scratch, dense);
+                              static_cast<std::byte*>(scratch) + dense_scratch_, dense);
   else
     dense(m1 - m0, n1 - n0, sizes_.depth, a + m0 * s.a_row, b, c + m0 * s.c_row, accumulate_);
 }

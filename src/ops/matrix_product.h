@@ -10,9 +10,7 @@
 namespace etrace {
 
 // Each element of C is one chain over k in ascending order, so no result depends on tiles or threads. Where
-// most of A is zero, as with spikes, only the other terms are added; that changes no bit. Where A repeats
-// itself, as saturated spikes do, what is common is added once and then what deviates: the same within
-// rounding, and the same bits for all threads and layouts of A (event_product.h).
+// most of A is zero, as with spikes, only the other terms are added; that changes no bit (event_product.h).
 class MatrixProduct {
  public:
   struct Sizes {
@@ -42,7 +40,7 @@ class MatrixProduct {
   bool by_rows_ = true;
   std::int64_t parts_ = 1, part_length_ = 0;
   std::size_t part_scratch_ = 0, dense_scratch_ = 0;
-  bool events_ = false, few_rows_ = false;  // A is looked at, at every call
+  bool events_ = false;  // A is looked at, at every call
 };
 
 }  // namespace etrace
