@@ -20,6 +20,8 @@ class SignedTraces : public et::ParameterTraces {
   SignedTraces(const et::ETraceGraph& graph, std::string rule, std::uint64_t seed)
       : et::ParameterTraces(graph, {.rule = std::move(rule)}), graph_(graph), seed_(seed) {}
 
+  // What a step adds to the traces meets this signal as well.
+  et::OwnStep own_step() const override { return et::OwnStep::Signal; }
   et::Arrays learning_signal(const et::WindowData&, et::ArraySpan, SignalTo,
                              et::Arrays signal) const override {
     for (std::size_t k = 0; k < signal.size(); ++k) {

@@ -72,7 +72,7 @@ struct ExpectedRun {
   std::optional<Named<TraceValue>> traces;  // "relation0/group0", "relation0/x" …
   Attr feedback;                            // the reference's random feedback weights; null if absent
   std::string equals;                       // id of the run whose gradients these equal
-  std::optional<bool> compat;               // reproduce under compat = braintrace only
+  std::optional<bool> compat;               // true: under compat = braintrace only; false: by default only
   std::optional<ReferenceError> reference_error;
   std::optional<double> rtol, atol;
 };

@@ -3,8 +3,8 @@
 // BoundRule; a rule with one trace per parameter composes etrace/parameter_traces.h. CONTRIBUTING.md shows a
 // rule from begin to end.
 //
-//   e ← D·e + ∂h/∂y · ∂y/∂θ        trace of one relation into one group
-//   grad θ = Σ_groups ⟨∂L/∂h, e⟩     contraction with the learning signal
+//   e ← D·e + ∂h/∂y · ∂y/∂θ                                  trace of one relation into one group
+//   grad θ = own step of θ + Σ_groups ⟨∂L/∂h, D·e⟩            the past meets the learning signal
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,28 @@ enum class VjpMethod : std::uint8_t {
 };
 std::string_view name(VjpMethod);  // "single-step"
 
+// Where the own step of a parameter comes from in single-step mode: what its use in a step does to the loss
+// of that step, with the states before the step held. What came before is the traces' business.
+enum class OwnStep : std::uint8_t {
+  ReverseMode,  // reverse mode of the step: every way within it counts once, for every parameter
+  // The signal meets what the step adds to the rule's factors, from which it cannot be told apart; beside it
+  // counts what passes no state. Reverse mode where a tail mixes positions or an operator feeds several
+  // groups, and for what shares a parameter with such an operator.
+  Factors,
+  // The rule's own signal meets what the step adds to the traces; beside it counts what passes no state, and
+  // nothing that does.
+  Signal,
+};
+
 // Data of a window ------------------------------------------------------------------------------------------
+// The own step of one relation, as a rule sees it.
+struct OwnPart {
+  bool meets_signal = true;  // signals meet D·e + f·x; else D·e alone
+  // Without meets_signal: ∂L/∂y of each step [K, *y], which the rule takes on to the operator's parameters,
+  // once for all groups. Undefined: the own step is counted elsewhere.
+  Array cotangent = {};
+};
+
 // What K steps give to the traces: StepData with a leading axis K.
 struct WindowData {
   std::int64_t steps = 1;
@@ -42,14 +63,13 @@ struct WindowData {
   Array active;      // [K], or [K, B] per sample: steps that count, bool; undefined: all
   Array age, calls;  // i32: active steps, and calls, before this window
   Array modulator;   // [K, …], for rules that take one; undefined: none
-  // Per relation: the step's own part of the gradient comes from elsewhere (its tail mixes positions), so
-  // that a signal meets D·e in place of D·e + f·x.
-  std::vector<bool> without_own_step;
+  std::vector<OwnPart> own, composite_own;  // per relation and composite relation
 };
-// The learning signal, per group: to the state at the entry of the window, and to that after each step
-// (leading axis K). Either list may be empty.
+// The learning signal, per group. Every list may be empty.
 struct Signals {
-  Arrays entry, each_step;
+  Arrays entry;        // to the state at the entry of the window
+  Arrays each_step;    // to the state after each step, leading axis K
+  Arrays before_step;  // to the state before each step, past the new ones: it meets the trace from before
 };
 
 // One array that a rule carries from step to step, in the layout that it computes with.
@@ -85,11 +105,12 @@ class BoundRule {
     Arrays gradients;  // per parameter leaf; undefined where there is none
   };
   virtual Advanced advance(const WindowData&, ArraySpan memory, const Signals&) const = 0;
+  virtual OwnStep own_step() const = 0;
   // Gradient for a signal that comes from elsewhere, with the traces as they are.
   virtual Arrays contract(const WindowData&, ArraySpan memory, ArraySpan signal) const = 0;
 
   // What takes the place of ∂L/∂h, per group [K, *varshape, S], before it comes to advance(); empty: nothing.
-  // By default it stays.
+  // By default it stays. A rule that puts something else in its place has OwnStep::Signal.
   enum class SignalTo : std::uint8_t {
     EachStep,    // the state after each step
     BeforeStep,  // the state before each step, for losses that read it

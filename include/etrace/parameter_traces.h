@@ -1,11 +1,11 @@
 // One trace per parameter element and output position, as a part that rules compose.
 //
-//   e[slot] ← D[p]·e[slot] + f[p]·x[slot]        G[slot] = Σ l[p]·e[slot]        p: the slot's output
-//   position
+//   e[slot] ← D[p]·e[slot] + f[p]·x[slot]        G[slot] = Σ l[p]·D[p]·e[slot] + ∂L/∂y[p]·x[slot]
 //
+// with p the slot's output position: the past by the trace, the own step by reverse mode, in one pass.
 // A window of K steps passes each trace once (etrace/ops/trace_window.h). Where D is zero by structure, no
-// trace is kept at all: the gradient of a window is one product of x and l·f, and the trace is made from the
-// last x and f when somebody asks for it. Weights behind other weights (ETraceGraph::composite_relations)
+// trace is kept at all: the gradient of a window is one product of x and ∂L/∂y, and the trace is made from
+// the last x and f when somebody asks for it. Weights behind other weights (ETraceGraph::composite_relations)
 // have a trace for every position of the states.
 #pragma once
 
@@ -40,6 +40,8 @@ class ParameterTraces : public BoundRule {
   Arrays keep(const StepData&) const override;
   Advanced advance(const WindowData&, ArraySpan memory, const Signals&) const override;
   Arrays contract(const WindowData&, ArraySpan memory, ArraySpan signal) const override;
+  // A rule that overrides learning_signal() overrides this, too: OwnStep::Signal.
+  OwnStep own_step() const override { return OwnStep::ReverseMode; }
 
  private:
   struct Impl;

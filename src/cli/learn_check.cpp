@@ -252,8 +252,9 @@ StageResult check_learn(const Model& m, const CheckOptions& options) {
   }
   for (const ExpectedRun& run : *m.expected->runs) {
     if (run.algorithm == "BPTT" || run.reference_error) continue;
-    // What the reference does wrong is no truth for the default; what is right must come out in both modes.
-    if (compat == Compat::None && run.compat.value_or(false)) continue;
+    // What the reference does wrong is no truth for the default; what is right must come out in both modes,
+    // unless the file says that the reference does it otherwise.
+    if (run.compat && *run.compat != (compat == Compat::Braintrace)) continue;
     const Named<Tensors>* grads = run.grads ? &*run.grads : nullptr;
     for (const ExpectedRun& other : *m.expected->runs)
       if (grads == nullptr && !run.equals.empty() && other.id == run.equals && other.grads)

@@ -16,6 +16,7 @@
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/reduce.h"
 #include "etrace/transform.h"
+#include "io/step_outputs.h"
 
 namespace etrace::cli {
 
@@ -33,13 +34,6 @@ struct SequenceProgram {
   std::vector<std::size_t> state_outputs;         // index into model.outputs of each state's new value
   bool with_loss;
 };
-
-std::vector<std::size_t> step_outputs(const Model& m) {
-  std::vector<std::size_t> out;
-  for (std::size_t i = 0; i < m.outputs.size(); ++i)
-    if (m.outputs[i].role == Role::Out) out.push_back(i);
-  return out;
-}
 
 SequenceProgram sequence_program(const Model& m, const ExpectedRun& run, bool with_loss) {
   SequenceProgram s;
@@ -72,7 +66,7 @@ SequenceProgram sequence_program(const Model& m, const ExpectedRun& run, bool wi
           const Arrays out = eval_jaxpr(m.program, operands);
           ScanResult r;
           for (const std::size_t i : s.state_outputs) r.carry.push_back(out[i]);
-          const std::vector<std::size_t> ys = step_outputs(m);
+          const std::vector<std::size_t> ys = result_outputs(m);
           if (with_loss) r.ys.push_back(mean(square(out[ys.at(0)] - x.back())));
           for (const std::size_t i : ys) r.ys.push_back(out[i]);
           return r;
@@ -101,7 +95,7 @@ StageResult check_forward(const Model& m, const CheckOptions& options) {
   if (run == nullptr || (!run->outputs.defined() && !run->hidden)) return {{}, "the file carries no outputs"};
   const SequenceProgram s = sequence_program(m, *run, /*with_loss=*/false);
   const Tensors out = OnBackend(options.backend, "forward", s.program)(sequence_arguments(m, s, *run));
-  const std::size_t num_ys = step_outputs(m).size();
+  const std::size_t num_ys = result_outputs(m).size();
   if (run->outputs.defined())
     if (auto d = difference("the output", out[0], run->outputs, tolerance(*run, 1e-10, out[0].dtype())))
       return {d, {}};

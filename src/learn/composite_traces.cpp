@@ -8,7 +8,6 @@
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
-#include "learn/step_derivative.h"
 
 namespace etrace {
 
@@ -136,8 +135,7 @@ Array chain_derivative(const HiddenParamOpRelation& r, const Jaxpr& chain, const
   return reshape(all, dims);
 }
 
-CompositeTraces::CompositeTraces(const ETraceGraph& g, const CompositeTraceOptions& o)
-    : g_(g), without_own_step_(composites_without_own_step(g)) {
+CompositeTraces::CompositeTraces(const ETraceGraph& g, const CompositeTraceOptions& o) : g_(g) {
   for (std::size_t r = 0; r < g.composite_relations.size(); ++r) {
     const HiddenParamOpRelation& relation = g.composite_relations[r];
     for (std::size_t k = 0; k < relation.hidden_groups.size(); ++k)
@@ -217,10 +215,7 @@ Arrays CompositeTraces::advance(const WindowData& w, ArraySpan kept, ArraySpan m
         moveaxis(reshape(derived, {steps, lanes.positions, t.group->num_state(), lanes.width()}), 1, 2));
 
     CarriedWindow carried = gw.carried;
-    if (without_own_step_[t.relation] && carried.adjoint.defined())
-      carried.adjoint = carried.adjoint - gw.each_step;
-    carried.suffix = behind(carried.suffix);
-    carried.adjoint = behind(carried.adjoint);
+    for (Array* each : {&carried.suffix, &carried.later, &carried.own}) *each = behind(*each);
     const std::int64_t outputs = lanes.sample_y.size();
     const Arrays operands = parameter_operands(g_, relation_of(t), w.params);
     TraceWindow tw;
@@ -233,7 +228,8 @@ Arrays CompositeTraces::advance(const WindowData& w, ArraySpan kept, ArraySpan m
     Array entry = carried.entry;
     if (gw.entry.defined()) entry = add_cotangents(entry, squeeze(gw.entry, {0}));
     tw.entry = at_outputs(entry, outputs);
-    if (carried.adjoint.defined()) tw.weighted = rows_as_steps(weighted(carried, f), lanes);
+    const Array met = weighted(carried, f, w.composite_own[t.relation].meets_signal);
+    if (met.defined()) tw.weighted = rows_as_steps(met, lanes);
     const TraceWindowResult moved = trace_window(t.slots.pattern(), tw);
     next.push_back(moved.trace);
     if (moved.gradient.defined()) router.add(*t.trainable, t.slots.to_operand(operands, moved.gradient));

@@ -30,7 +30,7 @@ struct CompositeTraceOptions {
 // What a window gives to all traces of one group.
 struct CompositeGroupWindow {
   CarriedWindow carried;
-  Array each_step, entry;                               // signals [K, M, X], [1, M, X]; undefined: none
+  Array entry;                                          // signal [1, M, X]; undefined: none
   std::function<Array(const Array& derived)> injected;  // [K, S, X, …] -> [K, M, X, …]: lifted, frozen
 };
 
@@ -63,8 +63,7 @@ class CompositeTraces {
 
   const ETraceGraph& g_;
   std::vector<Trace> traces_;
-  std::vector<TraceSlot> slots_;        // parallel
-  std::vector<bool> without_own_step_;  // per relation
+  std::vector<TraceSlot> slots_;  // parallel
 };
 
 }  // namespace etrace

@@ -8,6 +8,7 @@
 #include "etrace/executor.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
+#include "io/step_outputs.h"
 #include "learn/composite_traces.h"
 #include "learn/interface.h"
 #include "learn/lists.h"
@@ -133,11 +134,14 @@ StepValues ETraceGraphExecutor::solve_h2w_h2h_jacobian(ArraySpan inputs) const {
   const Env env = run_program(info.closed_jaxpr, inputs);
   StepValues step;
   for (const ParamLeaf& l : param_leaves(info)) step.data.params.push_back(inputs[l.input]);
-  for (std::size_t i = 0; i < info.model.outputs.size(); ++i) {
-    const Role role = info.model.outputs[i].role;
-    const Array value = env.get(info.jaxpr().outs[i]);
-    if (role == Role::Out) step.outputs.push_back(value);
-    if (role == Role::Hidden || role == Role::Other) step.states.push_back(value);
+  for (const std::size_t o : result_outputs(info.model))
+    step.outputs.push_back(env.get(info.jaxpr().outs[o]));
+  const std::vector<std::optional<std::size_t>> renewed = state_outputs(info.model);
+  std::size_t next_state = 0;
+  for (std::size_t i = 0; i < info.model.inputs.size(); ++i) {
+    if (!is_state(info.model.inputs[i].role)) continue;
+    const std::optional<std::size_t> o = renewed[next_state++];
+    step.states.push_back(o ? env.get(info.jaxpr().outs[*o]) : inputs[i]);
   }
   for (const HiddenGroup& group : g.hidden_groups) {
     if (!group.descent) {
@@ -301,19 +305,6 @@ BackwardMap::Cotangents BackwardMap::operator()(ArraySpan outputs, ArraySpan sta
   return out;
 }
 
-namespace {
-
-Arrays with_role(const ModuleInfo& info, const Arrays& values, bool outputs) {
-  Arrays out;
-  for (std::size_t i = 0; i < info.model.outputs.size(); ++i) {  // the program gives more than the model
-    const Role role = info.model.outputs[i].role;
-    if (outputs ? role == Role::Out : role == Role::Hidden || role == Role::Other) out.push_back(values[i]);
-  }
-  return out;
-}
-
-}  // namespace
-
 ETraceVjpGraphExecutor::Linearized ETraceVjpGraphExecutor::solve_h2w_h2h_l2h_jacobian(
     std::span<const StepInput> args, ArraySpan states, ArraySpan params) const {
   const ETraceGraph& g = graph();
@@ -333,10 +324,7 @@ ETraceVjpGraphExecutor::Linearized ETraceVjpGraphExecutor::solve_h2w_h2h_l2h_jac
                     p = a.subspan(na + ns + nw);
     if (!steps) {
       const Arrays out = g.hidden_perturb->eval_jaxpr(program_inputs(x, h, w), p);
-      Arrays all = with_role(g.module_info, out, true);
-      const Arrays next = with_role(g.module_info, out, false);
-      all.insert(all.end(), next.begin(), next.end());
-      return all;
+      return joined({results_of(g.module_info.model, out), new_states_of(g.module_info.model, h, out)});
     }
     std::vector<StepInput> inputs;
     for (std::size_t i = 0; i < na; ++i)
@@ -347,7 +335,7 @@ ETraceVjpGraphExecutor::Linearized ETraceVjpGraphExecutor::solve_h2w_h2h_l2h_jac
         [&](ArraySpan carry, ArraySpan slices) -> ScanResult {
           const Arrays out =
               eval_jaxpr(g.module_info.closed_jaxpr, program_inputs(step_args.at(slices), carry, w));
-          return {with_role(g.module_info, out, false), with_role(g.module_info, out, true)};
+          return {new_states_of(g.module_info.model, carry, out), results_of(g.module_info.model, out)};
         },
         Arrays(h.begin(), h.end()), step_args.stacked(), {.length = *steps});
     Arrays all = r.ys;

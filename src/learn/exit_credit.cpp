@@ -5,6 +5,7 @@
 #include "etrace/control.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
+#include "io/step_outputs.h"
 #include "learn/interface.h"
 #include "learn/lists.h"
 
@@ -70,11 +71,7 @@ ExitCredit::ExitCredit(const ETraceGraph& g) : g_(g) {
   const ClosedJaxpr step = make_jaxpr(
       [&](ArraySpan in) {
         const ArraySpan p = take_front(in, params.size()), h = take_front(in, states.size());
-        const Arrays out = eval_jaxpr(cut, executor.program_inputs(in, h, p));
-        Arrays next;
-        for (std::size_t i = 0; i < info.model.outputs.size(); ++i)  // the program gives more than the model
-          if (is_state(info.model.outputs[i].role)) next.push_back(out[i]);
-        return next;
+        return new_states_of(info.model, h, eval_jaxpr(cut, executor.program_inputs(in, h, p)));
       },
       types);
   std::vector<StepSplit::Input> kinds(params.size(), StepSplit::Input::Fixed);

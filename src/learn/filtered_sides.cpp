@@ -17,6 +17,7 @@
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
+#include "learn/lists.h"
 #include "learn/operator_rules.h"
 #include "learn/routing.h"
 #include "learn/window.h"
@@ -97,8 +98,11 @@ constexpr std::int64_t kFilterBack = 4;  // steps from which one more product, f
 struct FilteredBack {
   Array each, entry;  // [K, X], [1, X]
 };
-// c [K, X]; active [K] or undefined: steps that the filter does not see. `without_own`: c_k meets εx_{k−1}.
-FilteredBack filter_back(const Array& c, double decay, const Array& active, bool without_own) {
+// Which εx a step's cotangent meets: the one with its own x in it, or the one from before.
+enum class Meets : std::uint8_t { After, Before };
+// c [K, X]; active [K] or undefined: steps that the filter does not see.
+FilteredBack filter_back(const Array& c, double decay, const Array& active, Meets meets) {
+  const bool without_own = meets == Meets::Before;
   Arrays xs{c};
   if (active.defined()) xs.push_back(active);
   const ScanResult r = scan(
@@ -162,6 +166,7 @@ class FilteredSides final : public BoundRule {
     return out;
   }
 
+  OwnStep own_step() const override { return OwnStep::Factors; }
   Advanced advance(const WindowData& w, ArraySpan old, const Signals& signals) const override;
 
   // The reference counts the calls, this one included; the correction of the old trace is that of its own
@@ -176,7 +181,7 @@ class FilteredSides final : public BoundRule {
       Arrays f;
       for (const std::size_t slot : entry.groups) f.push_back(sides[slot]);
       add_gradients(router, w, r, {entry.x ? sides[*entry.x] : Array(), {}, {}}, f,
-                    signals_of(with_step_axis(signal)), ages);
+                    signals_of(with_step_axis(signal)), ages, Meets::After);
     }
     return router.result();
   }
@@ -198,7 +203,7 @@ class FilteredSides final : public BoundRule {
 
   // Gradients of one relation from its sides [K, …], signals [K, S, X] per group, and ages [K].
   void add_gradients(GradientRouter& router, const WindowData& w, std::size_t r, const InputSide& x,
-                     ArraySpan f, ArraySpan signals, const Array& ages) const {
+                     ArraySpan f, ArraySpan signals, const Array& ages, Meets meets) const {
     const HiddenParamOpRelation& relation = g_.hidden_param_op_relations[r];
     for (std::size_t k = 0; k < relation.hidden_groups.size(); ++k) {
       const HiddenGroup& group = g_.hidden_groups[relation.hidden_groups[k]];
@@ -216,25 +221,35 @@ class FilteredSides final : public BoundRule {
           router.add(t, pulled(x.met, ct));
           continue;
         }
-        if (!back) back = filter_back(ct, decay_x_, w.active, w.without_own_step[r]);
+        if (!back) back = filter_back(ct, decay_x_, w.active, meets);
         router.add(t, pulled(x.added, back->each) + pulled(x.entry, back->entry));
       }
     }
   }
 
-  // One step: both sides after it, and as its signal meets them.
+  // Per relation its x, if it has one, then its f per group.
+  Arrays by_relation(ArraySpan slots) const {
+    Arrays out;
+    for (const FilterLayout::Relation& entry : layout_.relations) {
+      if (entry.x) out.push_back(slots[*entry.x]);
+      for (const std::size_t slot : entry.groups) out.push_back(slots[slot]);
+    }
+    return out;
+  }
+
+  // One step: both sides after it, and as its signal meets them, by relation.
   struct Moved {
-    Arrays after;
-    Arrays met;  // per relation x (undefined: none), then per group f
+    Arrays after, met;
   };
   Moved move(ArraySpan old, ArraySpan x, ArraySpan df, ArraySpan jacobians,
-             const std::vector<bool>& without_own) const {
+             std::span<const OwnPart> own) const {
     Moved out{Arrays(layout_.slots.size()), {}};
     std::size_t next_df = 0;
     for (std::size_t r = 0; r < layout_.relations.size(); ++r) {
       const FilterLayout::Relation& entry = layout_.relations[r];
       if (entry.owns_x) out.after[*entry.x] = decay_x_ * old[*entry.x] + x[entry.kept_x];
-      if (entry.x) out.met.push_back((without_own[r] ? ArraySpan(old) : ArraySpan(out.after))[*entry.x]);
+      const bool without_own = !own[r].meets_signal;
+      if (entry.x) out.met.push_back((without_own ? ArraySpan(old) : ArraySpan(out.after))[*entry.x]);
       for (std::size_t k = 0; k < entry.groups.size(); ++k) {
         const std::size_t slot = entry.groups[k], group = g_.hidden_param_op_relations[r].hidden_groups[k];
         const Array injected = (1.0 - decay_f_) * df[next_df++];
@@ -243,7 +258,7 @@ class FilteredSides final : public BoundRule {
                                   ? old[slot]
                                   : reduce_sum(jacobians[group] * expand_dims(old[slot], {0}), {1});
         out.after[slot] = carried.defined() ? decay_f_ * carried + injected : injected;
-        out.met.push_back(!without_own[r]     ? out.after[slot]
+        out.met.push_back(!without_own        ? out.after[slot]
                           : carried.defined() ? carried
                                               : full_like(injected, 0.0));
       }
@@ -271,16 +286,16 @@ BoundRule::Advanced FilteredSides::advance(const WindowData& w, ArraySpan old, c
   const std::size_t num_x = w.kept.size(), num_df = xs.size() - num_x, num_d = w.jacobians.size();
   for (std::size_t k = 0; k < num_d; ++k) xs.push_back(states_first(g_.hidden_groups[k], w.jacobians[k], 2));
   if (w.active.defined()) xs.push_back(w.active);
-  const bool learns = !signals.each_step.empty();
+  const bool learns = !signals.each_step.empty(), reads_before = !signals.before_step.empty();
   const ScanResult r = over_steps(
       w.steps,
       [&](ArraySpan before, ArraySpan now) -> ScanResult {
         Moved m = move(before, now.first(num_x), now.subspan(num_x, num_df),
-                       now.subspan(num_x + num_df, num_d), w.without_own_step);
+                       now.subspan(num_x + num_df, num_d), w.own);
         if (w.active.defined())
           for (std::size_t i = 0; i < m.after.size(); ++i)
             m.after[i] = where(now.back(), m.after[i], before[i]);
-        return {m.after, learns ? m.met : Arrays{}};
+        return {m.after, joined({learns ? m.met : Arrays{}, reads_before ? by_relation(before) : Arrays{}})};
       },
       Arrays(old.begin(), old.end()), xs);
   Advanced result{r.carry, {}};
@@ -291,21 +306,23 @@ BoundRule::Advanced FilteredSides::advance(const WindowData& w, ArraySpan old, c
     const Array after = w.age + counted,
                 before = after - (w.active.defined() ? convert(w.active, Dtype::I32) : ones_like(counted));
     GradientRouter router(g_, w.params);
-    const Arrays each = signals_of(signals.each_step);
-    ArraySpan met = r.ys;
-    for (std::size_t i = 0; i < layout_.relations.size(); ++i) {
-      const FilterLayout::Relation& entry = layout_.relations[i];
-      const std::size_t sides = (entry.x ? 1 : 0) + entry.groups.size();
-      InputSide x;
-      if (entry.x) x.met = met[0];
-      if (entry.x && w.steps >= kFilterBack) {
-        x.added = w.kept[entry.kept_x];
-        x.entry = expand_dims(old[*entry.x], {0});
+    ArraySpan sides = r.ys;
+    const auto add = [&](const Arrays& signal, bool own) {
+      for (std::size_t i = 0; i < layout_.relations.size(); ++i) {
+        const FilterLayout::Relation& entry = layout_.relations[i];
+        InputSide x;
+        if (entry.x) x.met = take_front(sides, 1)[0];
+        if (entry.x && w.steps >= kFilterBack) {
+          x.added = w.kept[entry.kept_x];
+          x.entry = expand_dims(old[*entry.x], {0});
+        }
+        const bool meets_own = own && w.own[i].meets_signal;
+        add_gradients(router, w, i, x, take_front(sides, entry.groups.size()), signal,
+                      meets_own ? after : before, meets_own ? Meets::After : Meets::Before);
       }
-      add_gradients(router, w, i, x, met.subspan(entry.x ? 1 : 0, entry.groups.size()), each,
-                    w.without_own_step[i] ? before : after);
-      met = met.subspan(sides);
-    }
+    };
+    add(signals_of(signals.each_step), true);
+    if (reads_before) add(signals_of(signals.before_step), false);
     result.gradients = router.result();
   }
   if (!signals.entry.empty()) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "io/step_outputs.h"
+
 namespace etrace {
 
 Avals argument_types(const ETraceGraph& g) {
@@ -19,8 +21,7 @@ Avals argument_types(const ETraceGraph& g) {
 Avals result_types(const ETraceGraph& g) {
   const ModuleInfo& info = g.module_info;
   Avals out;
-  for (std::size_t i = 0; i < info.model.outputs.size(); ++i)
-    if (info.model.outputs[i].role == Role::Out) out.push_back(aval_of(info.jaxpr().outs[i]));
+  for (const std::size_t o : result_outputs(info.model)) out.push_back(aval_of(info.jaxpr().outs[o]));
   return out;
 }
 

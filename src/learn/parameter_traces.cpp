@@ -9,6 +9,7 @@
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
 #include "learn/composite_traces.h"
+#include "learn/kappa_lift.h"
 #include "learn/operator_rules.h"
 #include "learn/routing.h"
 #include "learn/window.h"
@@ -74,10 +75,13 @@ struct Freezing {
   }
 };
 
+// Steps of the group's own within one step of the model.
+std::int64_t inner_steps(const HiddenGroup& group) { return group.descent ? group.descent->scan.length : 1; }
+
 // active [K] or [K, B] -> [K·L, 1] or [K·L, X]
 Freezing freezing(const WindowData& w, const HiddenGroup& group, Dtype dtype) {
   if (!w.active.defined()) return {};
-  const std::int64_t inner = group.descent ? group.descent->scan.length : 1;
+  const std::int64_t inner = inner_steps(group);
   Array on = convert(w.active, dtype);
   std::int64_t wide = 1;
   if (w.active.rank() == 2) {  // every position of a sample
@@ -89,52 +93,10 @@ Freezing freezing(const WindowData& w, const HiddenGroup& group, Dtype dtype) {
   return {reshape(broadcast_to(on, {w.steps, inner, wide}), {w.steps * inner, wide})};
 }
 
-// The filter ē ← κ·ē + e behind a trace, as a lift of the states to (e, ē).
-struct KappaLift {
-  // The reference moves its filter when it forms a gradient: with each step in single-step mode, by the trace
-  // at the entry of each window in multi-step mode, and not at all without a gradient.
-  enum When : std::uint8_t { EachStep, AtEntry, Never } when = EachStep;
-  double kappa = 0.0;
-
-  static Array zeros_as(const Array& a) { return zeros_of(a.aval()); }
-  // [[a, b], [c, d]] of [K, M, M, X]
-  static Array blocks(const Array& a, const Array& b, const Array& c, const Array& d) {
-    return concatenate(Arrays{concatenate(Arrays{a, b}, 2), concatenate(Arrays{c, d}, 2)}, 1);
-  }
-  static Array diagonal(double value, const Array& like) {
-    const Array one = eye(like.shape()[1], like.dtype()) * value;
-    return broadcast_in_dim(one, like.shape(), {1, 2});
-  }
-  Array jacobian(const Array& d) const {
-    const Array none = zeros_as(d);
-    if (when == EachStep) return blocks(d, none, d, diagonal(kappa, d));
-    return blocks(d, none, none, diagonal(1.0, d));
-  }
-  Array injection(const Array& f) const {
-    return concatenate(Arrays{f, when == EachStep ? f : zeros_as(f)}, 1);
-  }
-  // filtered [M]: which states' signals meet ē, the others e; undefined: all
-  static Array signal(const Array& l, const Array& filtered) {
-    if (!filtered.defined()) return concatenate(Arrays{zeros_as(l), l}, 1);
-    const Array to_filter = l * reshape(filtered, {1, filtered.size(), 1});
-    return concatenate(Arrays{l - to_filter, to_filter}, 1);
-  }
-  // AtEntry: the step (e, ē) ← (e, κ·ē + e) in front of the window, and the signal in front of that.
-  Array entry_step(const Array& transition) const {  // [2M, 2M, X]
-    const Array wide = expand_dims(transition, {0});
-    const std::int64_t m = transition.shape()[0] / 2;
-    const Array d = slice_axis(slice_axis(wide, 1, 0, m), 2, 0, m), none = zeros_as(d);
-    return squeeze(blocks(d, none, diagonal(1.0, d), diagonal(kappa, d)), {0});
-  }
-  Array entry_signal(const Array& l, const Array& filtered) const {
-    const Array to_filter = filtered.defined() ? l * reshape(filtered, {1, filtered.size(), 1}) : l;
-    return concatenate(Arrays{l, to_filter * kappa}, 1);
-  }
-};
-
 // What a window gives to the traces of one group, states in front: [K, M…, X].
 struct GroupWindow {
-  Array each_step, entry;
+  StepSignals signals;
+  Array entry;  // [1, M, X]
   Freezing freeze;
   Array jacobians;
   CarriedWindow carried;  // of all positions, unless some trace sums them first
@@ -187,8 +149,10 @@ struct ParameterTraces::Impl {
                         const std::optional<KappaLift>&) const;
   Array source_of(const Trace&, const StepData&) const;
   Array x_of(const Trace& t, ArraySpan per_relation) const { return per_relation[t.relation]; }
-  Array factor_gradient(const Trace&, const WindowData&, const Array& x, const Array& f,
-                        const Array& signal) const;
+  Array cotangent_of(const Trace&, const WindowData&, Dtype) const;
+  Array factor_gradient(const Trace&, const WindowData&, const Array& x, const Array& ct) const;
+  void add_factor_gradients(GradientRouter&, const Trace&, const GroupWindow&, const WindowData&,
+                            const Array& x, ArraySpan old) const;
   const LastX* last_x(std::size_t relation) const;
 
   const ETraceGraph& g;
@@ -379,10 +343,12 @@ std::vector<GroupWindow> ParameterTraces::Impl::group_windows(const WindowData& 
     const Array filtered = filtered_states(group, w.jacobians[k].dtype());
     GroupWindow gw;
     gw.freeze = freezing(w, group, w.jacobians[k].dtype());
-    if (!signals.each_step.empty()) {
-      gw.each_step = at_last_substep(group, signal_of(group, signals.each_step[k]));
-      if (lift) gw.each_step = KappaLift::signal(gw.each_step, filtered);
-    }
+    const auto met = [&](const Array& signal) {
+      const Array own = signal_of(group, signal);
+      return lift ? KappaLift::signal(own, filtered) : own;
+    };
+    if (!signals.each_step.empty()) gw.signals.after = met(signals.each_step[k]);
+    if (!signals.before_step.empty()) gw.signals.before = met(signals.before_step[k]);
     if (!signals.entry.empty()) {
       gw.entry = signal_of(group, expand_dims(signals.entry[k], {0}));
       if (lift)
@@ -393,7 +359,7 @@ std::vector<GroupWindow> ParameterTraces::Impl::group_windows(const WindowData& 
     if (options.memoryless) d = zeros_of(d.aval());
     if (options.jacobian) d = options.jacobian(d);
     gw.jacobians = gw.freeze.jacobian(lift ? lift->jacobian(d) : d);
-    gw.carried = carry_window(gw.jacobians, gw.each_step);
+    gw.carried = carry_window(gw.jacobians, gw.signals, inner_steps(group));
     if (lift && lift->when == KappaLift::AtEntry)
       gw.carried.transition = lift->entry_step(gw.carried.transition);
     out.push_back(std::move(gw));
@@ -404,18 +370,27 @@ std::vector<GroupWindow> ParameterTraces::Impl::group_windows(const WindowData& 
 // Carried once per group; where positions are summed before they multiply (compat), once per trace.
 CarriedWindow ParameterTraces::Impl::carried_for(const Trace& t, const GroupWindow& gw) const {
   const auto summed = [&](const Array& a) { return a.defined() ? t.slots.summed(a) : a; };
-  if (t.slots.sums_positions()) return carry_window(summed(gw.jacobians), summed(gw.each_step));
+  if (t.slots.sums_positions())
+    return carry_window(summed(gw.jacobians), {summed(gw.signals.after), summed(gw.signals.before)},
+                        inner_steps(*t.group));
   const auto split = [&](const Array& a) {  // without a step axis in front
     return a.defined() ? squeeze(t.slots.summed(expand_dims(a, {0})), {0}) : a;
   };
   const CarriedWindow& c = gw.carried;
-  return {split(c.transition), summed(c.suffix), split(c.entry), summed(c.adjoint)};
+  return {split(c.transition), summed(c.suffix), split(c.entry), summed(c.later), summed(c.own)};
 }
 
 Array ParameterTraces::Impl::injected(const Trace& t, const GroupWindow& gw, const WindowData& w,
                                       const std::optional<KappaLift>& lift) const {
   const Array f = widen(states_first(*t.group, w.df[t.relation][t.group_of_relation], 1), *t.group);
   return gw.freeze.injected(lift ? lift->injection(f) : f);
+}
+
+// ∂L/∂y of each step [K, X], at the first group of the relation; undefined: none.
+Array ParameterTraces::Impl::cotangent_of(const Trace& t, const WindowData& w, Dtype dtype) const {
+  const Array& ct = w.own[t.relation].cotangent;
+  if (!ct.defined() || t.group_of_relation != 0) return {};
+  return convert(reshape(ct, {w.steps, ct.size() / w.steps}), dtype);
 }
 
 // What a relation gives to its traces in one group; the signals decide whether there is a gradient. Traces of
@@ -426,26 +401,48 @@ TraceWindow ParameterTraces::Impl::window_of(const Trace& t, const GroupWindow& 
   CarriedWindow carried = carried_for(t, gw);
   const Array lined = t.slots.lined_up(df);  // positions that compat sums stand as steps of their own
   const std::int64_t lines = lined.shape()[0] / df.shape()[0];
-  if (w.without_own_step[t.relation] && carried.adjoint.defined())
-    carried.adjoint = carried.adjoint - t.slots.summed(gw.each_step);
-  carried.suffix = repeat_steps(carried.suffix, lines);
-  carried.adjoint = repeat_steps(carried.adjoint, lines);
+  for (Array* each : {&carried.suffix, &carried.later, &carried.own}) *each = repeat_steps(*each, lines);
 
   TraceWindow tw;
   tw.transition = carried.transition;
   tw.injection = injection(carried, lined);
   tw.entry = carried.entry;
-  if (carried.adjoint.defined()) tw.weighted = weighted(carried, lined);
+  if (carried.own.defined()) {
+    tw.weighted = weighted(carried, lined, w.own[t.relation].meets_signal);
+    if (const Array ct = cotangent_of(t, w, df.dtype()); ct.defined())
+      tw.weighted = add_cotangents(tw.weighted, t.slots.summed(ct));
+    if (!tw.weighted.defined()) {  // a pass with a gradient has both of its parts
+      const Shape& q = tw.injection.shape();
+      tw.weighted = zeros_of({df.dtype(), {q[0], q[2], q[3]}});
+    }
+  }
   if (gw.entry.defined()) tw.entry = add_cotangents(tw.entry, squeeze(t.slots.summed(gw.entry), {0}));
   return tw;
 }
 
-// Gradient of the operand for signals [K, M, X], injections f [K, M, X] and x [K, …].
+// Gradient of the operand for cotangents of y [K, X] and x [K, …].
 Array ParameterTraces::Impl::factor_gradient(const Trace& t, const WindowData& w, const Array& x,
-                                             const Array& f, const Array& signal) const {
-  const Array ct = reduce_sum(signal * f, {1});  // [K, X]
+                                             const Array& ct) const {
   return t.slots.pull(w.operands[t.relation], x,
                       reshape(ct, t.group->varshape().with_front(ct.shape()[0]).to_dims()));
+}
+
+// Where D is zero, only signals to old states have a past to meet: that of one step.
+void ParameterTraces::Impl::add_factor_gradients(GradientRouter& router, const Trace& t,
+                                                 const GroupWindow& gw, const WindowData& w, const Array& x,
+                                                 ArraySpan old) const {
+  CarriedWindow met = gw.carried;
+  if (!gw.signals.before.defined()) met.later = met.entry = {};
+  const Array f = gw.freeze.injected(states_first(*t.group, w.df[t.relation][t.group_of_relation], 1));
+  const Array ct =
+      add_cotangents(weighted(met, f, w.own[t.relation].meets_signal), cotangent_of(t, w, f.dtype()));
+  if (ct.defined()) router.add(*t.trainable, factor_gradient(t, w, x, ct));
+  const Array entry = add_cotangents(met.entry, gw.entry.defined() ? squeeze(gw.entry, {0}) : Array());
+  if (!entry.defined()) return;
+  const LastX* last = last_x(t.relation);
+  router.add(*t.trainable,
+             factor_gradient(t, w, last != nullptr ? expand_dims(old[last->slot], {0}) : Array(),
+                             expand_dims(reduce_sum(entry * old[t.slot], {0}), {0})));
 }
 
 namespace {
@@ -484,15 +481,8 @@ BoundRule::Advanced ParameterTraces::advance(const WindowData& w, ArraySpan old,
   for (const Trace& t : m.traces) {
     const GroupWindow& gw = groups[t.group->index];
     if (t.as_factors) {
-      const LastX* x = m.last_x(t.relation);
+      m.add_factor_gradients(router, t, gw, w, xs[t.relation], old);
       const Array f = states_first(*t.group, w.df[t.relation][t.group_of_relation], 1);
-      if (gw.each_step.defined() && !w.without_own_step[t.relation])
-        router.add(*t.trainable,
-                   m.factor_gradient(t, w, xs[t.relation], gw.freeze.injected(f), gw.each_step));
-      if (gw.entry.defined())
-        router.add(*t.trainable,
-                   m.factor_gradient(t, w, x != nullptr ? expand_dims(old[x->slot], {0}) : Array(),
-                                     expand_dims(old[t.slot], {0}), gw.entry));
       if (!result.memory[t.slot].defined())
         result.memory[t.slot] = at_last_active(f, old[t.slot], position_mask(w.active, *t.group));
       continue;
@@ -520,7 +510,7 @@ BoundRule::Advanced ParameterTraces::advance(const WindowData& w, ArraySpan old,
   }
   std::vector<CompositeGroupWindow> wide;
   for (const GroupWindow& gw : groups)
-    wide.push_back({gw.carried, gw.each_step, gw.entry,
+    wide.push_back({gw.carried, gw.entry,
                     [&](const Array& f) { return gw.freeze.injected(lift ? lift->injection(f) : f); }});
   const Arrays more = m.composites.advance(w, ArraySpan(w.kept).subspan(next_kept),
                                            old.subspan(m.slots.size()), wide, router);
@@ -543,9 +533,9 @@ Arrays ParameterTraces::contract(const WindowData& w, ArraySpan old, ArraySpan s
     const Array& s = signals[t.group->index];
     if (t.as_factors) {
       const LastX* x = m.last_x(t.relation);
+      const Array ct = expand_dims(reduce_sum(squeeze(s, {0}) * old[t.slot], {0}), {0});
       router.add(*t.trainable,
-                 m.factor_gradient(t, w, x != nullptr ? expand_dims(old[x->slot], {0}) : Array(),
-                                   expand_dims(old[t.slot], {0}), s));
+                 m.factor_gradient(t, w, x != nullptr ? expand_dims(old[x->slot], {0}) : Array(), ct));
       continue;
     }
     TraceWindow tw;

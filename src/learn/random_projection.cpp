@@ -89,6 +89,7 @@ class RandomProjection final : public BoundRule {
     return out;
   }
 
+  OwnStep own_step() const override { return OwnStep::Factors; }
   Advanced advance(const WindowData& w, ArraySpan old, const Signals& signals) const override;
 
   Arrays contract(const WindowData&, ArraySpan memory, ArraySpan signal) const override {
@@ -194,24 +195,26 @@ BoundRule::Advanced RandomProjection::advance(const WindowData& w, ArraySpan old
                                               const Signals& signals) const {
   // Leaves whose own step is counted elsewhere meet what was carried, without what this step adds.
   std::vector<bool> carried_only(leaves_.size(), false), whole(leaves_.size(), true);
-  for (std::size_t r = 0; r < w.without_own_step.size(); ++r)
+  for (std::size_t r = 0; r < w.own.size(); ++r)
     for (const TrainableSource& t : g_.hidden_param_op_relations[r].trainables)
-      for (std::size_t i = 0; i < leaves_.size() && w.without_own_step[r]; ++i)
+      for (std::size_t i = 0; i < leaves_.size() && !w.own[r].meets_signal; ++i)
         if (std::find(t.leaves.begin(), t.leaves.end(), std::pair(leaves_[i].path, leaves_[i].leaf)) !=
             t.leaves.end()) {
           carried_only[i] = true;
           whole[i] = false;
         }
   const bool learns = !signals.each_step.empty(), padded = w.active.defined();
-  // All that differs between steps as one list: x, df, transitions, signals, number of the step, active.
+  // All that differs between steps as one list: x, df, transitions, signals after and before it, number of
+  // the step, active.
   Arrays xs = w.kept;
   for (std::size_t r = 0; r < w.df.size(); ++r)
     for (std::size_t k = 0; k < w.df[r].size(); ++k)
       xs.push_back(
           states_first(g_.hidden_groups[g_.hidden_param_op_relations[r].hidden_groups[k]], w.df[r][k], 1));
   for (const Arrays& t : w.transitions) xs.insert(xs.end(), t.begin(), t.end());
-  for (std::size_t k = 0; k < carriers_.size() && learns; ++k)
-    xs.push_back(states_first(g_.hidden_groups[k], signals.each_step[k], 1));
+  for (const Arrays* signal : {&signals.each_step, &signals.before_step})
+    for (std::size_t k = 0; k < signal->size(); ++k)
+      xs.push_back(states_first(g_.hidden_groups[k], (*signal)[k], 1));
   const Array counts = padded ? convert(w.active.rank() == 2 ? any(w.active, {1}) : w.active, Dtype::I32)
                               : full({w.steps}, 1.0, Dtype::I32);
   xs.push_back(w.age + cumsum(counts, 0) - counts);
@@ -226,7 +229,8 @@ BoundRule::Advanced RandomProjection::advance(const WindowData& w, ArraySpan old
     for (const Arrays& list : w.df) df.push_back(to_list(take_front(now, list.size())));
     std::vector<ArraySpan> transitions;
     for (const Arrays& list : w.transitions) transitions.push_back(take_front(now, list.size()));
-    const ArraySpan each = take_front(now, learns ? carriers_.size() : 0);
+    const ArraySpan each = take_front(now, signals.each_step.size()),
+                    to_old = take_front(now, signals.before_step.size());
     const Array number = take_front(now, 1)[0], active = padded ? now[0] : Array();
     Arrays after(num_slots), gradients(leaves_.size());
     for (std::size_t k = 0; k < carriers_.size(); ++k) {
@@ -269,6 +273,7 @@ BoundRule::Advanced RandomProjection::advance(const WindowData& w, ArraySpan old
       if (!learns) continue;
       add_gradient(gradients, k, after, after[c.state], each[k], whole);
       add_gradient(gradients, k, before, q, each[k], carried_only);
+      if (!to_old.empty()) add_gradient(gradients, k, before, s, to_old[k], all_leaves());
     }
     for (std::size_t i = 0; i < gradients.size() && learns; ++i)
       if (gradients[i].defined()) after.push_back(carry[after.size() - num_slots] + gradients[i]);

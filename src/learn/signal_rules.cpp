@@ -45,6 +45,7 @@ class RandomFeedback final : public SignalRule {
     return out;
   }
 
+  bool replaces() const override { return true; }
   Arrays signal(const WindowData&, ArraySpan own, BoundRule::SignalTo, Arrays signal) const override {
     for (std::size_t i = 0; i < groups_.size(); ++i) {
       Array& l = signal[groups_[i]];
@@ -72,6 +73,7 @@ class Modulatory final : public SignalRule {
  public:
   explicit Modulatory(const ETraceGraph& g) : g_(g) {}
 
+  bool replaces() const override { return true; }
   Arrays signal(const WindowData& w, ArraySpan, BoundRule::SignalTo to, Arrays signal) const override {
     if (to != BoundRule::SignalTo::EachStep) return {};
     if (!w.modulator.defined())
@@ -118,6 +120,7 @@ class Bootstrapped final : public SignalRule {
 
   std::vector<TraceSlot> slots() const override { return synthesizer_->params(g_); }
   Arrays initial() const override { return synthesizer_->initial(g_); }
+  bool replaces() const override { return false; }
   Arrays exit_estimate(const WindowData& w, ArraySpan own, ArraySpan hidden) const override {
     Arrays out = synthesizer_->estimate(g_, w, own, hidden);
     if (out.size() != hidden.size())
@@ -162,6 +165,7 @@ class WithSignal final : public BoundRule {
     out.memory = joined({out.memory, memory.subspan(engine_slots_)});
     return out;
   }
+  OwnStep own_step() const override { return signal_->replaces() ? OwnStep::Signal : engine_->own_step(); }
   Arrays contract(const WindowData& w, ArraySpan memory, ArraySpan signal) const override {
     return engine_->contract(w, memory.first(engine_slots_), signal);
   }

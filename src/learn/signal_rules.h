@@ -12,6 +12,8 @@ class SignalRule {
   virtual ~SignalRule() = default;
   virtual std::vector<TraceSlot> slots() const { return {}; }
   virtual Arrays initial() const { return {}; }
+  // Does something else take the place of ∂L/∂h?
+  virtual bool replaces() const = 0;
   virtual Arrays signal(const WindowData&, ArraySpan own, BoundRule::SignalTo, Arrays signal) const {
     (void)own;
     return signal;

@@ -6,6 +6,7 @@
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
+#include "io/step_outputs.h"
 #include "learn/interface.h"
 #include "learn/lists.h"
 #include "learn/window.h"
@@ -14,7 +15,7 @@ namespace etrace {
 
 namespace {
 
-// Does a result of the step depend on an old state of a group other than through a new one?
+// Does a result of the step depend on an old hidden state other than through a new one?
 bool reads_old_states(const ETraceGraph& g) {
   const ModuleInfo& info = g.module_info;
   std::unordered_set<std::uint64_t> from_old, renewed;
@@ -26,143 +27,137 @@ bool reads_old_states(const ETraceGraph& g) {
     return as_var(a) != nullptr && from_old.contains(as_var(a)->id);
   };
   for (const Eqn& eqn : info.jaxpr().eqns)
-    if (std::any_of(eqn.in.begin(), eqn.in.end(), depends))
+    if (eqn.prim != &stop_gradient_p && std::any_of(eqn.in.begin(), eqn.in.end(), depends))
       for (const Var& v : eqn.out)
-        if (!renewed.contains(v.id)) from_old.insert(v.id);
-  for (std::size_t i = 0; i < info.model.outputs.size(); ++i)
-    if (info.model.outputs[i].role == Role::Out && depends(info.jaxpr().outs[i])) return true;
-  return false;
+        if (is_floating(v.aval.dtype) && !renewed.contains(v.id)) from_old.insert(v.id);
+  const std::vector<std::size_t> results = result_outputs(info.model);
+  return std::any_of(results.begin(), results.end(),
+                     [&](std::size_t o) { return depends(info.jaxpr().outs[o]); });
 }
 
-// Where the states of the groups stand among all states, group after group.
-std::vector<std::size_t> group_members(const ETraceGraph& g) {
-  const std::vector<StatePath> paths = state_paths(g);
-  std::vector<std::size_t> out;
-  for (const HiddenGroup& group : g.hidden_groups)
-    for (const StatePath& path : group.hidden_paths)
-      out.push_back(static_cast<std::size_t>(std::find(paths.begin(), paths.end(), path) - paths.begin()));
-  return out;
+std::vector<bool> none_of(std::size_t count) { return std::vector<bool>(count, false); }
+std::size_t count_of(const std::vector<bool>& v) {
+  return static_cast<std::size_t>(std::count(v.begin(), v.end(), true));
 }
 
-// The compiler's perturbed program; the states in `cut` do not pass derivatives on from what they were
-// computed from.
-ClosedJaxpr with_cuts(const HiddenPerturbation& p, const std::vector<bool>& cut) {
-  ClosedJaxpr out = p.perturb_jaxpr;
-  out.jaxpr.eqns.clear();
-  for (const Eqn& eqn : p.perturb_jaxpr.jaxpr.eqns) {
-    Eqn copy = eqn;
-    for (std::size_t i = 0; i < p.perturb_vars.size(); ++i) {
-      if (!cut[i] || eqn.in.size() != 2 || as_var(eqn.in[1]) == nullptr ||
-          !(*as_var(eqn.in[1]) == p.perturb_vars[i]))
+// The compiler's perturbed program, for one way of differentiation. States in `cut` do not pass derivatives
+// on from what they were computed from. Where operators[k] holds, the k-th of `relations` has its result
+// perturbed and its trainable operands held.
+class PerturbedProgram {
+ public:
+  PerturbedProgram(const ETraceGraph& g, const std::vector<bool>& cut,
+                   const std::vector<std::size_t>& relations, const std::vector<Var>& perturbations,
+                   const std::vector<bool>& operators)
+      : program_(g.hidden_perturb->perturb_jaxpr) {
+    const HiddenPerturbation& p = *g.hidden_perturb;
+    program_.jaxpr.eqns.clear();
+    program_.jaxpr.invars.insert(program_.jaxpr.invars.end(), perturbations.begin(), perturbations.end());
+    for (const Eqn& eqn : p.perturb_jaxpr.jaxpr.eqns) {
+      Eqn copy = eqn;
+      for (std::size_t i = 0; i < p.perturb_vars.size(); ++i)
+        if (cut[i] && adds(eqn, p.perturb_vars[i])) hold(copy, 0);
+      std::optional<std::size_t> found;
+      for (std::size_t k = 0; k < relations.size(); ++k)
+        if (operators[k] && g.hidden_param_op_relations[relations[k]].eqn_id == eqn.id) found = k;
+      if (!found) {
+        program_.jaxpr.eqns.push_back(std::move(copy));
         continue;
-      const Var detached = fresh_var(aval_of(eqn.in[0]));
-      out.jaxpr.eqns.push_back(make_eqn(stop_gradient_p, {eqn.in[0]}, {detached}, {}, eqn.origin));
-      copy.in[0] = detached;
-    }
-    out.jaxpr.eqns.push_back(std::move(copy));
-  }
-  return out;
-}
-
-std::vector<std::size_t> leaf_positions(const ETraceGraph& g, const TrainableSource& t) {
-  const std::vector<ParamLeaf> leaves = param_leaves(g.module_info);
-  std::vector<std::size_t> out;
-  for (std::size_t i = 0; i < leaves.size(); ++i)
-    for (const auto& [path, index] : t.leaves)
-      if (path == leaves[i].path && index == leaves[i].leaf) out.push_back(i);
-  return out;
-}
-
-bool is_differentiable(const ETraceGraph& g, const ParamLeaf& leaf) {
-  return is_floating(g.module_info.jaxpr().invars[leaf.input].aval.dtype);
-}
-
-}  // namespace
-
-std::vector<bool> leaves_with_step_gradient(const ETraceGraph& g) {
-  const std::size_t count = param_leaves(g.module_info).size();
-  std::vector<bool> traced(count, false), mixed(count, false);
-  for (const HiddenParamOpRelation* r : g.all_relations()) {
-    const bool mixes = std::any_of(r->tail_reasons.begin(), r->tail_reasons.end(),
-                                   [](const std::string& reason) { return !reason.empty(); });
-    for (const TrainableSource& t : r->trainables)
-      for (const std::size_t i : leaf_positions(g, t)) {
-        traced[i] = true;
-        mixed[i] = mixed[i] || mixes;
       }
+      for (const TrainableSource& t : g.hidden_param_op_relations[relations[*found]].trainables)
+        hold(copy, t.operand);
+      const Var y = copy.out[0], bare = fresh_var(y.aval);
+      copy.out[0] = bare;
+      program_.jaxpr.eqns.push_back(std::move(copy));
+      program_.jaxpr.eqns.push_back(make_eqn(add_p, {bare, perturbations[*found]}, {y}, {}, eqn.origin));
+    }
   }
-  std::vector<bool> out(count);
-  for (std::size_t i = 0; i < count; ++i)
-    out[i] = !traced[i] || (mixed[i] && g.options.compat != Compat::Braintrace);
-  return out;
-}
+  const ClosedJaxpr& program() const { return program_; }
 
-namespace {
-
-std::vector<bool> without_own_step(const ETraceGraph& g,
-                                   const std::vector<HiddenParamOpRelation>& relations) {
-  const std::vector<bool> step = leaves_with_step_gradient(g);
-  std::vector<bool> out;
-  for (const HiddenParamOpRelation& r : relations) {
-    bool found = false;
-    for (const TrainableSource& t : r.trainables)
-      for (const std::size_t i : leaf_positions(g, t)) found = found || step[i];
-    out.push_back(found && g.options.compat != Compat::Braintrace);
+ private:
+  static bool adds(const Eqn& eqn, const Var& perturbation) {
+    return eqn.in.size() == 2 && as_var(eqn.in[1]) != nullptr && *as_var(eqn.in[1]) == perturbation;
   }
-  return out;
-}
+  void hold(Eqn& eqn, std::size_t operand) {
+    const Var held = fresh_var(aval_of(eqn.in[operand]));
+    program_.jaxpr.eqns.push_back(make_eqn(stop_gradient_p, {eqn.in[operand]}, {held}, {}, eqn.origin));
+    eqn.in[operand] = held;
+  }
+
+  ClosedJaxpr program_;
+};
 
 }  // namespace
 
-std::vector<bool> relations_without_own_step(const ETraceGraph& g) {
-  return without_own_step(g, g.hidden_param_op_relations);
-}
-std::vector<bool> composites_without_own_step(const ETraceGraph& g) {
-  return without_own_step(g, g.composite_relations);
+// Ways in order: everything; per group of several states with these cut; past all new states, if there is
+// something to find.
+StepDerivative::StepDerivative(const ETraceGraph& g, OwnSteps own, const StepLoss& loss,
+                               std::span<const Aval> extra)
+    : g_(g), executor_(g), own_(std::move(own)) {
+  for (std::size_t r = 0; r < own_.relations.size(); ++r)
+    if (own_.relations[r] == OwnSteps::Place::Cotangent) {
+      operators_.push_back(r);
+      operator_perturbations_.push_back(fresh_var(g.hidden_param_op_relations[r].y_var.aval));
+    }
+  add_way(loss, extra, through_everything());
+  if (g.options.compat == Compat::Braintrace) return;
+  for (const HiddenGroup& group : g.hidden_groups)
+    if (group.hidden_paths.size() > 1) add_way(loss, extra, within(group));
+  Way past = past_new_states();
+  if (count_of(past.leaves) + count_of(past.before) > 0) add_way(loss, extra, std::move(past));
 }
 
-// Ways in order: all of it; per group of several states with these cut; everything cut.
-StepDerivative::StepDerivative(const ETraceGraph& g, const StepLoss& loss, std::span<const Aval> extra)
-    : g_(g), executor_(g) {
-  const HiddenPerturbation& p = *g.hidden_perturb;
-  const std::vector<ParamLeaf> leaves = param_leaves(g.module_info);
-  const std::size_t num_p = p.perturb_vars.size();
-  const bool compat = g.options.compat == Compat::Braintrace;
-  Way total{std::vector<bool>(num_p, false), {}, {}, {}, {}},
-      direct{std::vector<bool>(num_p, true), {}, {}, {}, {}};
-  for (std::size_t i = 0; i < num_p; ++i) total.perturbed.push_back(i);
-  const std::vector<bool> whole = leaves_with_step_gradient(g);
-  for (std::size_t i = 0; i < leaves.size() && !compat; ++i)
-    if (is_differentiable(g, leaves[i])) (whole[i] ? total : direct).params.push_back(i);
-  add_way(loss, extra, std::move(total));
-  if (compat) return;
-  // A state computed in the same step from another of its group: that way is in the trace already.
-  for (const HiddenGroup& group : g.hidden_groups) {
-    if (group.hidden_paths.size() < 2) continue;
-    Way way{{}, {}, {}, {}, {}};
-    for (std::size_t i = 0; i < num_p; ++i) {
-      const bool member = std::find(group.hidden_paths.begin(), group.hidden_paths.end(),
-                                    p.perturb_hidden_paths[i]) != group.hidden_paths.end();
-      way.cut.push_back(member);
-      if (member) way.perturbed.push_back(i);
-    }
-    add_way(loss, extra, std::move(way));
-  }
-  // What does not pass through a hidden state; if the loss reads old states, they have a gradient that way.
-  if (reads_old_states(g)) direct.entry = group_members(g);
-  add_way(loss, extra, std::move(direct));
+StepDerivative::Way StepDerivative::nothing() const {
+  const std::size_t hidden = g_.hidden_perturb->perturb_vars.size();
+  return {none_of(hidden), none_of(hidden), none_of(operators_.size()),
+          none_of(param_leaves(g_.module_info).size()), none_of(state_types(g_).size())};
+}
+
+StepDerivative::Way StepDerivative::through_everything() const {
+  Way way = nothing();
+  way.hidden.assign(way.hidden.size(), true);
+  way.operators.assign(way.operators.size(), true);
+  const std::vector<ParamLeaf> leaves = param_leaves(g_.module_info);
+  for (std::size_t i = 0; i < leaves.size(); ++i)
+    way.leaves[i] = own_.leaves[i] == OwnSteps::LeafWays::All &&
+                    is_floating(g_.module_info.jaxpr().invars[leaves[i].input].aval.dtype);
+  return way;
+}
+
+// A state computed in the same step from another of its group: that way is in the trace already.
+StepDerivative::Way StepDerivative::within(const HiddenGroup& group) const {
+  Way way = nothing();
+  const std::vector<StatePath>& paths = g_.hidden_perturb->perturb_hidden_paths;
+  for (std::size_t i = 0; i < paths.size(); ++i)
+    way.cut[i] = way.hidden[i] =
+        std::find(group.hidden_paths.begin(), group.hidden_paths.end(), paths[i]) != group.hidden_paths.end();
+  return way;
+}
+
+// What does not pass a new hidden state: to parameters whose other ways the rule brings, and to old states.
+StepDerivative::Way StepDerivative::past_new_states() const {
+  Way way = nothing();
+  way.cut.assign(way.cut.size(), true);
+  const std::vector<ParamLeaf> leaves = param_leaves(g_.module_info);
+  for (std::size_t i = 0; i < leaves.size(); ++i)
+    way.leaves[i] = own_.leaves[i] == OwnSteps::LeafWays::PastStates &&
+                    is_floating(g_.module_info.jaxpr().invars[leaves[i].input].aval.dtype);
+  if (!reads_old_states(g_)) return way;
+  const std::vector<StatePath> paths = state_paths(g_);
+  for (std::size_t i = 0; i < paths.size(); ++i) way.before[i] = g_.hid_path_to_group(paths[i]) != nullptr;
+  return way;
 }
 
 void StepDerivative::add_way(const StepLoss& loss, std::span<const Aval> extra, Way way) {
   const ModuleInfo& info = g_.module_info;
   const HiddenPerturbation& p = *g_.hidden_perturb;
-  const ClosedJaxpr perturbed = with_cuts(p, way.cut);
+  const PerturbedProgram perturbed(g_, way.cut, operators_, operator_perturbations_, way.operators);
   const Avals args = argument_types(g_), states = state_types(g_);
   Avals types;
   for (const Var& v : p.perturb_vars) types.push_back(v.aval);
+  for (const Var& v : operator_perturbations_) types.push_back(v.aval);
+  const std::size_t num_p = types.size();
   for (const ParamLeaf& l : param_leaves(info)) types.push_back(info.jaxpr().invars[l.input].aval);
-  const std::size_t num_p = p.perturb_vars.size(), num_w = types.size() - num_p, num_s = states.size(),
-                    num_a = args.size();
+  const std::size_t num_w = types.size() - num_p, num_s = states.size(), num_a = args.size();
   types.insert(types.end(), states.begin(), states.end());
   types.insert(types.end(), args.begin(), args.end());
   types.insert(types.end(), extra.begin(), extra.end());
@@ -170,17 +165,15 @@ void StepDerivative::add_way(const StepLoss& loss, std::span<const Aval> extra, 
       [&](ArraySpan in) {
         const ArraySpan perturb = take_front(in, num_p), params = take_front(in, num_w),
                         h = take_front(in, num_s), x = take_front(in, num_a);
-        const Arrays out = eval_jaxpr(perturbed, joined({executor_.program_inputs(x, h, params), perturb}));
-        Arrays results;
-        for (std::size_t i = 0; i < info.model.outputs.size(); ++i)
-          if (info.model.outputs[i].role == Role::Out) results.push_back(out[i]);
-        return Arrays{loss(in, results)};
+        const Arrays out =
+            eval_jaxpr(perturbed.program(), joined({executor_.program_inputs(x, h, params), perturb}));
+        return Arrays{loss(in, results_of(info.model, out))};
       },
       types);
-  Mask active(types.size(), false);
-  for (const std::size_t i : way.perturbed) active[i] = true;
-  for (const std::size_t i : way.params) active[num_p + i] = true;
-  for (const std::size_t i : way.entry) active[num_p + num_w + i] = is_floating(states[i].dtype);
+  Mask active;
+  for (const std::vector<bool>* part : {&way.hidden, &way.operators, &way.leaves, &way.before})
+    active.insert(active.end(), part->begin(), part->end());
+  active.resize(types.size(), false);
   way.map = linearize(program, active, {true});
   ways_.push_back(std::move(way));
 }
@@ -192,9 +185,10 @@ std::size_t StepDerivative::num_residuals() const {
 }
 
 Arrays StepDerivative::residuals(ArraySpan args, ArraySpan states, ArraySpan params, ArraySpan extra) const {
-  // −0 added to a state leaves it as it is to the last bit, so that the perturbed step folds into the step.
+  // −0 added to a value leaves it as it is to the last bit, so that the perturbed step folds into the step.
   Arrays in;
-  for (const Var& v : g_.hidden_perturb->perturb_vars) in.push_back(full(v.aval.shape, -0.0, v.aval.dtype));
+  for (const std::vector<Var>* vars : {&g_.hidden_perturb->perturb_vars, &operator_perturbations_})
+    for (const Var& v : *vars) in.push_back(full(v.aval.shape, -0.0, v.aval.dtype));
   in = joined({in, params, states, args, extra});
   Arrays out;
   for (const Way& way : ways_) {
@@ -213,9 +207,10 @@ StepDerivative::Found StepDerivative::transposed(const Way& way, std::int64_t st
     for (std::size_t i = num_r; i < all.size(); ++i) out.push_back(all[i]);
     return out;
   }();
-  // Perturbations and entry states have one tangent per step, parameters one for all.
-  const std::size_t np = way.perturbed.size(), nw = way.params.size();
-  const auto shared = [&](std::size_t i) { return i >= np && i < np + nw; };
+  // Parameters have one tangent for all steps, everything else one per step.
+  const std::size_t first = count_of(way.hidden) + count_of(way.operators),
+                    last = first + count_of(way.leaves);
+  const auto shared = [&](std::size_t i) { return i >= first && i < last; };
   Avals types = avals_of(residuals);
   for (std::size_t i = 0; i < tangents.size(); ++i)
     types.push_back(shared(i) ? tangents[i] : Aval{tangents[i].dtype, tangents[i].shape.with_front(steps)});
@@ -245,31 +240,39 @@ StepDerivative::Found StepDerivative::transposed(const Way& way, std::int64_t st
   const Array seed = full({}, 1.0, all.jaxpr.out_avals()[0].dtype);
   const Arrays ct = transpose_eval(all.jaxpr, all.captured, known, Arrays{seed});
   Found found;
-  for (std::size_t i = 0; i < tangents.size(); ++i)
-    (i < np ? found.perturbed : shared(i) ? found.params : found.entry).push_back(ct[num_r + i]);
+  std::size_t next = num_r;
+  for (const auto& [wanted, into] :
+       {std::pair(&way.hidden, &found.hidden), std::pair(&way.operators, &found.operators),
+        std::pair(&way.leaves, &found.leaves), std::pair(&way.before, &found.before)})
+    for (const bool w : *wanted) into->push_back(w ? ct[next++] : Array());
   return found;
 }
 
-// Signals of some groups from the cotangents of their perturbations.
-Arrays StepDerivative::group_signal(std::int64_t steps, const Way& way, const Found& found,
-                                    std::span<const std::size_t> groups) const {
+// From the cotangents of the group's new states.
+Array StepDerivative::group_signal(std::int64_t steps, const HiddenGroup& group, const Found& found) const {
   const HiddenPerturbation& p = *g_.hidden_perturb;
   Arrays all;  // per perturbation [K, …]
   for (std::size_t i = 0; i < p.perturb_vars.size(); ++i) {
     const Aval& type = p.perturb_vars[i].aval;
-    const auto at = std::find(way.perturbed.begin(), way.perturbed.end(), i);
-    const Array ct = at == way.perturbed.end()
-                         ? Array()
-                         : found.perturbed[static_cast<std::size_t>(at - way.perturbed.begin())];
-    all.push_back(instantiate(ct, {type.dtype, type.shape.with_front(steps)}));
+    all.push_back(instantiate(found.hidden[i], {type.dtype, type.shape.with_front(steps)}));
   }
   const Function one = [&](ArraySpan m) {
-    const Arrays each = p.perturb_data_to_hidden_group_data(m, g_.hidden_groups);
-    Arrays out;
-    for (const std::size_t k : groups) out.push_back(each[k]);
-    return out;
+    return p.perturb_data_to_hidden_group_data(m, std::vector<HiddenGroup>{group});
   };
-  return side_by_side(steps, one, all);
+  return side_by_side(steps, one, all)[0];
+}
+
+// From the cotangents of the group's old states.
+Array StepDerivative::before_signal(std::int64_t steps, const HiddenGroup& group, const Found& found) const {
+  const std::vector<StatePath> paths = state_paths(g_);
+  const Avals types = state_types(g_);
+  Arrays members;
+  for (const StatePath& path : group.hidden_paths) {
+    const auto i = static_cast<std::size_t>(std::find(paths.begin(), paths.end(), path) - paths.begin());
+    members.push_back(instantiate(found.before[i], {types[i].dtype, types[i].shape.with_front(steps)}));
+  }
+  const Function one = [&](ArraySpan m) { return Arrays{group.concat_hidden(m)}; };
+  return side_by_side(steps, one, members)[0];
 }
 
 StepGradients StepDerivative::gradients(std::int64_t steps, ArraySpan residuals,
@@ -284,38 +287,25 @@ StepGradients StepDerivative::gradients(std::int64_t steps, ArraySpan residuals,
     first += n;
   }
   StepGradients result;
-  std::vector<std::size_t> every;
-  for (std::size_t k = 0; k < g_.hidden_groups.size(); ++k) every.push_back(k);
-  result.group_signal = group_signal(steps, ways_[0], found[0], every);
-  result.instantaneous.resize(param_leaves(g_.module_info).size());
-  for (std::size_t i = 0; i < ways_[0].params.size(); ++i)
-    result.instantaneous[ways_[0].params[i]] = found[0].params[i];
-  if (ways_.size() == 1) return result;
-
+  result.cotangents.resize(own_.relations.size());
+  for (std::size_t k = 0; k < operators_.size(); ++k) {
+    const Aval& y = operator_perturbations_[k].aval;
+    result.cotangents[operators_[k]] =
+        instantiate(found[0].operators[k], {y.dtype, y.shape.with_front(steps)});
+  }
+  result.leaves = found[0].leaves;
+  const bool compat = g_.options.compat == Compat::Braintrace;
   std::size_t next = 1;
-  for (std::size_t k = 0; k < g_.hidden_groups.size(); ++k) {
-    if (g_.hidden_groups[k].hidden_paths.size() < 2) continue;
-    result.group_signal[k] = group_signal(steps, ways_[next], found[next], std::array{k})[0];
-    ++next;
-  }
-  const Way& direct = ways_.back();
-  for (std::size_t i = 0; i < direct.params.size(); ++i)
-    result.instantaneous[direct.params[i]] = found.back().params[i];
-  if (direct.entry.empty()) return result;
-  const Avals states = state_types(g_);
-  Arrays entry;
-  std::size_t at = 0;
-  for (const std::size_t i : direct.entry) {
-    const Aval type{states[i].dtype, states[i].shape.with_front(steps)};
-    entry.push_back(instantiate(is_floating(type.dtype) ? found.back().entry[at++] : Array(), type));
-  }
-  const Function grouped = [&](ArraySpan m) {
-    Arrays out;
-    for (const HiddenGroup& group : g_.hidden_groups)
-      out.push_back(group.concat_hidden(take_front(m, group.hidden_paths.size())));
-    return out;
-  };
-  result.entry_signal = side_by_side(steps, grouped, entry);
+  for (const HiddenGroup& group : g_.hidden_groups)
+    result.group_signal.push_back(
+        group_signal(steps, group, found[compat || group.hidden_paths.size() < 2 ? 0 : next++]));
+  if (next == ways_.size()) return result;
+  const Found& past = found.back();
+  for (std::size_t i = 0; i < past.leaves.size(); ++i)
+    if (past.leaves[i].defined()) result.leaves[i] = past.leaves[i];
+  if (count_of(ways_.back().before) == 0) return result;
+  for (const HiddenGroup& group : g_.hidden_groups)
+    result.before_signal.push_back(before_signal(steps, group, past));
   return result;
 }
 

@@ -1,8 +1,10 @@
-// The loss of one step back to its hidden states and parameters, in two halves: what has to be computed with
-// the step (residuals), and linear maps of these that are applied to all steps of a window at once.
+// The loss of one step back to its hidden states, operators and parameters, in two halves: what has to be
+// computed with the step (residuals), and linear maps of these that are applied to all steps of a window at
+// once.
 #pragma once
 
 #include "etrace/executor.h"
+#include "learn/own_steps.h"
 #include "learn/step_split.h"
 
 #pragma GCC visibility push(default)
@@ -11,20 +13,20 @@ namespace etrace {
 // (extra inputs of one step, its outputs) -> loss
 using StepLoss = std::function<Array(ArraySpan extra, ArraySpan outputs)>;
 
-// The losses of K steps and what they say to the hidden states and the parameters.
+// The losses of K steps and what they say to the hidden states, the operators and the parameters.
 struct StepGradients {
-  Arrays group_signal;   // per group: dL/dh, [K, *varshape, S]
-  Arrays entry_signal;   // the same for the state before each step, past the new ones; empty: none
-  Arrays instantaneous;  // per parameter leaf, summed over the steps: the gradient that no trace carries
+  // Per group: dL/dh [K, *varshape, S] with the group's other states held, whose part is in the Jacobian;
+  // past the states of other groups it is total.
+  Arrays group_signal;
+  Arrays before_signal;  // the same for the state before each step, past all new ones; empty: none
+  Arrays cotangents;  // per relation: dL/dy [K, *y], total; undefined where OwnSteps does not place it there
+  Arrays leaves;      // per parameter leaf, summed over the steps: the gradient beside the rule
 };
 
-// By default a way between two states of one group within the step counts once, parameters outside of every
-// relation (and those whose tails mix positions) get the gradient of the step, and what a loss reads of the
-// old states counts; compat leaves all of that out.
 class StepDerivative {
  public:
-  // `extra`: types of the loss's own inputs.
-  StepDerivative(const ETraceGraph&, const StepLoss&, std::span<const Aval> extra);
+  // `extra`: types of the loss's own inputs. The graph must outlive it.
+  StepDerivative(const ETraceGraph&, OwnSteps, const StepLoss&, std::span<const Aval> extra);
 
   std::size_t num_residuals() const;
   // Of one step, at these values.
@@ -33,33 +35,35 @@ class StepDerivative {
   StepGradients gradients(std::int64_t steps, ArraySpan residuals, const std::vector<bool>& stacked) const;
 
  private:
-  // One linearisation, with some states cut off from what they were computed from.
+  // One linearisation, with some hidden states cut off from what they were computed from. What it is
+  // differentiated by, true or false for each: hidden states after the step and states before it, results of
+  // operators, parameter leaves.
   struct Way {
-    std::vector<bool> cut;                              // per perturbation
-    std::vector<std::size_t> perturbed, params, entry;  // what it is differentiated by
-    Linearization map;
+    std::vector<bool> cut, hidden, operators, leaves, before;
+    Linearization map = {};
   };
+  Way nothing() const;
+  Way through_everything() const;
+  Way within(const HiddenGroup&) const;
+  Way past_new_states() const;
   void add_way(const StepLoss&, std::span<const Aval> extra, Way);
-  // Cotangents of perturbations [K, …], parameters and entry states [K, …] of one way.
+  // Cotangents; undefined for what a way is not differentiated by.
   struct Found {
-    Arrays perturbed, params, entry;
+    Arrays hidden, operators, leaves, before;  // all but leaves with a leading axis K
   };
   Found transposed(const Way&, std::int64_t steps, ArraySpan residuals,
                    const std::vector<bool>& stacked) const;
-  Arrays group_signal(std::int64_t steps, const Way&, const Found&,
-                      std::span<const std::size_t> groups) const;
+  Array group_signal(std::int64_t steps, const HiddenGroup&, const Found&) const;
+  Array before_signal(std::int64_t steps, const HiddenGroup&, const Found&) const;
 
   const ETraceGraph& g_;
   ETraceGraphExecutor executor_;
+  OwnSteps own_;
+  // Relations with place Cotangent, and the values added to their y.
+  std::vector<std::size_t> operators_;
+  std::vector<Var> operator_perturbations_;
   std::vector<Way> ways_;
 };
-
-// Parameter leaves that get the whole gradient of a step beside what their traces carry: those that no
-// relation has, and those with a tail that mixes positions.
-std::vector<bool> leaves_with_step_gradient(const ETraceGraph&);
-// Relations, and composite ones, whose own step is thereby counted.
-std::vector<bool> relations_without_own_step(const ETraceGraph&);
-std::vector<bool> composites_without_own_step(const ETraceGraph&);
 
 }  // namespace etrace
 #pragma GCC visibility pop

@@ -10,6 +10,7 @@
 #include "etrace/interp.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
+#include "io/step_outputs.h"
 #include "learn/interface.h"
 #include "learn/learner_impl.h"
 #include "learn/lists.h"
@@ -100,12 +101,7 @@ class Fit {
                      : r.role == Role::Param ? params[next_param++]
                                              : now[next_state++]);
       const Arrays out = eval_jaxpr(m.program, in);
-      ScanResult s;
-      for (std::size_t i = 0; i < out.size(); ++i) {
-        if (is_state(m.outputs[i].role)) s.carry.push_back(out[i]);
-        if (m.outputs[i].role == Role::Out) s.ys.push_back(out[i]);
-      }
-      return s;
+      return {new_states_of(m, now, out), results_of(m, out)};
     };
     const ScanResult r = scan(one, Arrays(states.begin(), states.end()), timed, {.length = *step_.window});
     return {step_.loss(slices, r.ys).loss, r.carry};

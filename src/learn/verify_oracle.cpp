@@ -12,6 +12,7 @@
 #include "etrace/interp.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
+#include "io/step_outputs.h"
 #include "learn/interface.h"
 #include "learn/verify_way.h"
 
@@ -75,19 +76,15 @@ Array SequenceOracle::loss(ArraySpan params, bool copies, bool last_only) const 
       [&](ArraySpan states, ArraySpan now) -> ScanResult {
         const ArraySpan p = copies ? now.first(np) : params, slices = now.subspan(copies ? np : 0);
         const Arrays args = step_.arguments(slices);
-        Arrays in, outputs;
+        Arrays in;
         std::size_t next_param = 0, next_state = 0;
         for (const InputRecord& record : model_.inputs)
           in.push_back(record.role == Role::Arg     ? args[static_cast<std::size_t>(record.index)]
                        : record.role == Role::Param ? p[next_param++]
                                                     : states[next_state++]);
         const Arrays out = eval_jaxpr(model_.program, in);
-        ScanResult s;
-        for (std::size_t i = 0; i < out.size(); ++i) {
-          if (is_state(model_.outputs[i].role)) s.carry.push_back(out[i]);
-          if (model_.outputs[i].role == Role::Out) outputs.push_back(out[i]);
-        }
-        s.ys = {step_.loss(slices, outputs).loss};
+        ScanResult s{new_states_of(model_, states, out), {}};
+        s.ys = {step_.loss(slices, results_of(model_, out)).loss};
         return s;
       },
       states_, xs, {.length = steps()});

@@ -6,6 +6,7 @@
 
 #include "etrace/control.h"
 #include "etrace/ops/elementwise.h"
+#include "io/step_outputs.h"
 #include "learn/interface.h"
 
 namespace etrace {
@@ -64,8 +65,7 @@ class InfluenceWalk {
   // From the model's results on to the loss.
   void enter(const StepProgram& step) {
     std::size_t result = step.num_slices;
-    for (std::size_t o = 0; o < info_.model.outputs.size(); ++o) {
-      if (info_.model.outputs[o].role != Role::Out) continue;
+    for (const std::size_t o : result_outputs(info_.model)) {
       const Var& in = step.program.jaxpr.invars[result++];
       if (reached(info_.jaxpr().outs[o])) reach(in);
     }

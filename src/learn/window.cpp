@@ -5,6 +5,7 @@
 #include "etrace/control.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
+#include "learn/lists.h"
 
 namespace etrace {
 
@@ -16,17 +17,6 @@ Array states_first(const HiddenGroup& group, const Array& value, int state_axes)
   for (std::size_t i = value.rank() - static_cast<std::size_t>(state_axes); i < value.rank(); ++i)
     dims.push_back(value.shape()[i]);
   return moveaxis(reshape(value, dims), 1, state_axes + 1);
-}
-
-Array at_last_substep(const HiddenGroup& group, const Array& signal) {
-  if (!group.descent) return signal;
-  const std::int64_t inner = group.descent->scan.length;
-  std::vector<PadAxis> axes(4);
-  axes[1].low = inner - 1;
-  const Array padded = pad(expand_dims(signal, {1}), convert(Array(0.0), signal.dtype()), axes);
-  Dims dims = signal.shape().to_dims();
-  dims[0] *= inner;
-  return reshape(padded, dims);
 }
 
 namespace {
@@ -47,35 +37,91 @@ Array identity(const Array& like) {
 
 }  // namespace
 
-CarriedWindow carry_window(const Array& jacobians, const Array& signals) {
+namespace {
+
+// Signals of whole steps at one of their inner ones: [K, …] -> [K·L, …], zero elsewhere.
+enum class Substep : std::uint8_t { First, Last };
+Array at_substep(const Array& signal, std::int64_t inner, Substep which) {
+  if (inner == 1 || !signal.defined()) return signal;
+  std::vector<PadAxis> axes(signal.rank() + 1);
+  (which == Substep::First ? axes[1].high : axes[1].low) = inner - 1;
+  const Array padded = pad(expand_dims(signal, {1}), convert(Array(0.0), signal.dtype()), axes);
+  Dims dims = signal.shape().to_dims();
+  dims[0] *= inner;
+  return reshape(padded, dims);
+}
+
+// [K·L], true at the last inner step of each.
+Array last_substeps(std::int64_t steps, std::int64_t inner) {
+  return equal_to(arange(steps, Dtype::I32) % Array(inner), Array(inner - 1));
+}
+
+// What additions to a trace meet, from the last step backwards.
+class AdjointScan {
+ public:
+  AdjointScan(const StepSignals& s, std::int64_t steps, std::int64_t inner)
+      : inner_(inner), has_before_(s.before.defined()) {
+    const Array none = zeros_of({s.after.dtype(), s.after.shape().without(0)});
+    init = {none};
+    xs = {at_substep(s.after, inner, Substep::Last)};
+    if (has_before_) xs.push_back(at_substep(s.before, inner, Substep::First));
+    if (inner == 1) return;
+    init.push_back(none);
+    xs.push_back(last_substeps(steps, inner));
+  }
+
+  // Carried: b; with inner steps, of b what the current step gives and what the later ones do.
+  ScanResult step(const Array& d, ArraySpan carry, ArraySpan now) const {
+    const Array signal = now[0];
+    const auto in_front = [&](const Array& later) {
+      const Array moved = transposed_times(d, later);
+      return has_before_ ? moved + now[1] : moved;
+    };
+    if (inner_ == 1) return {{in_front(signal + carry[0])}, {carry[0]}};
+    const Array own = where(now.back(), signal, carry[1]),
+                later = where(now.back(), carry[0] + carry[1], carry[0]);
+    return {{in_front(later), transposed_times(d, own)}, {later, own}};
+  }
+
+  Arrays init, xs;
+
+ private:
+  std::int64_t inner_;
+  bool has_before_;
+};
+
+}  // namespace
+
+CarriedWindow carry_window(const Array& jacobians, const StepSignals& signals, std::int64_t inner) {
   const std::int64_t steps = jacobians.shape()[0];
+  const bool learns = signals.after.defined();
   const auto first = [](const Array& a) { return squeeze(slice_axis(a, 0, 0, 1), {0}); };
   if (steps == 1) {
-    CarriedWindow w{first(jacobians), {}, {}, signals};
-    if (signals.defined()) w.entry = transposed_times(w.transition, first(signals));
+    CarriedWindow w{first(jacobians), {}, {}, {}, signals.after};
+    if (learns) w.entry = transposed_times(w.transition, first(signals.after));
+    if (signals.before.defined()) w.entry = w.entry + first(signals.before);
     return w;
   }
+  std::optional<AdjointScan> adjoint;
   Arrays init{identity(jacobians)}, xs{jacobians};
-  if (signals.defined()) {
-    init.push_back(zeros_of({signals.dtype(), signals.shape().without(0)}));
-    xs.push_back(signals);
+  if (learns) {
+    adjoint.emplace(signals, steps, inner);
+    init = joined({init, adjoint->init});
+    xs = joined({xs, adjoint->xs});
   }
   const ScanResult r = scan(
       [&](ArraySpan carry, ArraySpan now) -> ScanResult {
         ScanResult s{{times(carry[0], now[0])}, {carry[0]}};
-        if (signals.defined()) {
-          const Array adjoint = now[1] + carry[1];
-          s.carry.push_back(transposed_times(now[0], adjoint));
-          s.ys.push_back(adjoint);
-        }
-        return s;
+        if (!learns) return s;
+        const ScanResult back = adjoint->step(now[0], carry.subspan(1), now.subspan(1));
+        return {joined({s.carry, back.carry}), joined({s.ys, back.ys})};
       },
       init, xs, {.reverse = true});
-  CarriedWindow w{r.carry[0], r.ys[0], {}, {}};
-  if (signals.defined()) {
-    w.entry = r.carry[1];
-    w.adjoint = r.ys[1];
-  }
+  CarriedWindow w{r.carry[0], r.ys[0], {}, {}, {}};
+  if (!learns) return w;
+  w.entry = inner == 1 ? r.carry[1] : r.carry[1] + r.carry[2];
+  w.later = r.ys[1];
+  w.own = inner == 1 ? signals.after : r.ys[2];
   return w;
 }
 
@@ -84,7 +130,10 @@ Array injection(const CarriedWindow& w, const Array& df) {
   return reduce_sum(w.suffix * expand_dims(df, {1}), {2});  // [K, a, c, X]·[K, 1, c, X]
 }
 
-Array weighted(const CarriedWindow& w, const Array& df) { return reduce_sum(w.adjoint * df, {1}); }
+Array weighted(const CarriedWindow& w, const Array& df, bool with_own) {
+  const Array met = with_own ? add_cotangents(w.own, w.later) : w.later;
+  return met.defined() ? reduce_sum(met * df, {1}) : met;
+}
 
 Arrays side_by_side(std::int64_t steps, const Function& f, ArraySpan mapped) {
   if (steps != 1) return vmap(f)(mapped);

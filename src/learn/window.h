@@ -1,5 +1,7 @@
 // K steps at once: Jacobians and signals carried through a window, so that a trace is passed once.
-//   P_k = D_K···D_{k+1},  a_k = l_k + D_{k+1}ᵀ·a_{k+1}
+//   P_k = D_K···D_{k+1},  b_k = s_k + D_kᵀ·(l_k + b_{k+1})
+// l_k: the signal to the state after step k, s_k: to the state before it. What step k adds to a trace meets
+// b_{k+1} by its past, once it is over, and l_k by its own step.
 #pragma once
 
 #include "etrace/control.h"
@@ -10,19 +12,24 @@ namespace etrace {
 // A group's values with the states in front: [K, *varshape, M, …] -> [K, M, …, positions]. A descended loop
 // of length L has its own axis behind K and gives K·L steps.
 Array states_first(const HiddenGroup&, const Array& value, int state_axes);
-// Signals [K, M, positions] of a group inside a descended loop: they belong to the last inner step of each.
-Array at_last_substep(const HiddenGroup&, const Array& signal);
 
 struct CarriedWindow {
   Array transition;  // P_0 [M, M, X]
   Array suffix;      // P_k [K, M, M, X]; undefined: K = 1, the identity
-  Array entry;       // D_1ᵀ·a_1 [M, X]; undefined without signals
-  Array adjoint;     // a_k [K, M, X]; undefined without signals
+  Array entry;       // b_1 [M, X]; undefined without signals
+  Array later;       // what meets step k's addition by its past [K, M, X]; undefined: nothing
+  Array own;         // and by its own step [K, M, X]; undefined without signals
 };
-// jacobians [K, M, M, X], signals [K, M, X] or undefined.
-CarriedWindow carry_window(const Array& jacobians, const Array& signals);
+// Signals per step [K, M, X]; undefined: none.
+struct StepSignals {
+  Array after, before;
+};
+// jacobians [K·L, M, M, X], where a group inside a descended loop of length L moves in inner steps. They have
+// b_{k+1} by their past and l_k by their own step, both carried to them within the loop.
+CarriedWindow carry_window(const Array& jacobians, const StepSignals&, std::int64_t inner = 1);
 Array injection(const CarriedWindow&, const Array& df);  // P_k·f_k [K, M, X…]
-Array weighted(const CarriedWindow&, const Array& df);   // Σ_a a_k·f_k [K, X…]
+// Σ_a later·f [K, X…], with the own step's signal or without; undefined: nothing.
+Array weighted(const CarriedWindow&, const Array& df, bool with_own);
 
 // No new state of the group depends on an old one inside its transition: D is zero by structure.
 bool has_zero_jacobian(const HiddenGroup&);

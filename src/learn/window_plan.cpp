@@ -12,11 +12,7 @@
 namespace etrace {
 
 WindowPlan::WindowPlan(const ETraceGraph& g, const BoundRule& r, VjpMethod m)
-    : graph_(g), rule_(r), method_(m), executor_(g) {
-  without_own_step_ = m == VjpMethod::SingleStep
-                          ? relations_without_own_step(g)
-                          : std::vector<bool>(g.hidden_param_op_relations.size(), false);
-}
+    : graph_(g), rule_(r), method_(m), executor_(g), own_(own_steps(g, r.own_step())) {}
 
 // What is carried -------------------------------------------------------------------------------------------
 std::vector<TraceSlot> WindowPlan::memory() const {
@@ -126,7 +122,7 @@ const WindowPlan::LossStep& WindowPlan::loss_step(const StepProgram& program, st
     return sum(loss * convert(extra[ns], loss.dtype()));
   };
   const Avals extra = chained({slices, std::span(&weight, 1)});
-  StepDerivative derivative(graph_, weighted_loss, extra);
+  StepDerivative derivative(graph_, own_, weighted_loss, extra);
   DataLayout layout;
   const ClosedJaxpr step = make_jaxpr(
       [&](ArraySpan in) {
@@ -162,7 +158,10 @@ WindowData WindowPlan::window_data(ArraySpan params, const Carry& c, std::int64_
   w.active = active;
   w.age = c.memory[c.memory.size() - 2];
   w.calls = c.memory.back();
-  w.without_own_step = without_own_step_;
+  for (const OwnSteps::Place place : own_.relations)
+    w.own.push_back({.meets_signal = place == OwnSteps::Place::Signal});
+  for (const OwnSteps::Place place : own_.composites)
+    w.composite_own.push_back({.meets_signal = place == OwnSteps::Place::Signal});
   return w;
 }
 
@@ -221,25 +220,22 @@ Learned WindowPlan::learn(ArraySpan params, const Carry& c, const StepProgram& p
                         : learn_steps(params, c, program, slices, weights, active, modulator);
 }
 
-namespace {
-
-// A signal to the state before a step is one to the state after the step before it; the first is at the
-// entry of the window.
-void add_signals_before(Signals& signals, const Arrays& before) {
-  for (std::size_t g = 0; g < before.size(); ++g) {
-    const std::int64_t steps = before[g].shape()[0];
-    signals.entry.push_back(squeeze(slice_axis(before[g], 0, 0, 1), {0}));
-    if (steps == 1) continue;
-    std::vector<PadAxis> axes(before[g].rank());
-    axes[0] = {.low = -1, .high = 1};
-    signals.each_step[g] =
-        signals.each_step[g] + pad(before[g], convert(Array(0.0), before[g].dtype()), axes);
-  }
+// What the rule makes of the gradient, to the states after each step and before it.
+Signals WindowPlan::signals_of(const WindowData& w, ArraySpan memory, const StepGradients& g) const {
+  Signals out;
+  out.each_step = rule_.learning_signal(w, memory, BoundRule::SignalTo::EachStep, g.group_signal);
+  const auto same = [](const Array& a, const Array& b) { return a.rep() == b.rep(); };
+  if (rule_.own_step() != OwnStep::Signal && !std::equal(out.each_step.begin(), out.each_step.end(),
+                                                         g.group_signal.begin(), g.group_signal.end(), same))
+    throw ValueError("learn",
+                     "the rule puts another signal in the place of the gradient, but its own step comes from "
+                     "the gradient: let its own_step() be OwnStep::Signal");
+  if (!g.before_signal.empty())
+    out.before_step = rule_.learning_signal(w, memory, BoundRule::SignalTo::BeforeStep, g.before_signal);
+  return out;
 }
 
-}  // namespace
-
-// Every step's loss meets the trace after that step.
+// The own step of every loss, and the past by the trace from before the step.
 Learned WindowPlan::learn_steps(ArraySpan params, const Carry& c, const StepProgram& program,
                                 ArraySpan slices, const Array& weights, const Array& active,
                                 const Array& modulator) const {
@@ -255,13 +251,10 @@ Learned WindowPlan::learn_steps(ArraySpan params, const Carry& c, const StepProg
       {r.stacked.begin() + static_cast<std::ptrdiff_t>(first_residual), r.stacked.end()});
   WindowData w = window_data(params, c, steps, active);
   w.modulator = modulator;
+  for (std::size_t i = 0; i < g.cotangents.size(); ++i) w.own[i].cotangent = g.cotangents[i];
   fill(w, step.data, r, 1 + step.aux);
   const Arrays memory = rule_memory(c);
-  Signals signals{{}, rule_.learning_signal(w, memory, BoundRule::SignalTo::EachStep, g.group_signal)};
-  if (!g.entry_signal.empty())
-    add_signals_before(signals,
-                       rule_.learning_signal(w, memory, BoundRule::SignalTo::BeforeStep, g.entry_signal));
-  BoundRule::Advanced advanced = rule_.advance(w, memory, signals);
+  BoundRule::Advanced advanced = rule_.advance(w, memory, signals_of(w, memory, g));
 
   Learned out;
   out.losses = r.all_steps(0, steps);
@@ -271,7 +264,7 @@ Learned WindowPlan::learn_steps(ArraySpan params, const Carry& c, const StepProg
   advanced.gradients.resize(params.size());
   for (std::size_t i = 0; i < params.size(); ++i)
     out.gradients.push_back(
-        instantiate(add_cotangents(advanced.gradients[i], g.instantaneous[i]), params[i].aval()));
+        instantiate(add_cotangents(advanced.gradients[i], g.leaves[i]), params[i].aval()));
   return out;
 }
 
@@ -347,7 +340,7 @@ Learned WindowPlan::learn_window(ArraySpan params, const Carry& c, const StepPro
   for (Array& a : entry) a = expand_dims(a, {0});
   entry = rule_.learning_signal(w, memory, BoundRule::SignalTo::Entry, std::move(entry));
   for (Array& a : entry) a = squeeze(a, {0});
-  BoundRule::Advanced advanced = rule_.advance(w, memory, {entry, {}});
+  BoundRule::Advanced advanced = rule_.advance(w, memory, {entry, {}, {}});
   const Arrays estimate = rule_.exit_estimate(w, memory, of_groups(states));
   if (!estimate.empty()) {
     const ExitCredit::Found later =

@@ -74,6 +74,7 @@ class WindowPlan {
   WindowData window_data(ArraySpan params, const Carry&, std::int64_t steps, const Array& active) const;
   void fill(WindowData&, const DataLayout&, const StepSplit::Result&, std::size_t first) const;
   Arrays next_memory(const Carry& old, Arrays slots, std::int64_t steps, const Array& active) const;
+  Signals signals_of(const WindowData&, ArraySpan memory, const StepGradients&) const;
   Learned learn_steps(ArraySpan params, const Carry&, const StepProgram&, ArraySpan slices,
                       const Array& weights, const Array& active, const Array& modulator) const;
   Learned learn_window(ArraySpan params, const Carry&, const StepProgram&, ArraySpan slices,
@@ -83,7 +84,7 @@ class WindowPlan {
   const BoundRule& rule_;
   VjpMethod method_;
   ETraceGraphExecutor executor_;
-  std::vector<bool> without_own_step_;
+  OwnSteps own_;
   mutable std::unique_ptr<const PlainStep> plain_;  // made when first needed
   mutable std::list<LossStep> losses_;
   mutable std::unique_ptr<const ExitCredit> exit_credit_;

@@ -161,7 +161,8 @@ TEST_F(Executor, BackwardChecksItsCotangents) {
 StepGradients gradients_of_steps(const ETraceGraph& g, const Array& args, const Arrays& states,
                                  ArraySpan params, const Array& targets) {
   const StepLoss loss = [](ArraySpan target, ArraySpan out) { return sum(square(out[0] - target[0])); };
-  const StepDerivative derivative(g, loss, Avals{{targets.dtype(), targets.shape().without(0)}});
+  const StepDerivative derivative(g, own_steps(g, OwnStep::ReverseMode), loss,
+                                  Avals{{targets.dtype(), targets.shape().without(0)}});
   Arrays mapped{args, targets};
   mapped.insert(mapped.end(), states.begin(), states.end());
   const Arrays residuals = vmap([&](ArraySpan m) {
@@ -181,7 +182,7 @@ TEST_F(Executor, SignalsOfSteps) {
     expected.push_back(stack(Arrays{signal, zeros_like(signal)}, 2));
   }
   expect_same(g.group_signal, Arrays{stack(expected)});
-  EXPECT_TRUE(g.entry_signal.empty()) << "a loss that reads new states only costs no signal to the old ones";
+  EXPECT_TRUE(g.before_signal.empty()) << "a loss that reads new states only costs no signal to the old ones";
 }
 
 }  // namespace

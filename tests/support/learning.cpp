@@ -86,10 +86,14 @@ ScanResult model_step(const Model& m, ArraySpan args, ArraySpan states, ArraySpa
                                          : states[state++]);
   const Arrays out = eval_jaxpr(m.program, in);
   ScanResult result;
-  for (std::size_t i = 0; i < m.outputs.size(); ++i) {
-    if (carried(m.outputs[i].role)) result.carry.push_back(out[i]);
-    if (m.outputs[i].role == Role::Out && result.ys.empty()) result.ys.push_back(out[i]);
+  for (const InputRecord& r : m.inputs) {
+    if (!carried(r.role)) continue;
+    for (std::size_t o = 0; o < m.outputs.size(); ++o)
+      if (carried(m.outputs[o].role) && m.outputs[o].path == r.path && m.outputs[o].leaf == r.leaf)
+        result.carry.push_back(out[o]);
   }
+  for (std::size_t o = 0; o < m.outputs.size(); ++o)
+    if (m.outputs[o].role == Role::Out && m.outputs[o].index == 0) result.ys.push_back(out[o]);
   return result;
 }
 
@@ -284,6 +288,7 @@ class Forgetful : public BoundRule {
     without.jacobians = zeros_for(w.jacobians);
     return rule_->advance(without, memory, signals);
   }
+  OwnStep own_step() const override { return rule_->own_step(); }
   Arrays contract(const WindowData& w, ArraySpan memory, ArraySpan signal) const override {
     return rule_->contract(w, memory, signal);
   }
