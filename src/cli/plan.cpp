@@ -52,7 +52,7 @@ TracePassWish trace_pass_wish(const std::string& text) {
   if (error != std::errc() || end != what.data() + what.size() || threads < 1)
     throw CLI::ValidationError("--trace-pass",
                                fmt::format("'{}' is not NAME=FORM or NAME=THREADS; forms: step, tiles, "
-                                           "products, rows, lines, patches",
+                                           "products, rows, lines, patches, wide",
                                            text));
   out.threads = threads;
   return out;
@@ -212,7 +212,8 @@ void PlanArguments::add_to(CLI::App& verb) {
           [this](const std::vector<std::string>& all) {
             for (const std::string& text : all) trace_passes.push_back(trace_pass_wish(text));
           },
-          "how the pass over a trace runs (default: chosen): step, tiles, products, rows, lines, patches, or "
+          "how the pass over a trace runs (default: chosen): step, tiles, products, rows, lines, patches, "
+          "wide, or "
           "a number of threads; * means all traces; may be repeated")
       ->type_name("TRACE=FORM|THREADS");
   verb.add_option("--loss", loss, "of the first result against its target")->capture_default_str();

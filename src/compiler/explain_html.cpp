@@ -94,7 +94,7 @@ class Page {
     const auto tile = [&](std::string_view what, const std::string& value, std::string_view css = "") {
       out += fmt::format("<div class=\"{}\"><dt>{}</dt><dd>{}</dd></div>\n", css, what, value);
     };
-    tile("parameters learned online", fmt::format("{} / {}", v_.num_learned(), v_.weights.size()));
+    tile("parameters learned online", fmt::format("{} / {}", v_.num_learned(), v_.num_leaves()));
     tile(v_.relations.size() == 1 ? "operator with a trace" : "operators with a trace",
          grouped(static_cast<std::int64_t>(v_.relations.size())));
     tile(graph_.hidden_groups.size() == 1 ? "hidden group" : "hidden groups",

@@ -1,6 +1,9 @@
 // What a hidden group can compute: its slab [*varshape, S], its transition and the Jacobians of it.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "compiler/position_graph.h"
 #include "etrace/error.h"
 #include "etrace/graph.h"
@@ -65,42 +68,91 @@ Array flat_jacobian(const HiddenGroup& g, ArraySpan hidden, ArraySpan consts) {
   return reshape(full, {p, s, p, s});
 }
 
-// The blocks J[p,·,q,·] of all pairs of positions that may act on each other: those of one sample, where it
-// is proven that samples do not, or else all.
+// May position q act on position p within the pattern's steps?
+bool acts_on(const PositionPattern& pattern, const Shape& varshape, std::int64_t q, std::int64_t p) {
+  for (std::size_t axis = varshape.rank(); axis-- > 0;) {
+    const std::int64_t size = varshape[axis];
+    if (!pattern.axes[axis][static_cast<std::size_t>(p % size * size + q % size)]) return false;
+    p /= size;
+    q /= size;
+  }
+  return true;
+}
+
+// A colour per position, different for two that act on one and the same: one push along all positions of a
+// colour tells their columns of the Jacobian apart. `positions` are those of the first sample.
+std::vector<std::int64_t> colours(const PositionPattern& pattern, std::int64_t positions) {
+  std::vector<Dims> acting(static_cast<std::size_t>(positions));  // by the position that is acted on
+  const auto reached = [&](std::int64_t q, const auto& f) {
+    const auto at = static_cast<std::size_t>(q);
+    for (std::size_t k = 0; k < pattern.neighbours[at].size(); ++k)
+      if (pattern.valid[at][k]) f(static_cast<std::size_t>(pattern.neighbours[at][k]));
+  };
+  for (std::int64_t q = 0; q < positions; ++q) reached(q, [&](std::size_t p) { acting[p].push_back(q); });
+  std::vector<std::int64_t> out(static_cast<std::size_t>(positions), -1);
+  std::vector<std::int64_t> taken_by(static_cast<std::size_t>(positions), -1);  // by colour
+  for (std::int64_t q = 0; q < positions; ++q) {
+    reached(q, [&](std::size_t p) {
+      for (const std::int64_t other : acting[p])
+        if (const std::int64_t c = out[static_cast<std::size_t>(other)]; c >= 0)
+          taken_by[static_cast<std::size_t>(c)] = q;
+    });
+    std::int64_t free = 0;
+    while (taken_by[static_cast<std::size_t>(free)] == q) ++free;
+    out[static_cast<std::size_t>(q)] = free;
+  }
+  return out;
+}
+
+// The blocks J[p,·,q,·] of all pairs of positions that may act on each other: by the pattern of SnAp, if
+// there is one, and within one sample, where it is proven that samples do not mix. One push per state and
+// colour, for all samples at once.
 class Blocks {
  public:
-  Blocks(const HiddenGroup& g, ArraySpan hidden, ArraySpan consts) : states_(g.num_state()) {
+  Blocks(const HiddenGroup& g, ArraySpan hidden, ArraySpan consts) : g_(g), states_(g.num_state()) {
     const bool apart =
         g.batch_size && why_samples_mix(g.transition_jaxpr, g.transition_jaxpr.invars, g.batch()).empty();
-    positions_ = g.varshape().size() / (apart ? g.batch() : 1);
-    const Array all = apart ? of_samples(g, hidden, consts) : flat_jacobian(g, hidden, consts);
-    const std::int64_t samples = all.size() / (positions_ * positions_ * states_ * states_);
+    const std::int64_t samples = apart ? g.batch() : 1;
+    positions_ = g.varshape().size() / samples;
+    if (g.snap) {
+      colour_ = colours(*g.snap, positions_);
+    } else {
+      colour_.resize(static_cast<std::size_t>(positions_));
+      std::iota(colour_.begin(), colour_.end(), std::int64_t{0});
+    }
+    count_ = colour_.empty() ? 0 : *std::max_element(colour_.begin(), colour_.end()) + 1;
+    const Array pushed = pushes(hidden, consts, samples);  // [colour, b, sample, p, a]
     rows_ =
-        reshape(transpose(reshape(all, {samples, positions_, states_, positions_, states_}), {0, 1, 3, 2, 4}),
-                {samples * positions_ * positions_, states_, states_});
+        reshape(transpose(reshape(pushed, {count_, states_, samples, positions_, states_}), {2, 3, 0, 4, 1}),
+                {samples * positions_ * count_, states_, states_});
   }
   // Where the block of two positions stands among the rows; none: it is zero.
   std::optional<std::int64_t> at(std::int64_t p, std::int64_t q) const {
     if (p / positions_ != q / positions_) return std::nullopt;
-    return p * positions_ + q % positions_;
+    if (g_.snap && !acts_on(*g_.snap, g_.varshape(), q, p)) return std::nullopt;
+    return p * count_ + colour_[static_cast<std::size_t>(q % positions_)];
   }
   const Array& rows() const { return rows_; }  // [·, S, S]
 
  private:
-  // One push per state of a sample, for all samples at once: [q·b, B, p, a] -> [B, p, a, q, b]
-  Array of_samples(const HiddenGroup& g, ArraySpan hidden, ArraySpan consts) const {
-    const Array slab = g.concat_hidden(hidden);
-    Dims sample = g.sample_shape().to_dims();
-    sample.push_back(states_);
-    const std::int64_t n = positions_ * states_;
-    const Array each = expand_dims(reshape(eye(n, slab.dtype()), Shape(sample).with_front(n).to_dims()), {1});
-    const Function transition = slab_transition(g, consts);
+  Array pushes(ArraySpan hidden, ArraySpan consts, std::int64_t samples) const {
+    const Array slab = g_.concat_hidden(hidden);
+    const std::int64_t wide = positions_ * states_, n = count_ * states_;
+    std::vector<double> along(static_cast<std::size_t>(n * wide), 0.0);
+    for (std::int64_t q = 0; q < positions_; ++q)
+      for (std::int64_t b = 0; b < states_; ++b)
+        along[static_cast<std::size_t>((colour_[static_cast<std::size_t>(q)] * states_ + b) * wide +
+                                       q * states_ + b)] = 1.0;
+    const Array one = convert(Array(Tensor::of(along, {n, 1, wide})), slab.dtype());
+    const Array each = reshape(broadcast_to(one, {n, samples, wide}), slab.shape().with_front(n).to_dims());
+    const Function transition = slab_transition(g_, consts);
     const Function push = [&](ArraySpan d) { return Arrays{jvp(transition)(Arrays{slab, d[0]})[1]}; };
-    const Array all = vmap(push)(Arrays{broadcast_to(each, slab.shape().with_front(n))})[0];
-    return moveaxis(reshape(all, {n, g.batch(), n}), 0, 2);
+    return vmap(push)(Arrays{each})[0];
   }
 
-  std::int64_t positions_ = 1, states_;
+  const HiddenGroup& g_;
+  std::int64_t positions_ = 1, states_, count_ = 0;
+  std::vector<std::int64_t> colour_;  // by position of a sample
   Array rows_;
 };
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 #include "compiler/program_index.h"
@@ -20,7 +21,8 @@ namespace etrace {
 
 namespace {
 
-// For each axis of the positions: the axis of a value that carries it.
+// For each axis of the positions: the axis of a value that carries it. An axis of size 1 says nothing about a
+// position and is never followed, so that values may drop it and get it back.
 using AxisMap = std::vector<std::size_t>;
 
 AxisMap leading_axes(std::size_t rank) {
@@ -75,9 +77,23 @@ class Sweeper {
   }
 
  private:
-  // Sources hold the positions as leading axes, or, broadcast over the batch, lack some of the leading ones.
+  // Sources hold the positions as leading axes, with axes of size 1 between them (a sample without a batch,
+  // as a convolution gives it); or, broadcast over the batch, they lack some of the leading ones.
   bool carries_positions(const Shape& shape) const {
-    return begins_with(shape, varshape_) || is_suffix(shape);
+    return begins_with(shape, varshape_) || is_suffix(shape) || among_units(shape).has_value();
+  }
+  // The axes of a shape that is the positions with axes of size 1 more or less.
+  std::optional<AxisMap> among_units(const Shape& shape) const {
+    if (compat_ != Compat::None) return std::nullopt;
+    AxisMap map(varshape_.rank(), kNone);
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < map.size(); ++i) {
+      if (varshape_[i] == 1) continue;
+      while (at < shape.rank() && shape[at] == 1) ++at;
+      if (at == shape.rank() || shape[at] != varshape_[i]) return std::nullopt;
+      map[i] = at++;
+    }
+    return map;
   }
   bool is_suffix(const Shape& shape) const {
     return compat_ == Compat::None && shape.rank() < varshape_.rank() &&
@@ -87,6 +103,7 @@ class Sweeper {
   // A source without the leading axes stands for a value that is the same along them: they map to no axis.
   AxisMap source_map(const Shape& shape) const {
     if (begins_with(shape, varshape_)) return leading_axes(varshape_.rank());
+    if (!is_suffix(shape)) return *among_units(shape);
     AxisMap map(varshape_.rank(), kNone);
     const std::size_t missing = varshape_.rank() - shape.rank();
     for (std::size_t i = 0; i < shape.rank(); ++i) map[missing + i] = i;
@@ -95,7 +112,11 @@ class Sweeper {
 
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-  void reach(const Var& v, AxisMap map) { maps_.insert_or_assign(v.id, std::move(map)); }
+  void reach(const Var& v, AxisMap map) {
+    for (std::size_t i = 0; compat_ == Compat::None && i < map.size(); ++i)
+      if (varshape_[i] == 1) map[i] = kNone;
+    maps_.insert_or_assign(v.id, std::move(map));
+  }
   const AxisMap* map_of(const Atom& a) const {
     const Var* v = as_var(a);
     const auto it = v != nullptr ? maps_.find(v->id) : maps_.end();
@@ -195,7 +216,7 @@ class Sweeper {
       if (compat_ != Compat::None && !shape.is_scalar() && !begins_with(shape, varshape_))
         return fail(not_preserving(eqn));
       if (map == nullptr) continue;
-      if (shape.is_scalar() && !varshape_.is_scalar()) return fail(not_preserving(eqn));
+      if (shape.is_scalar() && varshape_.size() > 1) return fail(not_preserving(eqn));
       if (common != nullptr && *common != *map)
         return fail(fmt::format("'{}' meets positions on different axes", eqn.prim->name()));
       common = map;
@@ -324,7 +345,6 @@ class Sweeper {
     AxisMap moved(map);
     for (std::size_t& m : moved)
       if (m != kNone) {
-        if (to[m] == kNone) return false;  // a position axis of size 1 has no fixed place after a reshape
         m = to[m];
       }
     return settle(eqn, moved);
@@ -441,40 +461,6 @@ class Sweeper {
   std::unordered_map<std::uint64_t, AxisMap> maps_;
 };
 
-// Boolean square matrices, row-major.
-using Matrix = std::vector<bool>;
-
-Matrix identity_matrix(std::size_t n) {
-  Matrix m(n * n, false);
-  for (std::size_t i = 0; i < n; ++i) m[i * n + i] = true;
-  return m;
-}
-
-// I ∨ A ∨ … ∨ A^(n-1), by breadth-first steps from every row until nothing changes.
-Matrix closure(const Matrix& a, std::size_t size, std::int64_t n) {
-  Matrix closed = identity_matrix(size);
-  for (std::int64_t step = 1; step < n; ++step) {
-    Matrix next = closed;
-    for (std::size_t p = 0; p < size; ++p)
-      for (std::size_t q = 0; q < size; ++q)
-        if (closed[p * size + q])
-          for (std::size_t r = 0; r < size; ++r)
-            if (a[q * size + r]) next[p * size + r] = true;
-    if (next == closed) break;
-    closed = std::move(next);
-  }
-  return closed;
-}
-
-// Positions that p influences along one axis: column p, p itself first, the others ascending.
-std::vector<std::vector<std::int64_t>> columns(const Matrix& m, std::size_t size) {
-  std::vector<std::vector<std::int64_t>> out(size);
-  for (std::size_t p = 0; p < size; ++p)
-    for (std::size_t q = 0; q < size; ++q)
-      if (m[q * size + p]) out[p].push_back(static_cast<std::int64_t>(q));
-  return out;
-}
-
 }  // namespace
 
 PositionSweep sweep_positions(const Jaxpr& program, std::span<const Var> sources, const Shape& varshape,
@@ -483,84 +469,8 @@ PositionSweep sweep_positions(const Jaxpr& program, std::span<const Var> sources
 }
 
 std::string why_samples_mix(const Jaxpr& program, std::span<const Var> sources, std::int64_t samples) {
+  if (samples == 1) return {};
   return Sweeper({samples}, Compat::None, Positions::Samples).run(program, sources).reason;
-}
-
-namespace {
-
-// Which positions influence which along each axis, and how many the busiest position influences.
-struct Neighbourhood {
-  PositionPattern pattern;                                       // n, axes and why it is conservative
-  std::vector<std::vector<std::vector<std::int64_t>>> per_axis;  // axis -> position -> those it influences
-  std::int64_t width = 1;
-};
-
-Neighbourhood neighbourhood(const HiddenGroup& group, std::int64_t n, const CompileOptions& options) {
-  const Shape varshape = group.varshape();
-  const PositionSweep sweep =
-      sweep_positions(group.transition_jaxpr, group.hidden_invars, varshape, options.compat);
-  Neighbourhood out;
-  PositionPattern& pattern = out.pattern;
-  pattern.n = n;
-  pattern.reason = sweep.reason;
-  pattern.conservative = !sweep.reason.empty();
-  const bool samples_apart =
-      pattern.conservative && group.batch_size && options.compat == Compat::None &&
-      why_samples_mix(group.transition_jaxpr, group.hidden_invars, *group.batch_size).empty();
-  for (std::size_t axis = 0; axis < varshape.rank(); ++axis) {
-    const auto size = static_cast<std::size_t>(varshape[axis]);
-    Matrix step = identity_matrix(size);
-    if (pattern.conservative && !(axis == 0 && samples_apart))
-      step.assign(size * size, true);
-    else if (sweep.mixing != nullptr && axis + 1 == varshape.rank())
-      step = etp_rules(*sweep.mixing->prim)->adjacency(sweep.mixing->params, varshape[axis]);
-    pattern.axes.push_back(closure(step, size, n));
-    out.per_axis.push_back(columns(pattern.axes.back(), size));
-    std::size_t most = 0;
-    for (const auto& c : out.per_axis.back()) most = std::max(most, c.size());
-    out.width *= static_cast<std::int64_t>(most);
-  }
-  return out;
-}
-
-}  // namespace
-
-PositionPattern position_pattern(const HiddenGroup& group, std::int64_t n, const CompileOptions& options) {
-  if (n < 1) throw ValueError("snap", fmt::format("SnAp order {}; it must be at least 1", n));
-  const Shape varshape = group.varshape();
-  // Neighbours of a position: every combination of the axes' columns, as flat indices.
-  Neighbourhood found = neighbourhood(group, n, options);
-  PositionPattern& pattern = found.pattern;
-  const auto& per_axis = found.per_axis;
-  const std::int64_t width = found.width;
-  const std::int64_t positions = varshape.size(), states = group.num_state();
-  const std::int64_t elements = positions * (width * states) * (width * states);
-  if (elements > options.snap_max_jacobian_elements)
-    throw NotSupportedError(
-        "snap",
-        fmt::format("sparse_n={} on group {} needs {} positions × ({} neighbours × {} states)² = {} Jacobian "
-                    "elements, over snap_max_jacobian_elements={}; lower n, raise the limit, or use D_RTRL",
-                    n, group.index, positions, width, states, elements, options.snap_max_jacobian_elements));
-  const Dims strides = strides_of(varshape);
-  for (std::int64_t p = 0; p < positions; ++p) {
-    Dims flat{0};
-    for (std::size_t axis = 0; axis < varshape.rank(); ++axis) {
-      const auto at = static_cast<std::size_t>(p / strides[axis] % varshape[axis]);
-      Dims next;
-      for (const std::int64_t base : flat)
-        for (const std::int64_t q : per_axis[axis][at]) next.push_back(base + q * strides[axis]);
-      flat = std::move(next);
-    }
-    std::sort(flat.begin(), flat.end());
-    flat.erase(std::find(flat.begin(), flat.end(), p));
-    flat.insert(flat.begin(), p);
-    std::vector<bool> valid(flat.size(), true);
-    flat.resize(static_cast<std::size_t>(width), p);
-    valid.resize(static_cast<std::size_t>(width), false);
-    pattern.neighbours.push_back(std::move(flat));
-    pattern.valid.push_back(std::move(valid));
-  }
-  return std::move(found.pattern);
 }
 
 }  // namespace etrace

@@ -146,7 +146,7 @@ class RelationFinder {
     const Reach reach = connected_states(r.y_var);
     std::vector<std::size_t> fitting = fitting_states(eqn, r, reach.hidden);
     if (fitting.empty()) {
-      if (!add_composite(eqn, Ways::All, r)) report_excluded(eqn, r, reach.blockers);
+      if (!add_composite(eqn, Ways::All, r)) report_excluded(at, r, reach.blockers);
       return std::nullopt;
     }
     const bool composite = add_composite(eqn, Ways::ThroughOthers, r);
@@ -303,18 +303,23 @@ class RelationFinder {
         eqn.origin);
   }
 
-  void report_excluded(const Eqn& eqn, const HiddenParamOpRelation& r,
+  void report_excluded(std::size_t at, const HiddenParamOpRelation& r,
                        const std::vector<std::size_t>& blockers) {
+    const Eqn& eqn = index_.eqn(at);
     // A blocker only explains the exclusion if something hidden lies behind it.
     const bool blocked = !blockers.empty() && (compat_ || reaches_hidden(r.y_var));
     if (!blocked) {
+      const std::string elsewhere = compat_ ? "" : traced_elsewhere(at, r);
       emit(DiagnosticKind::RELATION_EXCLUDED_NON_TEMPORAL, eqn,
            fmt::format("{} no hidden state (through {}), so there is no eligibility trace",
-                       subject(r, "reaches", "reach"), eqn.prim->name()),
+                       subject(r, "reaches", "reach"), eqn.prim->name()) +
+               (elsewhere.empty() ? "" : fmt::format(" of this use; {}", elsewhere)),
            r.path(), {}, {},
-           advice_unless_kept(
-               r.y_var,
-               "nothing, for a readout: the gradient of the current step, which it gets, is all there is"));
+           elsewhere.empty()
+               ? advice_unless_kept(r.y_var,
+                                    "nothing, for a readout: the gradient of the current step, which it "
+                                    "gets, is all there is")
+               : "nothing: what this use adds is the gradient of the current step, which it gets");
       return;
     }
     Attr::List primitives, paths;
@@ -340,6 +345,33 @@ class RelationFinder {
              ? "nothing, if the gradient of the current step is enough; to trace it, let its output reach "
                "a hidden state without another weight"
              : "nothing, if the gradient of the current step is enough. " + remedies(Ways::All, r));
+  }
+
+  // Other uses of an operator's parameters that are traced: "w is traced through etp_mm into h".
+  std::string traced_elsewhere(std::size_t at, const HiddenParamOpRelation& r) const {
+    std::string out;
+    for (std::size_t i = 0; i < info_.jaxpr().eqns.size(); ++i) {
+      const Eqn& other = index_.eqn(i);
+      if (i == at || !is_etp(*other.prim)) continue;
+      std::vector<std::string> shared;
+      for (const Trainable& t : etp_rules(*other.prim)->trainables(other.params)) {
+        TrainableSource source;
+        std::string ambiguous;
+        if (!sources_.resolve(other.in[t.operand], source, ambiguous)) continue;
+        const std::vector<std::string> here = leaf_list(r);
+        for (std::string& name : info_.leaf_names(source))
+          if (std::find(here.begin(), here.end(), name) != here.end()) shared.push_back(std::move(name));
+      }
+      std::vector<StatePath> states;
+      if (!shared.empty())
+        for (const std::size_t h : connected_states(other.out[0]).hidden)
+          if (numpy_broadcast_shapes(other.out[0].aval.shape, info_.hidden[h].varshape))
+            states.push_back(info_.hidden[h].path);
+      if (!states.empty())
+        out += fmt::format("{}{} {} traced through {} into {}", out.empty() ? "" : ", ", join(shared),
+                           shared.size() == 1 ? "is" : "are", other.prim->name(), path_list(states));
+    }
+    return out;
   }
 
   // What helps a weight behind other weights, and what it costs.

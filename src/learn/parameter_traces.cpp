@@ -143,6 +143,9 @@ struct ParameterTraces::Impl {
   Array filtered_states(const HiddenGroup&, Dtype) const;
   std::vector<GroupWindow> group_windows(const WindowData&, const Signals&,
                                          const std::optional<KappaLift>&) const;
+  Array moved_by(const HiddenGroup&, const Array& jacobians, const std::optional<KappaLift>&) const;
+  CarriedWindow carry_neighbours(const HiddenGroup&, const WindowData&, const GroupWindow&,
+                                 const std::optional<KappaLift>&) const;
   CarriedWindow carried_for(const Trace&, const GroupWindow&) const;
   Array injected(const Trace&, const GroupWindow&, const WindowData&, const std::optional<KappaLift>&) const;
   TraceWindow window_of(const Trace&, const GroupWindow&, const WindowData&,
@@ -355,16 +358,50 @@ std::vector<GroupWindow> ParameterTraces::Impl::group_windows(const WindowData& 
         gw.entry = lift->when == KappaLift::AtEntry ? lift->entry_signal(gw.entry, filtered)
                                                     : KappaLift::signal(gw.entry, filtered);
     }
-    Array d = states_first(group, w.jacobians[k], 2);
-    if (options.memoryless) d = zeros_of(d.aval());
-    if (options.jacobian) d = options.jacobian(d);
-    gw.jacobians = gw.freeze.jacobian(lift ? lift->jacobian(d) : d);
-    gw.carried = carry_window(gw.jacobians, gw.signals, inner_steps(group));
+    if (group.snap && w.steps > 1) {
+      gw.carried = carry_neighbours(group, w, gw, lift);
+    } else {
+      gw.jacobians = gw.freeze.jacobian(moved_by(group, w.jacobians[k], lift));
+      gw.carried = carry_window(gw.jacobians, gw.signals, inner_steps(group));
+    }
     if (lift && lift->when == KappaLift::AtEntry)
       gw.carried.transition = lift->entry_step(gw.carried.transition);
     out.push_back(std::move(gw));
   }
   return out;
+}
+
+// What moves the traces of a group from step to step, [K, *varshape, M, M] -> [K, M, M, X].
+Array ParameterTraces::Impl::moved_by(const HiddenGroup& group, const Array& jacobians,
+                                      const std::optional<KappaLift>& lift) const {
+  Array d = states_first(group, jacobians, 2);
+  if (options.memoryless) d = zeros_of(d.aval());
+  if (options.jacobian) d = options.jacobian(d);
+  return lift ? lift->jacobian(d) : d;
+}
+
+// SnAp: the widened Jacobian of each step when its turn comes. What is injected belongs to the position
+// itself, which is neighbour 0.
+CarriedWindow ParameterTraces::Impl::carry_neighbours(const HiddenGroup& group, const WindowData& w,
+                                                      const GroupWindow& gw,
+                                                      const std::optional<KappaLift>& lift) const {
+  const Arrays& transition = w.transitions[group.index];
+  const std::size_t states = group.hidden_states.size();
+  Arrays each = transition;
+  if (gw.freeze.active.defined()) each.push_back(gw.freeze.active);
+  const JacobianOfStep jacobian = [&](ArraySpan now) {
+    const Array d =
+        group.diagonal_jacobian(now.first(states), now.subspan(states, transition.size() - states));
+    const Freezing freeze{gw.freeze.active.defined() ? expand_dims(now.back(), {0}) : Array()};
+    return squeeze(freeze.jacobian(moved_by(group, expand_dims(d, {0}), lift)), {0});
+  };
+  const std::int64_t own = group.num_state(), width = group.trace_state_width();
+  Dims columns;
+  for (std::int64_t half = 0; half < (lift ? 2 : 1); ++half)
+    for (std::int64_t s = 0; s < own; ++s) columns.push_back(half * width + s);
+  const std::int64_t all = lift ? 2 * width : width;
+  return carry_wide_window(jacobian, {w.jacobians[group.index].dtype(), {all, all, group.varshape().size()}},
+                           each, gw.signals, columns);
 }
 
 // Carried once per group; where positions are summed before they multiply (compat), once per trace.
@@ -377,7 +414,7 @@ CarriedWindow ParameterTraces::Impl::carried_for(const Trace& t, const GroupWind
     return a.defined() ? squeeze(t.slots.summed(expand_dims(a, {0})), {0}) : a;
   };
   const CarriedWindow& c = gw.carried;
-  return {split(c.transition), summed(c.suffix), split(c.entry), summed(c.later), summed(c.own)};
+  return {split(c.transition), summed(c.suffix), c.columns, split(c.entry), summed(c.later), summed(c.own)};
 }
 
 Array ParameterTraces::Impl::injected(const Trace& t, const GroupWindow& gw, const WindowData& w,

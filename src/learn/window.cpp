@@ -29,6 +29,8 @@ Array times(const Array& a, const Array& b) {
 // Σ_i d[i, c, X]·v[i, X]
 Array transposed_times(const Array& d, const Array& v) { return reduce_sum(d * expand_dims(v, {1}), {0}); }
 
+Array indices(const Dims& list) { return Tensor::of(list, {static_cast<std::int64_t>(list.size())}); }
+
 // The unit matrix at every position of `like` [K, M, M, X…].
 Array identity(const Array& like) {
   const Shape shape = like.shape().without(0);
@@ -97,7 +99,7 @@ CarriedWindow carry_window(const Array& jacobians, const StepSignals& signals, s
   const bool learns = signals.after.defined();
   const auto first = [](const Array& a) { return squeeze(slice_axis(a, 0, 0, 1), {0}); };
   if (steps == 1) {
-    CarriedWindow w{first(jacobians), {}, {}, {}, signals.after};
+    CarriedWindow w{first(jacobians), {}, {}, {}, {}, signals.after};
     if (learns) w.entry = transposed_times(w.transition, first(signals.after));
     if (signals.before.defined()) w.entry = w.entry + first(signals.before);
     return w;
@@ -117,7 +119,7 @@ CarriedWindow carry_window(const Array& jacobians, const StepSignals& signals, s
         return {joined({s.carry, back.carry}), joined({s.ys, back.ys})};
       },
       init, xs, {.reverse = true});
-  CarriedWindow w{r.carry[0], r.ys[0], {}, {}, {}};
+  CarriedWindow w{r.carry[0], r.ys[0], {}, {}, {}, {}};
   if (!learns) return w;
   w.entry = inner == 1 ? r.carry[1] : r.carry[1] + r.carry[2];
   w.later = r.ys[1];
@@ -125,9 +127,42 @@ CarriedWindow carry_window(const Array& jacobians, const StepSignals& signals, s
   return w;
 }
 
+CarriedWindow carry_wide_window(const JacobianOfStep& jacobian, const Aval& type, const Arrays& each,
+                                const StepSignals& signals, const Dims& columns) {
+  // Positions in front: [X, M, M] and [X, M].
+  const auto step = [&](ArraySpan now) { return moveaxis(jacobian(now), 2, 0); };
+  const DotDims product{{2}, {1}, {0}, {0}};        // Σ_c a[X, i, c]·b[X, c, j]
+  const DotDims from_the_left{{1}, {1}, {0}, {0}};  // Σ_i v[X, i]·d[X, i, c]
+  const std::int64_t states = type.shape[0], positions = type.shape[2];
+  const bool learns = signals.after.defined();
+  Arrays init{broadcast_in_dim(eye(states, type.dtype), {positions, states, states}, {1, 2})}, xs = each;
+  if (learns) init.push_back(zeros_of({type.dtype, {positions, states}}));
+  for (const Array& signal : {signals.after, signals.before})
+    if (signal.defined()) xs.push_back(moveaxis(signal, 2, 1));
+  const ScanResult r = scan(
+      [&](ArraySpan carry, ArraySpan now) -> ScanResult {
+        const Array d = step(now.first(each.size()));
+        ScanResult s{{dot_general(carry[0], d, product)}, {take(carry[0], indices(columns), 2)}};
+        if (!learns) return s;
+        const Array& later = carry[1];
+        const Array moved = dot_general(now[each.size()] + later, d, from_the_left);
+        s.carry.push_back(signals.before.defined() ? moved + now.back() : moved);
+        s.ys.push_back(later);
+        return s;
+      },
+      init, xs, {.reverse = true});
+  CarriedWindow w{moveaxis(r.carry[0], 0, 2), moveaxis(r.ys[0], 1, 3), columns, {}, {}, {}};
+  if (!learns) return w;
+  w.entry = moveaxis(r.carry[1], 0, 1);
+  w.later = moveaxis(r.ys[1], 1, 2);
+  w.own = signals.after;
+  return w;
+}
+
 Array injection(const CarriedWindow& w, const Array& df) {
   if (!w.suffix.defined()) return df;
-  return reduce_sum(w.suffix * expand_dims(df, {1}), {2});  // [K, a, c, X]·[K, 1, c, X]
+  const Array f = w.columns.empty() ? df : take(df, indices(w.columns), 1);
+  return reduce_sum(w.suffix * expand_dims(f, {1}), {2});  // [K, a, c, X]·[K, 1, c, X]
 }
 
 Array weighted(const CarriedWindow& w, const Array& df, bool with_own) {

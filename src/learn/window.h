@@ -16,6 +16,7 @@ Array states_first(const HiddenGroup&, const Array& value, int state_axes);
 struct CarriedWindow {
   Array transition;  // P_0 [M, M, X]
   Array suffix;      // P_k [K, M, M, X]; undefined: K = 1, the identity
+  Dims columns;      // which columns the suffix has, where it has not all of them; empty: all
   Array entry;       // b_1 [M, X]; undefined without signals
   Array later;       // what meets step k's addition by its past [K, M, X]; undefined: nothing
   Array own;         // and by its own step [K, M, X]; undefined without signals
@@ -27,6 +28,12 @@ struct StepSignals {
 // jacobians [K·L, M, M, X], where a group inside a descended loop of length L moves in inner steps. They have
 // b_{k+1} by their past and l_k by their own step, both carried to them within the loop.
 CarriedWindow carry_window(const Array& jacobians, const StepSignals&, std::int64_t inner = 1);
+// The same for traces of many states per slot (SnAp), of K > 1 steps. A step's Jacobian of type [M, M, X] is
+// made from what `each` has of it when its turn comes, so that one at a time is there, and products are
+// matrix products per position. f is zero but in `columns`, so that the suffix needs no others.
+using JacobianOfStep = std::function<Array(ArraySpan now)>;
+CarriedWindow carry_wide_window(const JacobianOfStep&, const Aval& type, const Arrays& each,
+                                const StepSignals&, const Dims& columns);
 Array injection(const CarriedWindow&, const Array& df);  // P_k·f_k [K, M, X…]
 // Σ_a later·f [K, X…], with the own step's signal or without; undefined: nothing.
 Array weighted(const CarriedWindow&, const Array& df, bool with_own);

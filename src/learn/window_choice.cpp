@@ -18,7 +18,12 @@ constexpr std::int64_t kLargePass = 48;                   // passed / kept, from
 
 std::int64_t bytes(const Aval& a) { return static_cast<std::int64_t>(a.bytes()); }
 
-// What a window keeps of each step: x and y of every relation, f and the signal of every state, and D.
+std::int64_t element_bytes(const HiddenGroup& group) {
+  return static_cast<std::int64_t>(size_of(group.hidden_states.front().invar.aval.dtype));
+}
+
+// What a window keeps of each step: x and y of every relation, f and the signal of every state, and D. Under
+// SnAp the widened D is made when its turn comes, from D between positions at most.
 std::int64_t kept_per_step(const ETraceGraph& g) {
   std::int64_t total = 0;
   for (const HiddenParamOpRelation& r : g.hidden_param_op_relations) {
@@ -30,10 +35,20 @@ std::int64_t kept_per_step(const ETraceGraph& g) {
     }
   }
   for (const HiddenGroup& group : g.hidden_groups) {
-    const std::int64_t width = group.trace_state_width(), states = group.num_state();
-    total += group.varshape().size() * (width * width + states) *
-             static_cast<std::int64_t>(size_of(group.hidden_states.front().invar.aval.dtype));
+    const std::int64_t states = group.num_state();
+    total += group.varshape().size() * (states * states + states) * element_bytes(group);
   }
+  return total;
+}
+
+// SnAp: one step's widened Jacobian, its product with those of later steps, and both at work.
+std::int64_t widened_bytes(const ETraceGraph& g) {
+  std::int64_t total = 0;
+  for (const HiddenGroup& group : g.hidden_groups)
+    if (group.snap && !group.snap->degenerate()) {
+      const std::int64_t width = group.trace_state_width();
+      total += 3 * group.varshape().size() * width * width * element_bytes(group);
+    }
   return total;
 }
 
@@ -51,16 +66,16 @@ ExecutionChoice choose_window(const ETraceGraph& g, const BoundRule& rule, std::
   ExecutionChoice out;
   for (const TraceSlot& s : rule.slots()) out.trace_bytes += bytes(s.aval);
   out.kept_bytes = kept_per_step(g);
-  const std::int64_t least = out.trace_bytes + out.kept_bytes;
+  const std::int64_t always = out.trace_bytes + widened_bytes(g), least = always + out.kept_bytes;
   if (memory_limit && least > *memory_limit)
     throw ValueError(
-        "compile",
-        fmt::format("memory_limit is {}, but the traces take {} and one step {}; raise it, use a "
-                    "rule that keeps less (`explain` lists them), a smaller batch, or trace_dtype "
-                    "bf16",
-                    bytes_text(*memory_limit), bytes_text(out.trace_bytes), bytes_text(out.kept_bytes)));
+        "compile", fmt::format("memory_limit is {}, but the traces take {} and one step {}; raise it, use a "
+                               "rule that keeps less (`explain` lists them), a smaller batch, or trace_dtype "
+                               "bf16",
+                               bytes_text(*memory_limit), bytes_text(out.trace_bytes),
+                               bytes_text(least - out.trace_bytes)));
   const auto fits = [&](std::int64_t steps) {
-    return !memory_limit || out.trace_bytes + steps * out.kept_bytes <= *memory_limit;
+    return !memory_limit || always + steps * out.kept_bytes <= *memory_limit;
   };
   if (wanted) {
     out.window = *wanted;

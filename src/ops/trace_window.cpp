@@ -194,8 +194,9 @@ Samples samples(std::uint64_t seed) {
   Samples out;
   const auto add = [&](const TracePattern& p, std::int64_t positions, std::int64_t elements, bool gain,
                        int gradient, Dtype dtype = Dtype::F64, std::optional<Dtype> stored = {},
-                       std::optional<std::int64_t> steps = {}) {
-    const std::int64_t b = r.integer(1, 3), m = r.integer(1, 3), k = steps.value_or(r.integer(1, 5));
+                       std::optional<std::int64_t> steps = {}, std::optional<std::int64_t> states = {}) {
+    const std::int64_t b = r.integer(1, 3), m = states.value_or(r.integer(1, 3)),
+                       k = steps.value_or(r.integer(1, 5));
     Dims e = p.slots.to_dims();
     e.insert(e.begin(), {b, m});
     TraceWindow w;
@@ -238,6 +239,12 @@ Samples samples(std::uint64_t seed) {
   for (const int gradient : {2, 3})
     add({{to_dim(rows.size())}, {}, {}, cols, {}, rows}, o, i, true, gradient);  // sparse
   add({{0, o}, {}, {0, 1}, {}, {1, 0}, {}}, o, 1, false, 2);
+  // Many states per slot: dense, shared over positions, bias, sparse.
+  add(dense, o, i, true, 3, Dtype::F64, {}, {}, 9);
+  add(tall, 9, wide, false, 0, Dtype::F32, {}, 1, 8);
+  add({{g, i, o}, {0}, {o, 0, 1}, {}, {i, 1, 0}, {}}, g * o, g * i, true, 2, Dtype::F64, Dtype::F16, {}, 8);
+  add({{o}, {}, {1}, {}, {}, {}}, o, 0, false, 2, Dtype::F64, {}, {}, 10);
+  add({{to_dim(rows.size())}, {}, {}, cols, {}, rows}, o, i, true, 1, Dtype::F64, {}, {}, 8);
   // Kernels of 2 × 1 taps over an image of 4 × 2, channels last and channels first, and their biases.
   for (const std::int64_t channels : {o, std::int64_t{9}}) {
     add({{3, 2, 2, i, channels}, {0, 1}, {2 * channels, channels, 0, 0, 1}, {}, {2 * i, i, 2 * i, 1, 0}, {}},
@@ -279,6 +286,7 @@ namespace {
 constexpr std::pair<TraceForm, const char*> kForms[] = {
     {TraceForm::Step, "step"}, {TraceForm::Tiles, "tiles"}, {TraceForm::Products, "products"},
     {TraceForm::Rows, "rows"}, {TraceForm::Lines, "lines"}, {TraceForm::Patches, "patches"},
+    {TraceForm::Wide, "wide"},
 };
 
 // Calls f with what a kernel of the equation is made from.

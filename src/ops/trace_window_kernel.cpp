@@ -20,6 +20,7 @@
 #include "ops/trace_split.h"
 #include "ops/trace_storage.h"
 #include "ops/trace_tiles.h"
+#include "ops/trace_wide.h"
 #include "runtime/etp_gemm.h"
 #include "runtime/thread_pool.h"
 
@@ -344,6 +345,7 @@ std::size_t product_scratch(const Geometry& g) {
 // Those that fit, the fastest first; the last one always does.
 template <class T>
 std::vector<TraceForm> fitting(const KernelRequest& r) {
+  if (is_wide(r)) return {TraceForm::Wide, TraceForm::Rows};
   if (is_sparse(r)) return {TraceForm::Lines, TraceForm::Rows};
   const Layout at(r.params);
   const Storage<T> storage = storage_of<T>(r.x(0).dtype);
@@ -402,6 +404,8 @@ std::string reason_of(TraceForm form, const KernelRequest& r) {
       return "tables name its slots";
     case TraceForm::Patches:
       return "its parameter feeds many positions";
+    case TraceForm::Wide:
+      return std::to_string(geometry_of(r).states) + " states at each slot";
     case TraceForm::Rows:
       return fitting<T>(r).size() > 1 ? steps + " are too few for sums beforehand" : not_dense<T>(r);
   }
@@ -418,6 +422,8 @@ Choice choice_for(const KernelRequest& r) {
     parts = "lines";
   } else if (form == TraceForm::Patches) {
     out.threads = patch_threads(r);
+  } else if (form == TraceForm::Wide) {
+    out.threads = wide_threads(r);
   } else if (form == TraceForm::Tiles) {
     out.threads = tile_threads(r);
     parts = "columns";
@@ -542,6 +548,7 @@ Kernel kernel_of(const KernelRequest& r) {
   if (form == TraceForm::Step) return direct_kernel<T>(r, storage);
   if (form == TraceForm::Lines) return with_total<T>(sparse_kernel<T>(r, storage), r);
   if (form == TraceForm::Patches) return with_total<T>(patch_kernel<T>(r, storage), r);
+  if (form == TraceForm::Wide) return with_total<T>(wide_kernel<T>(r, storage), r);
   if (form == TraceForm::Tiles) return with_total<T>(tile_kernel<T>(r), r);
   return with_total<T>(kernel_for<T>(form, r, storage), r);
 }

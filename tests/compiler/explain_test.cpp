@@ -316,6 +316,17 @@ TEST(ExplainHtml, TextOfTheModelIsHarmless) {
   EXPECT_THAT(dot, HasSubstr("alert(\\\"'\\\")"));
 }
 
+// Parameters are counted alike on both sides of the stroke: each leaf of a dictionary is one.
+TEST(ExplainHtml, CountsTheParametersThatTheSummaryCounts) {
+  for (const char* name : {"cell_GRUCell", "net_TwoLayerRNN", "struct_nontemporal_and_plain"}) {
+    const ETraceGraph g = compiled(name);
+    const auto counts = nlohmann::json::parse(explain_json(g))["summary"];
+    EXPECT_THAT(explain_html(g), HasSubstr(std::to_string(counts["learned_online"].get<int>()) + " / " +
+                                           std::to_string(counts["parameters"].get<int>())))
+        << name;
+  }
+}
+
 TEST(ExplainHtml, LoadsNothing) {
   const std::string page = explain_html(compiled("net_TwoLayerRNN"));
   for (const char* text : {"http:", "https:", "src=", "@import", "<link"})

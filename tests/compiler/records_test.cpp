@@ -81,6 +81,28 @@ TEST(Records, ShapeMismatchAndNonTemporal) {
   only(readout, Kind::RELATION_EXCLUDED_NON_TEMPORAL, Level::Warning, {});
 }
 
+// A weight with two uses, one of which reaches no state: the record of that one names the other.
+TEST(Records, NonTemporalSaysWhereElseTheWeightIsTraced) {
+  const Inputs square{arg("x", {3}), hidden("h", {3}), param("w", {3, 3}), param("u", {3, 3})};
+  const auto r = only(records_of(square,
+                                 [](In& in) {
+                                   in.set("h", 0.5 * in["h"] + matmul(in["x"], in["w"]));
+                                   return matmul(in["h"], in["w"]) + 1.0;
+                                 }),
+                      Kind::RELATION_EXCLUDED_NON_TEMPORAL, Level::Info, {});
+  EXPECT_EQ(r.message,
+            "w reaches no hidden state (through etp_mv), so there is no eligibility trace of this use; w is "
+            "traced through etp_mv into h");
+  EXPECT_EQ(r.note, "nothing: what this use adds is the gradient of the current step, which it gets");
+  const auto alone = only(records_of(square,
+                                     [](In& in) {
+                                       in.set("h", 0.5 * in["h"] + matmul(in["x"], in["w"]));
+                                       return matmul(in["h"], in["u"]);
+                                     }),
+                          Kind::RELATION_EXCLUDED_NON_TEMPORAL, Level::Info, {});
+  EXPECT_EQ(alone.message.find("traced through"), std::string::npos);
+}
+
 TEST(Records, WeightToWeightNamesTheBlocker) {
   const auto r =
       only(records_of(kCell, [](In& in) { return decaying(in, matmul(matmul(in["x"], in["w"]), in["u"])); }),

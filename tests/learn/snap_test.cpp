@@ -27,6 +27,15 @@ Model ring_model(std::int64_t n = 6) {
   return m;
 }
 
+std::int64_t largest_array(const Jaxpr& program) {
+  std::int64_t most = 0;
+  for (const Eqn& eqn : program.eqns) {
+    for (const Var& v : eqn.out) most = std::max(most, v.aval.shape.size());
+    for (const JaxprPtr& body : nested_jaxprs(eqn)) most = std::max(most, largest_array(body->jaxpr));
+  }
+  return most;
+}
+
 TEST(SnAp, L64_L65_TheRing) {
   const Model m = ring_model();
   const Sequence data = draw_sequence(m, 8);
@@ -117,10 +126,7 @@ TEST(SnAp, SamplesOfABatchStayApart) {
     rule.configure(options);
     const ETraceGraph g = compile_etrace_graph(wide, options);
     const Program step = PlanBuilder(g, rule, VjpMethod::SingleStep).evolve({});
-    std::int64_t most = 0;
-    for (const Eqn& eqn : lean(step).jaxpr.jaxpr.eqns)
-      for (const Var& v : eqn.out) most = std::max(most, v.aval.shape.size());
-    return most;
+    return largest_array(lean(step).jaxpr.jaxpr);
   };
   EXPECT_EQ(largest(16, SnAp()), 2 * largest(8, SnAp()));
   EXPECT_EQ(largest(16, OSTLRecurrent()), 2 * largest(8, OSTLRecurrent()));
@@ -162,6 +168,75 @@ TEST(SnAp, L77_OverTheBudget) {
     make_learner(tanh_rnn(), SnAp({.n = 2, .max_jacobian_elements = 63}));
   });
   expect_error<ValueError>("n is 0; it must be at least 1", [] { SnAp rule({.n = 0}); });
+}
+
+// A recurrent convolution over three axes: its positions are all taken to act on each other.
+Model volume() {
+  return step_model(
+      {arg("x", {1, 2, 2, 2, 1}), hidden("h", {1, 2, 2, 2, 3}), param("w", {2, 2, 2, 4, 3})}, [](In& in) {
+        const Array seen = concatenate(Arrays{in["x"], in["h"]}, -1);
+        in.set("h",
+               tanh(conv(seen, in["w"], {}, {.strides = {1, 1, 1}, .layout = {"NDHWC", "DHWIO", "NDHWC"}})));
+        return in["h"];
+      });
+}
+
+// What the limit counts is the largest array of every program, in steps and in windows, but for the traces.
+TEST(SnAp, NothingIsLargerThanWhatTheLimitCounts) {
+  struct Case {
+    const char* name;
+    Model model;
+    std::int64_t n, counted;
+  };
+  const Case cases[] = {{"dense", tanh_rnn(), 2, 4 * 4 * 4},
+                        {"dense in a batch", tanh_rnn(3), 2, 3 * 4 * 4 * 4},
+                        {"ring", ring_model(120), 3, 120 * 3 * 3},
+                        {"volume", volume(), 2, 24 * 24 * 24}};
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.name);
+    const SnAp rule({.n = c.n, .max_jacobian_elements = c.counted});
+    CompileOptions options;
+    rule.configure(options);
+    const ETraceGraph g = compile_etrace_graph(c.model, options);
+    options.snap_max_jacobian_elements = c.counted - 1;
+    EXPECT_THROW(compile_etrace_graph(c.model, options), NotSupportedError);
+    for (const VjpMethod method : {VjpMethod::SingleStep, VjpMethod::MultiStep}) {
+      const PlanBuilder builder(g, rule, method);
+      std::int64_t most = c.counted;
+      for (const TraceSlot& s : builder.memory()) most = std::max(most, s.aval.shape.size());
+      for (const std::int64_t steps : {1, 3}) {
+        const Program program = lean(builder.evolve({.length = steps, .window = steps}));
+        EXPECT_LE(largest_array(program.jaxpr.jaxpr), most) << name(method) << ", " << steps << " steps";
+      }
+    }
+  }
+}
+
+// Windows of any length are the steps, with the filter and with steps that do not count, too.
+TEST(SnAp, WindowsOfWideTracesAreTheirSteps) {
+  for (const std::optional<std::int64_t> batch :
+       {std::optional<std::int64_t>(), std::optional<std::int64_t>(3)})
+    for (const std::optional<double> kappa : {std::optional<double>(), std::optional<double>(0.7)}) {
+      const Model m = tanh_rnn(batch);
+      const Sequence data = draw_sequence(m, 9);
+      ETraceAxes axes{.recurrence_scope = RecurrenceScope::SparseN, .sparse_n = 2};
+      if (kappa) axes.trace_filter = TraceFilter::Kappa;
+      axes.kappa = kappa;
+      const ConfiguredRule rule{ETraceConfig(axes)};
+      const auto run = [&](std::int64_t window, bool freeze) {
+        Learner learner = make_learner(m, rule, Compat::None, window);
+        SequenceOptions how{.reduction = Reduction::Sum};
+        if (freeze) {
+          how.mask = array({1, 1, 0, 1, 1, 0, 0, 1, 1}, Dtype::F64);
+          how.freeze = true;
+        }
+        return learner.etrace_grad(data.all(), squared_error(), how).grads;
+      };
+      for (const bool freeze : {false, true}) {
+        const ParamValues by_step = run(1, freeze);
+        for (const std::int64_t window : {2, 4, 9}) expect_gradients(run(window, freeze), by_step, 1e-11);
+      }
+    }
 }
 
 // L69, L74: every operator has anchors here, also those that the reference refuses; under compat they are

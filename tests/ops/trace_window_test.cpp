@@ -80,6 +80,9 @@ TEST(TraceWindowKernel, IsTheSumsThatItStandsFor) {
       {30, 13, 1, 2, 1, false},
       {9, 40, 2, 2, 8, false},
       {9, 41, 2, 2, 8, true, false},
+      {70, 21, 2, 9, 1},
+      {13, 5, 1, 16, 6},
+      {9, 11, 2, 8, 2, false},
   };
   for (const WindowCase& c : cases)
     for (const Dtype dtype : {Dtype::F32, Dtype::F64})
@@ -95,8 +98,8 @@ TEST(TraceWindowKernel, IsTheSumsThatItStandsFor) {
 // The gradient so far is added to that of the window, not the window's samples to it: the same bits as a sum
 // afterwards, in every form, on any number of threads, also where it replaces what it adds to.
 TEST(TraceWindowKernel, AddsToTheGradientSoFar) {
-  const WindowCase cases[] = {{40, 24, 3, 1, 1}, {40, 24, 3, 2, 1}, {7, 30, 2, 1, 1},
-                              {40, 24, 3, 1, 6}, {40, 24, 2, 3, 1}, {40, 24, 2, 3, 6}};
+  const WindowCase cases[] = {{40, 24, 3, 1, 1}, {40, 24, 3, 2, 1}, {7, 30, 2, 1, 1}, {40, 24, 3, 1, 6},
+                              {40, 24, 2, 3, 1}, {40, 24, 2, 3, 6}, {40, 24, 2, 9, 1}};
   for (const WindowCase& c : cases)
     for (const std::int64_t threads : {1, 2, 3}) {
       SCOPED_TRACE(to_string(Shape({c.rows, c.columns, c.batch, c.states, c.steps})) + " by " +

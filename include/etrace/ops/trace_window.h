@@ -63,6 +63,7 @@ enum class TraceForm : std::uint8_t {
   Rows,      // any: row by row
   Lines,     // slots named by tables, as of sparse weights
   Patches,   // parameters that feed many positions, as of convolutions
+  Wide,      // eight states per slot or more, as of SnAp: a matrix product per position
 };
 const char* name(TraceForm);
 std::optional<TraceForm> trace_form(std::string_view name);
