@@ -2,6 +2,7 @@
 #   tests/<folder>/**_test.cpp       one gtest program per folder, label <folder>
 #   tests/<folder>/**_slow_test.cpp  a second program, labels <folder> and slow
 #   tests/support/*.{h,cpp}          helpers, "support/x.h" from any test
+#   tests/programs/*.cpp             one program each, with the helpers; no test by itself
 #   tests/tools/*_test.py            tests of tools/, label tools; *_page_test.py: also label web; status 77: skipped
 #   tests/reference/*.json           cases for `etrace check`, label reference
 #   examples/*.cpp                   one program each, label example
@@ -65,6 +66,16 @@ function(etrace_add_tests)
     target_compile_options(etrace_test_support PRIVATE ${ETRACE_OUTER_OPTIMIZE})
     etrace_join_sources(etrace_test_support 6)
   endif()
+
+  file(GLOB programs CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/programs/*.cpp")
+  foreach(source IN LISTS programs)
+    get_filename_component(name "${source}" NAME_WE)
+    add_executable(${name} "${source}")
+    etrace_setup_test_target(${name})
+    target_compile_options(${name} PRIVATE ${ETRACE_OUTER_OPTIMIZE})
+    target_link_libraries(${name} PRIVATE etrace_test_support GTest::gtest GTest::gmock rapidcheck)
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  endforeach()
 
   file(GLOB_RECURSE files RELATIVE "${PROJECT_SOURCE_DIR}/tests" CONFIGURE_DEPENDS
     "${PROJECT_SOURCE_DIR}/tests/*_test.cpp")

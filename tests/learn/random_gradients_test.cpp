@@ -1,0 +1,361 @@
+// Learning rules on random models, judged against references that know nothing of traces; and the judge, the
+// generator and the shrinker themselves. More models: ./dev fuzz gradients.
+#include <map>
+#include <set>
+
+#include "etrace/expected.h"
+#include "learn/scenario.h"
+#include "support/shrink_model.h"
+
+namespace etrace {
+namespace {
+
+using namespace testing;
+
+constexpr std::uint64_t kFirstSeed = 1;
+constexpr std::uint64_t kModels = 300, kPerTest = 50;
+
+std::string report(const MinimalCase& c) { return to_string(c.finding) + "\n" + to_string(c.model); }
+
+// What is known to be wrong and still there, with the reason.
+struct KnownGap {
+  Fault fault;
+  std::string why;
+};
+const std::vector<KnownGap>& known_gaps() {
+  static const std::vector<KnownGap> gaps{
+      {Fault::FalseExact,
+       "single steps: signals to old states go to the wrong group, shared weights lose "
+       "their own step, ways within a step count twice; states are matched by position"},
+      {Fault::NotReverseMode, "states are matched by position"},
+      {Fault::WindowDependent, "signals to old states where a tail mixes positions"},
+      {Fault::LearnsFromLoss, "tails that mix positions learn from the loss without a modulator"},
+      {Fault::UntypedRefusal, "states are matched by position"},
+      {Fault::UnequalRules, "follows from the others"},
+      {Fault::FalseApproximate, "theory does not ask whether what is lost reaches the loss"}};
+  return gaps;
+}
+bool is_known(const Finding& f) {
+  return std::any_of(known_gaps().begin(), known_gaps().end(),
+                     [&](const KnownGap& gap) { return gap.fault == f.fault; });
+}
+
+class RandomGradients : public ::testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(RandomGradients, AreWhatIsExpected) {
+  Judgement all;
+  for (std::uint64_t seed = GetParam(); seed < GetParam() + kPerTest; ++seed) {
+    const ModelDescription m = draw_model(seed);
+    const JudgeOptions o = options_for(m, seed, 2);
+    const Judgement j = judge(to_model(m), o);
+    all.exact += j.exact;
+    all.approximate += j.approximate;
+    for (const Finding& f : j.findings) {
+      if (is_known(f)) continue;
+      ADD_FAILURE() << "seed " << seed << ": " << to_string(f) << "\n"
+                    << to_string(m) << "smaller:\n"
+                    << report(minimal_case(m, f, o));
+      return;
+    }
+  }
+  std::cout << "seeds " << GetParam() << " to " << GetParam() + kPerTest - 1 << ": " << all.exact
+            << " leaves exact, " << all.approximate << " approximate\n";
+  EXPECT_GT(all.exact, kPerTest);
+  EXPECT_GT(all.approximate, kPerTest);
+}
+
+std::vector<std::uint64_t> first_seeds() {
+  std::vector<std::uint64_t> out;
+  for (std::uint64_t s = kFirstSeed; s < kFirstSeed + kModels; s += kPerTest) out.push_back(s);
+  return out;
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomGradients, ::testing::ValuesIn(first_seeds()),
+                         [](const auto& info) { return "From" + std::to_string(info.param); });
+
+// The generator ---------------------------------------------------------------------------------------------
+void collect(const std::vector<Line>& lines, std::set<std::string>& ops) {
+  for (const Line& l : lines) {
+    ops.insert(l.op);
+    for (const Block& b : l.blocks) collect(b.lines, ops);
+  }
+}
+
+TEST(RandomModels, HoldEverything) {
+  std::set<std::string> ops, rules, types;
+  std::size_t batched = 0, shared = 0, permuted = 0, loops = 0;
+  for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + kModels; ++seed) {
+    const ModelDescription m = draw_model(seed);
+    EXPECT_EQ(to_string(m), to_string(draw_model(seed)));
+    collect(m.lines, ops);
+    batched += m.batched() ? 1 : 0;
+    loops += m.policy.scan_unroll_limit == 1 ? 1 : 0;
+    std::map<std::string, int> uses;
+    for (const Line& l : m.lines)
+      for (const std::string& n : l.in) ++uses[n];
+    bool some = false;
+    for (const ModelPort& p : m.ports) {
+      types.insert(p.type);
+      some = some || (p.role == Role::Param && uses[p.name] > 1);
+    }
+    shared += some ? 1 : 0;
+    for (std::size_t i = 1; i < m.next.size(); ++i)
+      permuted += m.port(m.next[i].first) < m.port(m.next[i - 1].first) ? 1 : 0;
+    for (const RuleChoice& r : options_for(m, seed, 2).rules) rules.insert(r.row);
+  }
+  for (const char* op :
+       {"matmul",     "grouped",   "element_wise", "embedding",    "einsum",    "sparse",
+        "lora",       "conv1",     "conv2",        "conv3",        "plain",     "etp_constant",
+        "mask",       "transpose", "slice",        "normalize",    "center",    "add_sum",
+        "layer_norm", "product",   "roll",         "over_samples", "spike",     "spike_jvp",
+        "spike_vjp",  "jit",       "cond",         "scan",         "while",     "noise",
+        "stack",      "stop",      "select",       "resize",       "reproject", "join"})
+    EXPECT_TRUE(ops.contains(op)) << op;
+  for (const char* type : {"HiddenState", "HiddenGroupState", "ShortTermState", "key", "index"})
+    EXPECT_TRUE(types.contains(type)) << type;
+  for (const RuleRow* row : rule_rows()) EXPECT_TRUE(rules.contains(row->name)) << row->name;
+  for (const std::size_t n : {batched, kModels - batched, shared, permuted}) EXPECT_GT(n, kModels / 10);
+  EXPECT_GT(loops, 2U);
+}
+
+TEST(RandomModels, PrunedAndPrinted) {
+  ModelDescription m;
+  m.sizes = {{"n", 2}, {"m", 3}};
+  m.ports = {{Role::Arg, "x", {"n"}, ""},
+             {Role::Hidden, "h", {"n"}, "HiddenState"},
+             {Role::Param, "w", {"n", "n"}, "ParamState"},
+             {Role::Param, "dead", {"m"}, "ParamState"}};
+  m.lines = {{{"y"}, "matmul", {"x", "w"}},
+             {{"unused"}, "tanh", {"y"}},
+             {{"v"}, "jit", {"y"}, {}, {}, {{{"a"}, {"b"}, {{{"b"}, "scale", {"a"}, {0.5}}}}}}};
+  m.next = {{"h", "v"}};
+  m.result = "h";
+  prune(m);
+  EXPECT_EQ(to_string(m),
+            "sizes n=2, 7 steps, random 0\n"
+            "arg x [n]\n"
+            "hidden h [n] HiddenState\n"
+            "param w [n,n] ParamState\n"
+            "y = matmul(x, w)\n"
+            "v = jit(y) { a ->\n"
+            "  b = scale(a; 0.5)\n"
+            "  -> b }\n"
+            "result h\n"
+            "h <- v\n");
+  EXPECT_TRUE(smooth(m));
+  EXPECT_EQ(to_model(m).outputs.size(), 3U);
+  m.lines.push_back({{"z"}, "nothing", {"y"}});
+  expect_error<ValueError>("no operation nothing", [&] { to_model(m); });
+}
+
+// The judge -------------------------------------------------------------------------------------------------
+// h ← 0.7 h + tanh(x·w + b), read after the step: everything is exact.
+ModelDescription leaky_description() {
+  ModelDescription m;
+  m.sizes = {{"i", 3}, {"n", 2}};
+  m.ports = {{Role::Arg, "x", {"i"}, ""},
+             {Role::Hidden, "h", {"n"}, "HiddenState"},
+             {Role::Param, "w", {"i", "n"}, "ParamState"},
+             {Role::Param, "b", {"n"}, "ParamState"}};
+  m.lines = {{{"y"}, "matmul", {"x", "w", "b"}},
+             {{"t"}, "tanh", {"y"}},
+             {{"k"}, "scale", {"h"}, {0.7}},
+             {{"v"}, "add", {"k", "t"}}};
+  m.next = {{"h", "v"}};
+  m.result = "v";
+  return m;
+}
+
+JudgeOptions with_rule(const std::string& label) {
+  JudgeOptions o;
+  for (const RuleChoice& r : rule_choices())
+    if (r.label == label) o.rules.push_back(r);
+  EXPECT_EQ(o.rules.size(), 1U) << label;
+  o.differences = true;
+  o.whole_sequence = true;
+  return o;
+}
+std::set<Fault> faults(const Judgement& j) {
+  std::set<Fault> out;
+  for (const Finding& f : j.findings) out.insert(f.fault);
+  return out;
+}
+using Faults = std::set<Fault>;
+
+TEST(GradientJudge, FindsNothingWhereAllIsWell) {
+  const Model m = to_model(leaky_description());
+  for (const char* rule : {"D_RTRL", "SnAp", "OSTLRecurrent", "EProp", "UORO", "pp_prop"}) {
+    const Judgement j = judge(m, with_rule(rule));
+    for (const Finding& f : j.findings) ADD_FAILURE() << to_string(f);
+    EXPECT_GT(j.exact, 0U);  // the window of the whole sequence at least
+    EXPECT_EQ(j.dead, 0U);
+  }
+}
+
+TEST(GradientJudge, ReferencesAreOneGradient) {
+  const Model m = to_model(leaky_description());
+  const ValueDraw d = draw_values(m, 7, 0);
+  const DenseRtrl64 rtrl(m);
+  const ReferenceGradient a = rtrl(d), b = reverse_mode(m, d);
+  ASSERT_EQ(a.leaves.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i)
+    for (std::size_t k = 0; k < a.leaves[i].size(); ++k) {
+      EXPECT_NEAR(a.leaves[i][k], b.leaves[i][k], 1e-12 * a.magnitude[i]);
+      EXPECT_GT(std::abs(a.leaves[i][k]), 1e-3);
+    }
+  EXPECT_LT(difference_along(rtrl, d, a, 1), 1e-8);
+  ReferenceGradient wrong = a;
+  wrong.leaves[0][1] += 0.1;
+  EXPECT_GT(difference_along(rtrl, d, wrong, 1), 1e-4);
+  for (const Numbers& leaf : rtrl.beside_states(d).leaves)
+    for (const double x : leaf) EXPECT_EQ(x, 0.0);
+  EXPECT_NE(draw_values(m, 7, 1).params[0].tensor().to_doubles(), d.params[0].tensor().to_doubles());
+}
+
+// Negative controls: every fault is found.
+TEST(GradientJudge, FindsAGradientThatIsSlightlyWrong) {
+  const Model m = to_model(leaky_description());
+  const auto scaled = [](VjpMethod method, std::int64_t window) {
+    return [=](const RuleChoice&, const RunMethod& run, ParamValues& g) {
+      if (run.vjp == method && run.window == window) g.values[1] = g.values[1] * (1.0 + 1e-8);
+    };
+  };
+  const JudgeOptions o = with_rule("D_RTRL");
+  EXPECT_EQ(faults(judge(m, o, scaled(VjpMethod::SingleStep, 1))),
+            (Faults{Fault::FalseExact, Fault::WindowDependent}));
+  EXPECT_EQ(faults(judge(m, o, scaled(VjpMethod::SingleStep, 3))), Faults{Fault::WindowDependent});
+  EXPECT_EQ(faults(judge(m, o, scaled(VjpMethod::MultiStep, 2))), Faults{Fault::FalseExact});
+  EXPECT_EQ(faults(judge(m, o, scaled(VjpMethod::MultiStep, 7))), Faults{Fault::NotReverseMode});
+  const Tamper nan = [](const RuleChoice&, const RunMethod&, ParamValues& g) {
+    g.values[0] = g.values[0] / 0.0;
+  };
+  EXPECT_EQ(faults(judge(m, o, nan)), (Faults{Fault::NotFinite, Fault::WindowDependent}));
+  for (const Finding& f : judge(m, o, scaled(VjpMethod::MultiStep, 2)).findings) EXPECT_EQ(f.leaf, "b");
+}
+
+// A rule with another's name and something of its own.
+struct OddRule : D_RTRL {
+  std::function<void()> on_bind = [] {};
+  bool modest = false;
+  std::shared_ptr<const LearningRule> clone() const override { return std::make_shared<OddRule>(*this); }
+  Theory theory(bool carried) const override {
+    return modest ? Theory{Theory::Approximate, "says so"} : D_RTRL::theory(carried);
+  }
+  std::unique_ptr<const BoundRule> bind(const ETraceGraph& g) const override {
+    on_bind();
+    return D_RTRL::bind(g);
+  }
+};
+JudgeOptions with_rule(const std::shared_ptr<const LearningRule>& rule) {
+  JudgeOptions o = with_rule("D_RTRL");
+  o.rules[0].rule = rule;
+  return o;
+}
+
+TEST(GradientJudge, FindsRulesThatForgetAndThoseThatAreTooModest) {
+  const Model m = to_model(leaky_description());
+  for (const auto what : {ForgetfulRule::Jacobian, ForgetfulRule::Trace}) {
+    const Faults found = faults(judge(m, with_rule(std::make_shared<ForgetfulRule>(what))));
+    EXPECT_TRUE(found.contains(Fault::FalseExact));
+  }
+  OddRule modest;
+  modest.modest = true;
+  EXPECT_EQ(faults(judge(m, with_rule(modest.clone()))), Faults{Fault::FalseApproximate});
+}
+
+TEST(GradientJudge, TellsRefusalsFromFailures) {
+  const Model m = to_model(leaky_description());
+  const auto judged = [&](const std::function<void()>& f) {
+    OddRule odd;
+    odd.on_bind = f;
+    return judge(m, with_rule(odd.clone()));
+  };
+  const Judgement refused = judged([] { throw NotSupportedError("D_RTRL", "not today"); });
+  EXPECT_TRUE(refused.findings.empty());
+  EXPECT_GT(refused.refused, 0U);
+  EXPECT_NE(refused.refusals.at(0).find("not today"), std::string::npos);
+  EXPECT_EQ(faults(judged([] { throw InternalError("D_RTRL", "ours"); })), Faults{Fault::BrokenError});
+  EXPECT_EQ(faults(judged([] { throw std::out_of_range("at"); })), Faults{Fault::BrokenError});
+  EXPECT_EQ(faults(judged([] { throw ValueError("add", "shapes"); })), Faults{Fault::UntypedRefusal});
+  EXPECT_EQ(faults(judged([] { throw CompilationError("scan", "carry"); })), Faults{Fault::UntypedRefusal});
+}
+
+TEST(GradientJudge, FindsRulesThatShouldBeEqual) {
+  const Model m = to_model(leaky_description());
+  JudgeOptions o = with_rule("EProp");
+  o.rules.push_back(with_rule("D_RTRL").rules[0]);
+  EXPECT_TRUE(judge(m, o).findings.empty());
+  const Tamper weaker = [](const RuleChoice& r, const RunMethod&, ParamValues& g) {
+    if (r.label == "EProp") g.values[0] = 0.5 * g.values[0];
+  };
+  EXPECT_TRUE(faults(judge(m, o, weaker)).contains(Fault::UnequalRules));
+}
+
+// Nothing may come through states without a signal.
+TEST(GradientJudge, FindsLearningWithoutASignal) {
+  ModelDescription d = leaky_description();
+  const JudgeOptions o = with_rule("ThreeFactor modulator=0.0");
+  EXPECT_TRUE(judge(to_model(d), o).findings.empty());
+  const Tamper some = [](const RuleChoice&, const RunMethod&, ParamValues& g) {
+    g.values[0] = g.values[0] + 1e-6;
+  };
+  EXPECT_TRUE(faults(judge(to_model(d), o, some)).contains(Fault::LearnsFromLoss));
+  // What goes to the result directly stays.
+  d.lines.push_back({{"r"}, "add", {"v", "y"}});
+  d.result = "r";
+  EXPECT_TRUE(judge(to_model(d), o).findings.empty());
+}
+
+// The shrinker ----------------------------------------------------------------------------------------------
+TEST(ShrinkModel, KeepsWhatMatters) {
+  // Two states and something that mixes positions, out of whatever there is.
+  const StillFails mixes = [](const ModelDescription& m) {
+    std::set<std::string> ops;
+    collect(m.lines, ops);
+    try {
+      to_model(m);
+    } catch (const Error&) {
+      return false;
+    }
+    return (ops.contains("roll") || ops.contains("flip") || ops.contains("center")) && m.next.size() > 1;
+  };
+  std::size_t seen = 0;
+  for (std::uint64_t seed = kFirstSeed; seed < kFirstSeed + kModels && seen < 5; ++seed) {
+    const ModelDescription m = draw_model(seed);
+    if (!mixes(m)) continue;
+    ++seen;
+    const Shrunk s = shrink(m, mixes);
+    EXPECT_TRUE(mixes(s.model));
+    EXPECT_EQ(s.model.steps, 1);
+    EXPECT_LE(s.model.lines.size(), 3U) << to_string(s.model);
+    EXPECT_EQ(s.model.next.size(), 2U);
+    EXPECT_FALSE(s.model.batched());
+  }
+  EXPECT_EQ(seen, 5U);
+}
+
+TEST(ShrinkModel, OneFileHoldsTheFailure) {
+  ModelDescription m = draw_model(kFirstSeed);
+  Finding found;
+  JudgeOptions o = with_rule(std::make_shared<ForgetfulRule>(ForgetfulRule::Jacobian));
+  for (std::uint64_t seed = kFirstSeed; found.rule.empty() && seed < kFirstSeed + kModels; ++seed) {
+    m = draw_model(seed);
+    o.policy = m.policy;
+    for (const Finding& f : judge(to_model(m), o).findings)
+      if (f.fault == Fault::FalseExact && f.run.vjp == VjpMethod::MultiStep && std::isfinite(f.deviation))
+        found = f;
+  }
+  ASSERT_FALSE(found.rule.empty());
+  const MinimalCase c = minimal_case(m, found, o);
+  EXPECT_LE(c.model.lines.size(), 4U) << report(c);
+  EXPECT_EQ(c.finding.fault, Fault::FalseExact);
+  const Model file = read_model(report_file(c, o.rules));
+  ASSERT_TRUE(file.expected && file.expected->runs);
+  EXPECT_EQ(file.expected->runs->size(), 2U);
+  EXPECT_EQ(file.expected->runs->at(1).algorithm, "D_RTRL");
+  EXPECT_NE(file.note.find("called exact, is not"), std::string::npos);
+  EXPECT_NE(file.equations.find("steps"), std::string::npos);
+  EXPECT_TRUE(faults(judge(file, only(c.finding, o))).contains(Fault::FalseExact));
+}
+
+}  // namespace
+}  // namespace etrace

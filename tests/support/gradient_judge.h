@@ -1,0 +1,127 @@
+// Judges the gradients that learning rules give on a model, against two references that know nothing of
+// groups, relations and traces:
+//   RTRL   E ← ∂h'/∂h·E + ∂h'/∂θ, grad = Σ_t ∂L/∂h·E + ∂L/∂θ, with dense Jacobians of one step by reverse
+//   mode BPTT   reverse mode through the whole sequence
+// and, where the model is smooth, finite differences. What `verify` expects of every leaf must be met: what
+// is called exact is so to 1e-9, what is called approximate is not exact on every draw of values, single
+// steps give the same gradient for every execution window, and nothing fails but with a typed refusal.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "etrace/learner.h"
+#include "etrace/verify.h"
+
+namespace etrace::testing {
+
+// Values ----------------------------------------------------------------------------------------------------
+// The model with its initial values, and what it is driven with.
+struct ValueDraw {
+  Arrays states, params;  // in the order of the inputs
+  Arrays sequences;       // arguments, then targets, each with time first
+  std::int64_t steps() const { return sequences.front().shape()[0]; }
+};
+// Draw 0 has the model's own values.
+ValueDraw draw_values(const Model&, std::int64_t steps, std::uint64_t draw);
+
+// References ------------------------------------------------------------------------------------------------
+using Numbers = std::vector<double>;
+struct ReferenceGradient {
+  double loss = 0.0;
+  std::vector<Numbers> leaves;
+  Numbers magnitude;  // per leaf: norm of the sum of absolute values, which bounds rounding
+  bool finite() const;
+};
+// Both for the loss Σ_t Σ (result − target)²; made once, run for several draws.
+class DenseRtrl64 {
+ public:
+  explicit DenseRtrl64(const Model&);
+  ~DenseRtrl64();
+  ReferenceGradient operator()(const ValueDraw&) const;
+  // What of each step's gradient passes no new hidden state: all that is left without a learning signal.
+  ReferenceGradient beside_states(const ValueDraw&) const;
+  // The loss alone, for other parameters.
+  double loss(const ValueDraw&) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+ReferenceGradient reverse_mode(const Model&, const ValueDraw&);
+// |⟨g, v⟩ − difference of the loss along v| relative to their size, for a random direction v.
+double difference_along(const DenseRtrl64&, const ValueDraw&, const ReferenceGradient&, std::uint64_t seed);
+
+// Rules -----------------------------------------------------------------------------------------------------
+struct RuleChoice {
+  std::string label;  // "SnAp n=1"
+  std::string row;
+  RuleOptions options;
+  std::shared_ptr<const LearningRule> rule;
+  std::string same_as;     // label of the rule that this one must equal
+  bool no_signal = false;  // nothing may come through states
+};
+// Every row of the table, with options that let it show what it does.
+std::vector<RuleChoice> rule_choices();
+
+struct RunMethod {
+  VjpMethod vjp = VjpMethod::SingleStep;
+  std::int64_t window = 1;  // single steps: of execution
+  std::string text() const;
+};
+
+// Judgement -------------------------------------------------------------------------------------------------
+enum class Fault : std::uint8_t {
+  FalseExact,        // called exact, is not
+  FalseApproximate,  // called approximate, is exact on every draw
+  WindowDependent,   // single steps depend on the execution window
+  NotReverseMode,    // a window of the whole sequence is not BPTT
+  UnequalRules,      // two names of one rule differ
+  LearnsFromLoss,    // something comes through states without a learning signal
+  BrokenError,       // an InternalError, or an exception of no type of ours
+  UntypedRefusal,    // an error that refuses but is no refusal: ValueError and the like
+  NotFinite,         // a gradient that is not finite where the reference is
+  References,        // RTRL, BPTT or differences disagree
+  Crash,             // the process ended (found by whoever started it)
+};
+std::string_view name(Fault);
+
+struct Finding {
+  Fault fault = Fault::FalseExact;
+  std::string rule, method, leaf, text;
+  RunMethod run{};
+  double deviation = 0.0;
+  std::uint64_t draw = 0;
+};
+std::string to_string(const Finding&);
+// What two findings of one cause have in common: the fault, and the text without names and numbers.
+std::string class_of(const Finding&);
+
+struct JudgeOptions {
+  std::vector<RuleChoice> rules;
+  std::vector<std::int64_t> execution_windows = {1, 2, 3}, windows = {2, 3};
+  bool whole_sequence = false;  // a window of all steps as well
+  int draws = 4;                // of values, where one is not enough
+  bool by_reverse_mode = true;  // the second reference
+  bool differences = false;     // the third
+  std::int64_t steps = 7;
+  ControlFlowPolicy policy{};
+  std::string backend = "interpreter";
+};
+struct Judgement {
+  std::vector<Finding> findings;
+  std::size_t exact = 0, approximate = 0, no_statement = 0, dead = 0;  // leaves × methods that were compared
+  std::size_t refused = 0;                                             // rules × methods
+  bool not_finite = false;                                             // the reference: nothing was judged
+  std::vector<std::string> refusals;
+};
+// Changes a gradient before it is judged; for tests of the judge.
+using Tamper = std::function<void(const RuleChoice&, const RunMethod&, ParamValues&)>;
+Judgement judge(const Model&, const JudgeOptions&, const Tamper& = {});
+// The judge of one finding alone: its rule, its method.
+JudgeOptions only(const Finding&, const JudgeOptions&);
+
+}  // namespace etrace::testing
