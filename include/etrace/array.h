@@ -26,12 +26,13 @@ class Array {
 
   // A C++ number adapts to the element type of what it meets: `1.0 - y` has y's type. Alone it is f32, i32 or
   // bool.
-  Array(double value);        // NOLINT: implicit on purpose, so that formulas read like mathematics
-  Array(float value);         // NOLINT
-  Array(int value);           // NOLINT
-  Array(std::int64_t value);  // NOLINT
-  Array(bool value);          // NOLINT
-  Array(Tensor value);        // NOLINT: an array is a tensor or stands for one
+  Array(double value);          // NOLINT: implicit on purpose, so that formulas read like mathematics
+  Array(float value);           // NOLINT
+  Array(int value);             // NOLINT
+  Array(std::int64_t value);    // NOLINT
+  Array(bool value);            // NOLINT
+  Array(const void*) = delete;  // text and other pointers would be `true`
+  Array(Tensor value);          // NOLINT: an array is a tensor or stands for one
 
   bool defined() const { return rep_ != nullptr; }
   explicit operator bool() const =

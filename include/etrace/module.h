@@ -23,6 +23,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -204,6 +205,17 @@ class HiddenTreeState : public HiddenGroupState {
 };
 
 // Modules ---------------------------------------------------------------------------------------------------
+// std::make_shared with one readable error: the compiler names T and Args where the assertion fails.
+template <class T, class... Args>
+std::shared_ptr<T> make_object(Args&&... args) {
+  constexpr bool kFits = std::is_constructible_v<T, Args...>;
+  static_assert(kFits, "T has no constructor that takes these arguments (T and Args stand above)");
+  if constexpr (kFits)
+    return std::make_shared<T>(std::forward<Args>(args)...);
+  else
+    return nullptr;
+}
+
 // A node of the model: named children, named states, and what one time step does with them. Derive from it,
 // declare members with child(), param(), hidden() …, and override one of the two forms of update.
 class Module : public std::enable_shared_from_this<Module> {
@@ -242,9 +254,28 @@ class Module : public std::enable_shared_from_this<Module> {
   M& child(std::string name, Args&&... args) {
     return make_child<M>(PathPart(std::move(name)), std::forward<Args>(args)...);
   }
+  // The same with the options of M in braces, behind up to three other arguments:
+  // child<nn::LIF>("neurons", 4, {.tau = 10.0}). M names their type M::Options, as all layers of nn do.
+  template <std::derived_from<Module> M>
+  M& child(std::string name, const typename M::Options& o) {
+    return make_child<M>(PathPart(std::move(name)), o);
+  }
+  template <std::derived_from<Module> M, class A>
+  M& child(std::string name, A&& a, const typename M::Options& o) {
+    return make_child<M>(PathPart(std::move(name)), std::forward<A>(a), o);
+  }
+  template <std::derived_from<Module> M, class A, class B>
+  M& child(std::string name, A&& a, B&& b, const typename M::Options& o) {
+    return make_child<M>(PathPart(std::move(name)), std::forward<A>(a), std::forward<B>(b), o);
+  }
+  template <std::derived_from<Module> M, class A, class B, class C>
+  M& child(std::string name, A&& a, B&& b, C&& c, const typename M::Options& o) {
+    return make_child<M>(PathPart(std::move(name)), std::forward<A>(a), std::forward<B>(b),
+                         std::forward<C>(c), o);
+  }
   template <std::derived_from<State> S, class... Args>
   S& state(std::string name, Args&&... args) {
-    auto made = std::make_shared<S>(std::forward<Args>(args)...);
+    auto made = make_object<S>(std::forward<Args>(args)...);
     S& result = *made;
     add_state(std::move(name), std::move(made));
     return result;
@@ -281,7 +312,7 @@ class Module : public std::enable_shared_from_this<Module> {
     std::shared_ptr<M> made;
     {
       const OriginScope place(Origin{scope_of(name), {}, 0});
-      made = std::make_shared<M>(std::forward<Args>(args)...);
+      made = make_object<M>(std::forward<Args>(args)...);
     }
     M& result = *made;
     adopt(std::move(name), std::move(made));
@@ -294,7 +325,7 @@ class Module : public std::enable_shared_from_this<Module> {
   void share_object(std::string name, State&);
   void adopt(PathPart name, std::shared_ptr<Module>);
   void add_state(std::string name, std::shared_ptr<State>);
-  void add(Member);
+  void add_member(Member);
   void follow(const std::shared_ptr<ModeState>& mode);
 
   std::shared_ptr<ModeState> mode_;  // one for a tree
@@ -302,31 +333,61 @@ class Module : public std::enable_shared_from_this<Module> {
   std::vector<std::string> scope_;
 };
 
-// Modules by position: the i-th has the path part i. The list itself is no step; call its elements.
-class ModuleList : public Module {
+// add<M>(arguments…) makes a module at the end of self.list(), also with the options of M in braces behind up
+// to three other arguments: add<nn::LIF>(4, {.tau = 10.0}).
+template <class Self>
+class AddsModules {
  public:
   template <std::derived_from<Module> M, class... Args>
   M& add(Args&&... args) {
-    return make_child<M>(next(), std::forward<Args>(args)...);
+    return place().template append<M>(std::forward<Args>(args)...);
   }
-  std::size_t size() const { return members().size(); }
-  Module& operator[](std::size_t i) const;  // ValueError out of range
+  template <std::derived_from<Module> M>
+  M& add(const typename M::Options& o) {
+    return place().template append<M>(o);
+  }
+  template <std::derived_from<Module> M, class A>
+  M& add(A&& a, const typename M::Options& o) {
+    return place().template append<M>(std::forward<A>(a), o);
+  }
+  template <std::derived_from<Module> M, class A, class B>
+  M& add(A&& a, B&& b, const typename M::Options& o) {
+    return place().template append<M>(std::forward<A>(a), std::forward<B>(b), o);
+  }
+  template <std::derived_from<Module> M, class A, class B, class C>
+  M& add(A&& a, B&& b, C&& c, const typename M::Options& o) {
+    return place().template append<M>(std::forward<A>(a), std::forward<B>(b), std::forward<C>(c), o);
+  }
 
  private:
+  auto& place() { return static_cast<Self*>(this)->list(); }
+};
+
+// Modules by position: the i-th has the path part i. The list itself is no step; call its elements.
+class ModuleList : public Module, public AddsModules<ModuleList> {
+ public:
+  std::size_t size() const { return members().size(); }
+  Module& operator[](std::size_t i) const;  // ValueError out of range
+  ModuleList& list() { return *this; }
+
+ private:
+  template <class Self>
+  friend class AddsModules;
+  template <std::derived_from<Module> M, class... Args>
+  M& append(Args&&... args) {
+    return make_child<M>(next(), std::forward<Args>(args)...);
+  }
   PathPart next() const { return static_cast<std::int64_t>(size()); }
   std::vector<std::string> scope_of(const PathPart& child) const override;
   void rename(std::vector<std::string> scope) override;
 };
 
 // One after the other; states have paths such as layers/0/h.
-class Sequential : public Module {
+class Sequential : public Module, public AddsModules<Sequential> {
  public:
   Sequential();
   ModuleList& layers;
-  template <std::derived_from<Module> M, class... Args>
-  M& add(Args&&... args) {
-    return layers.add<M>(std::forward<Args>(args)...);
-  }
+  ModuleList& list() { return layers; }
   Array update(const Array& x) override;
 };
 

@@ -92,10 +92,10 @@ std::shared_ptr<T> owner_of(T& object) {
 }  // namespace
 
 void Module::share_object(std::string name, Module& module) {
-  add({std::move(name), owner_of(module), nullptr});
+  add_member({std::move(name), owner_of(module), nullptr});
 }
 void Module::share_object(std::string name, State& state) {
-  add({std::move(name), nullptr, owner_of(state)});
+  add_member({std::move(name), nullptr, owner_of(state)});
 }
 
 std::vector<std::string> Module::scope_of(const PathPart& child) const { return {text_of(child)}; }
@@ -104,15 +104,15 @@ void Module::rename(std::vector<std::string> scope) { scope_ = std::move(scope);
 void Module::adopt(PathPart name, std::shared_ptr<Module> module) {
   module->rename(scope_of(name));
   module->follow(mode_);
-  add({std::move(name), std::move(module), nullptr});
+  add_member({std::move(name), std::move(module), nullptr});
 }
 
 void Module::add_state(std::string name, std::shared_ptr<State> state) {
   state->name_ = name;
-  add({std::move(name), nullptr, std::move(state)});
+  add_member({std::move(name), nullptr, std::move(state)});
 }
 
-void Module::add(Member member) {
+void Module::add_member(Member member) {
   // Files name states "a/b".
   if (const auto* name = std::get_if<std::string>(&member.name);
       name != nullptr && (name->empty() || name->find('/') != std::string::npos))

@@ -49,6 +49,32 @@ TEST(Module, StatesByAscendingName) {
   EXPECT_EQ(find_state(m, {"apple"}), nullptr);
 }
 
+// The options of a layer in braces, behind its other arguments; as an object of any kind they pass as before.
+TEST(Module, OptionsInBraces) {
+  struct Net : Module {
+    nn::Dropout& first = child<nn::Dropout>("first", {.seed = 3});
+    nn::LIF& neurons = child<nn::LIF>("neurons", 4, {.V_rest = 0.25});
+    nn::Linear& dense = child<nn::Linear>("dense", 3, 4, {.bias_init = {}});
+    nn::LoRA& low = child<nn::LoRA>("low", 3, 2, 4, {.dtype = Dtype::F64});
+    nn::LIF& image = child<nn::LIF>("image", nn::Size{2, 3}, {});
+    const nn::LIFOptions fixed{.V_rest = 0.5};
+    nn::LIFOptions own{.V_rest = 0.75};
+    nn::LIF& of_fixed = child<nn::LIF>("of_fixed", 1, fixed);
+    nn::LIF& of_own = child<nn::LIF>("of_own", 1, own);
+  } net;
+  const auto start = [](const nn::LIF& l) { return l.V.value().tensor().to_doubles()[0]; };
+  EXPECT_EQ(start(net.neurons), 0.25);
+  EXPECT_EQ(start(net.of_fixed), 0.5);
+  EXPECT_EQ(start(net.of_own), 0.75);
+  EXPECT_FALSE(net.dense.weight.has_leaf("bias"));
+  EXPECT_EQ(net.low.weight.avals()[0].dtype, Dtype::F64);
+  EXPECT_EQ(net.image.size(), (Shape{2, 3}));
+  Sequential layers;
+  EXPECT_EQ(start(layers.add<nn::LIF>(2, {.V_rest = 0.125})), 0.125);
+  nn::Parallel branches;
+  EXPECT_FALSE(branches.add<nn::Linear>(3, 4, {.bias_init = {}}).weight.has_leaf("bias"));
+}
+
 TEST(Module, ListsHaveIntegerPaths) {
   Sequential net;
   net.add<Leaf>(2.0);

@@ -106,6 +106,13 @@ TEST(Concatenate, JoinsStacksAndSplits) {
               ElementsAre(4, 5, 6));
 }
 
+TEST(Concatenate, PartsInBraces) {
+  const Array x = array({{1, 2}, {3, 4}}), s = array({{5}, {6}});
+  EXPECT_EQ(concatenate({x, s}, -1).tensor().to_doubles(), (std::vector<double>{1, 2, 5, 3, 4, 6}));
+  EXPECT_EQ(concatenate({x, 2.0 * x}).shape(), (Shape{4, 2}));
+  EXPECT_EQ(stack({x, x, x}, -1).shape(), (Shape{2, 2, 3}));
+}
+
 TEST(Concatenate, ExplainsMisfits) {
   expect_error<ValueError>("must agree in every axis but 0", [] {
     concatenate(Arrays{kMatrix, reshape(vec({1, 2}), {1, 2})});

@@ -26,6 +26,7 @@ struct AdExOptions {
 // to infinity.
 class AdEx : public Neuron {
  public:
+  using Options = AdExOptions;
   explicit AdEx(const Size&, const AdExOptions& = {});
   Array spikes() const override;
   Array step(const Array& fired, const NeuronInput&) override;

@@ -22,6 +22,7 @@ struct ALIFOptions {
 // current I; returns the spikes of the new states.
 class ALIF : public Neuron {
  public:
+  using Options = ALIFOptions;
   explicit ALIF(const Size&, const ALIFOptions& = {});
   Array spikes() const override;
   Array step(const Array& fired, const NeuronInput&) override;

@@ -21,6 +21,7 @@ struct AllToAllOptions {
 // Every input to every output. One parameter `weight` with the leaves bias [out] and weight [in, out] or [1].
 class AllToAll : public WeightLayer {
  public:
+  using Options = AllToAllOptions;
   AllToAll(std::int64_t in_size, std::int64_t out_size, const AllToAllOptions& = {});
   Array update(const Array& x) override;
 

@@ -15,6 +15,7 @@ struct AlphaOptions {
 // A synapse with a smooth rise. Hidden states g and h [size]; returns the new g, in the unit of x.
 class Alpha : public LinearDynamics {
  public:
+  using Options = AlphaOptions;
   explicit Alpha(const Size&, const AlphaOptions& = {});
   Array update(const Array& x) override;
 

@@ -20,6 +20,7 @@ struct BatchNormOptions {
 // trains (Module::train) the batch counts and the running averages follow it.
 class BatchNorm : public NumberLayer {
  public:
+  using Options = BatchNormOptions;
   explicit BatchNorm(const Shape& in_size, const BatchNormOptions& = {});
   explicit BatchNorm(std::int64_t features, const BatchNormOptions& options = {})
       : BatchNorm(Shape{features}, options) {}

@@ -11,6 +11,7 @@ namespace etrace::nn {
 // acts through another one, so all three are learned online.
 class CFNCell : public NumberLayer {
  public:
+  using Options = CellOptions;
   CFNCell(std::int64_t in_size, std::int64_t out_size, CellOptions = {});
   Array update(const Array& x) override;
 

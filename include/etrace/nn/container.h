@@ -22,14 +22,11 @@ class Residual : public Sequential {
 enum class Joined : std::uint8_t { Sum, Concatenated };
 
 // The same input to every branch: net.add<Linear>(3, 5); net.add<GRUCell>(3, 5). Paths: branches/0/weight.
-class Parallel : public NumberLayer {
+class Parallel : public NumberLayer, public AddsModules<Parallel> {
  public:
   explicit Parallel(Joined how = Joined::Sum);
   ModuleList& branches;
-  template <std::derived_from<Module> M, class... Args>
-  M& add(Args&&... args) {
-    return branches.add<M>(std::forward<Args>(args)...);
-  }
+  ModuleList& list() { return branches; }
   Array update(const Array& x) override;
 
  private:

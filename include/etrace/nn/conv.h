@@ -54,6 +54,7 @@ struct ConvGeometry;  // private to nn/
 // [kernel…, in/groups, out], or in the order of the layout. x is one sample or a batch of them.
 class Conv : public WeightLayer {
  public:
+  using Options = ConvLayerOptions;
   // As many dimensions as samples have axes besides that of the channels.
   Conv(const Shape& in_size, std::int64_t out_channels, const Dims& kernel_size,
        const ConvLayerOptions& = {});

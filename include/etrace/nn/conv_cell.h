@@ -23,6 +23,7 @@ struct ConvCellOptions {
 // φ = tanh. Samples x are [space…, in] in 1 to 3 dimensions, `in_size`; hidden state h [space…, out].
 class ConvRNNCell : public NumberLayer {
  public:
+  using Options = ConvCellOptions;
   ConvRNNCell(const Shape& in_size, std::int64_t out_channels, const Dims& kernel_size, ConvCellOptions = {});
   Array update(const Array& x) override;
 
@@ -37,6 +38,7 @@ class ConvRNNCell : public NumberLayer {
 // φ = tanh; as ConvRNNCell.
 class ConvGRUCell : public NumberLayer {
  public:
+  using Options = ConvCellOptions;
   ConvGRUCell(const Shape& in_size, std::int64_t out_channels, const Dims& kernel_size, ConvCellOptions = {});
   Array update(const Array& x) override;
 
@@ -51,6 +53,7 @@ class ConvGRUCell : public NumberLayer {
 // φ = tanh; as ConvRNNCell, with the second hidden state c.
 class ConvLSTMCell : public NumberLayer {
  public:
+  using Options = ConvCellOptions;
   ConvLSTMCell(const Shape& in_size, std::int64_t out_channels, const Dims& kernel_size,
                ConvCellOptions = {});
   Array update(const Array& x) override;

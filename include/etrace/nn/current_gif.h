@@ -22,6 +22,7 @@ struct CurrentGifOptions {
 // V [size] and I2 [size]; the input is the current I; returns the spikes of the new states.
 class CurrentGif : public Neuron {
  public:
+  using Options = CurrentGifOptions;
   explicit CurrentGif(const Size&, const CurrentGifOptions& = {});
   Array spikes() const override;
   Array step(const Array& fired, const NeuronInput&) override;

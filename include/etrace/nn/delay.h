@@ -51,6 +51,7 @@ struct DelayOptions {
 // The delay must be a whole number of steps (ValueError).
 class Delay : public LinearDynamics {
  public:
+  using Options = DelayOptions;
   Delay(const Size&, const Time& delay, const DelayOptions& = {});
   Array update(const Array& x) override;
 
@@ -77,6 +78,7 @@ struct DelayedLinearOptions {
 // `weight` with the leaves bias [out] and weight [nnz], in the pattern's order.
 class DelayedLinear : public WeightLayer {
  public:
+  using Options = DelayedLinearOptions;
   using Module::operator();
   Quantity operator()(const Quantity& x) { return {Module::operator()(x.decimal()), weight_unit()}; }
   DelayedLinear(const SparsePattern&, const Time& delays, const DelayedLinearOptions& = {});

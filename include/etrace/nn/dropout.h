@@ -15,6 +15,7 @@ struct DropoutOptions {
 // over resets.
 class Dropout : public SameUnitLayer {
  public:
+  using Options = DropoutOptions;
   explicit Dropout(const DropoutOptions& = {});
   Array update(const Array& x) override;
 

@@ -18,6 +18,7 @@ struct DualExponOptions {
 // A synapse that rises and decays. Hidden states g_rise and g_decay [size]; returns g, in the unit of x.
 class DualExpon : public LinearDynamics {
  public:
+  using Options = DualExponOptions;
   explicit DualExpon(const Size&, const DualExponOptions& = {});
   Array update(const Array& x) override;
 

@@ -19,6 +19,7 @@ struct EmbeddingOptions {
 // NaN.
 class Embedding : public WeightLayer {
  public:
+  using Options = EmbeddingOptions;
   Embedding(std::int64_t num_embeddings, std::int64_t features, const EmbeddingOptions& = {});
   Array update(const Array& indices) override;
 

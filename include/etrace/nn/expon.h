@@ -15,6 +15,7 @@ struct ExponOptions {
 // A synapse whose conductance jumps and decays. Hidden state g [size]; returns the new g, in the unit of x.
 class Expon : public LinearDynamics {
  public:
+  using Options = ExponOptions;
   explicit Expon(const Size&, const ExponOptions& = {});
   Array update(const Array& x) override;
 

@@ -26,6 +26,7 @@ struct GifOptions {
 // V_th_inf; the input is the current I; returns the spikes of the new states.
 class Gif : public Neuron {
  public:
+  using Options = GifOptions;
   explicit Gif(const Size&, const GifOptions& = {});
   Array spikes() const override;
   Array step(const Array& fired, const NeuronInput&) override;

@@ -19,6 +19,7 @@ struct GroupNormOptions {
 // one sample or a batch of them.
 class GroupNorm : public ScaleFreeLayer {
  public:
+  using Options = GroupNormOptions;
   explicit GroupNorm(const Shape& in_size, const GroupNormOptions& = {});
   Array update(const Array& x) override;
 

@@ -21,6 +21,7 @@ struct GroupedLinearOptions {
 // or [batch, groups, in]; more leading axes are folded.
 class GroupedLinear : public WeightLayer {
  public:
+  using Options = GroupedLinearOptions;
   GroupedLinear(std::int64_t groups, std::int64_t in_size, std::int64_t out_size,
                 const GroupedLinearOptions& = {});
   Array update(const Array& x) override;

@@ -10,6 +10,7 @@ namespace etrace::nn {
 // φ = tanh, weights orthogonal. Hidden state h [out]; returns the new h.
 class GRUCell : public NumberLayer {
  public:
+  using Options = CellOptions;
   GRUCell(std::int64_t in_size, std::int64_t out_size, CellOptions = {});
   Array update(const Array& x) override;
 

@@ -28,6 +28,7 @@ struct HodgkinHuxleyOptions {
 // the current I in µA/cm²; returns 1 at the step at which V rises through V_th.
 class HodgkinHuxley : public Neuron {
  public:
+  using Options = HodgkinHuxleyOptions;
   explicit HodgkinHuxley(const Size&, const HodgkinHuxleyOptions& = {});
   Array spikes() const override;  // where V is above V_th
   Array step(const Array& fired, const NeuronInput&) override;

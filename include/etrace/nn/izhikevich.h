@@ -25,6 +25,7 @@ struct IzhikevichOptions {
 // returns the spikes of the new states. V is cut at V_th.
 class Izhikevich : public Neuron {
  public:
+  using Options = IzhikevichOptions;
   explicit Izhikevich(const Size&, const IzhikevichOptions& = {});
   Array spikes() const override;
   Array step(const Array& fired, const NeuronInput&) override;

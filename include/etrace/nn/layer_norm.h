@@ -18,6 +18,7 @@ struct NormOptions {
 // a rest that recurrences amplify.
 class LayerNorm : public ScaleFreeLayer {
  public:
+  using Options = NormOptions;
   explicit LayerNorm(const Shape& in_size, const NormOptions& = {});
   explicit LayerNorm(std::int64_t features, const NormOptions& options = {})
       : LayerNorm(Shape{features}, options) {}

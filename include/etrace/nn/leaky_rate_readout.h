@@ -18,6 +18,7 @@ struct LeakyRateReadoutOptions {
 // new r. W reaches a hidden state, so it has a trace of its own.
 class LeakyRateReadout : public Dynamics {
  public:
+  using Options = LeakyRateReadoutOptions;
   LeakyRateReadout(std::int64_t in_size, std::int64_t out_size, const LeakyRateReadoutOptions& = {});
   Array update(const Array& x) override;
 

@@ -21,6 +21,7 @@ struct LeakySpikeReadoutOptions {
 // the new V.
 class LeakySpikeReadout : public IF {
  public:
+  using Options = LeakySpikeReadoutOptions;
   LeakySpikeReadout(std::int64_t in_size, std::int64_t out_size, const LeakySpikeReadoutOptions& = {});
   Array update(const Array& x) override;
   Unit input_unit() const override { return {}; }

@@ -26,6 +26,7 @@ struct LIFOptions {
 // is the state `since`. The constants may differ between neurons, and all but tau_ref be learned.
 class LIF : public Neuron {
  public:
+  using Options = LIFOptions;
   explicit LIF(const Size&, const LIFOptions& = {});
 
   Array spikes() const override;

@@ -26,6 +26,7 @@ struct LIFLayerOptions {
 // spikes of the new V.
 class LIFLayer : public LIF {
  public:
+  using Options = LIFLayerOptions;
   LIFLayer(std::int64_t in_size, std::int64_t out_size, const LIFLayerOptions& = {});
   Array update(const Array& x) override;
   Unit input_unit() const override { return {}; }

@@ -20,6 +20,7 @@ struct LinearOptions {
 // leading axes are folded into one and restored.
 class Linear : public WeightLayer {
  public:
+  using Options = LinearOptions;
   Linear(std::int64_t in_size, std::int64_t out_size, const LinearOptions& = {});
   Array update(const Array& x) override;
 

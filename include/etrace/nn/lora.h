@@ -18,6 +18,7 @@ struct LoRAOptions {
 // lora_b. (The operator beneath, lora_matmul, calls the factor at the input B and the other A.)
 class LoRA : public WeightLayer {
  public:
+  using Options = LoRAOptions;
   LoRA(std::int64_t in_size, std::int64_t rank, std::int64_t out_size, const LoRAOptions& = {});
   Array update(const Array& x) override;
 

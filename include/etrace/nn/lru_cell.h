@@ -22,6 +22,7 @@ struct LRUOptions {
 // nu_log, theta_log, gamma_log [hidden] and D [model], and the layers B_re, B_im, C_re, C_im without biases.
 class LRUCell : public NumberLayer {
  public:
+  using Options = LRUOptions;
   LRUCell(std::int64_t model_size, std::int64_t hidden_size, const LRUOptions& = {});
   Array update(const Array& x) override;
 

@@ -12,6 +12,7 @@ namespace etrace::nn {
 // a fresh cell remember.
 class LSTMCell : public NumberLayer {
  public:
+  using Options = CellOptions;
   LSTMCell(std::int64_t in_size, std::int64_t out_size, CellOptions = {});
   Array update(const Array& x) override;
 

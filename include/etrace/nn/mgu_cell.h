@@ -11,6 +11,7 @@ namespace etrace::nn {
 // directly and through Wh; the second way is not learned online.
 class MGUCell : public NumberLayer {
  public:
+  using Options = CellOptions;
   MGUCell(std::int64_t in_size, std::int64_t out_size, CellOptions = {});
   Array update(const Array& x) override;
 

@@ -11,6 +11,7 @@ namespace etrace::nn {
 // h, so both weights reach h directly and both are learned online.
 class MiniGRU : public NumberLayer {
  public:
+  using Options = CellOptions;
   MiniGRU(std::int64_t in_size, std::int64_t out_size, CellOptions = {});
   Array update(const Array& x) override;
 

@@ -11,6 +11,7 @@ namespace etrace::nn {
 // online.
 class MiniLSTM : public NumberLayer {
  public:
+  using Options = CellOptions;
   MiniLSTM(std::int64_t in_size, std::int64_t out_size, CellOptions = {});
   Array update(const Array& x) override;
 

@@ -11,6 +11,7 @@ namespace etrace::nn {
 // directly and through W_u, of which the second is not learned online.
 class MinimalRNNCell : public NumberLayer {
  public:
+  using Options = CellOptions;
   MinimalRNNCell(std::int64_t in_size, std::int64_t out_size, CellOptions = {});
   Array update(const Array& x) override;
 

@@ -19,6 +19,7 @@ struct OneToOneOptions {
 // of one sample, which may have several axes.
 class OneToOne : public WeightLayer {
  public:
+  using Options = OneToOneOptions;
   explicit OneToOne(const Shape& size, const OneToOneOptions& = {});
   explicit OneToOne(std::int64_t size, const OneToOneOptions& options = {})
       : OneToOne(Shape{size}, options) {}

@@ -46,6 +46,9 @@ class Pool : public SameUnitLayer {
 };
 
 class FixedPool : public Pool {
+ public:
+  using Options = PoolOptions;
+
  protected:
   FixedPool(std::string name, Kind kind, std::size_t space, Dims window, const PoolOptions&);
 

@@ -15,6 +15,7 @@ struct PReLUOptions {
 // relu with a slope that is learned, also online. Parameter `slope` [1] or [features].
 class PReLU : public SameUnitLayer {
  public:
+  using Options = PReLUOptions;
   explicit PReLU(const Shape& in_size, const PReLUOptions& = {});
   explicit PReLU(std::int64_t features, const PReLUOptions& options = {}) : PReLU(Shape{features}, options) {}
   Array update(const Array& x) override;

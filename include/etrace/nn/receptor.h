@@ -24,6 +24,7 @@ inline ReceptorOptions gabaa_options() { return {.alpha = 0.53, .T = 1.0, .T_dur
 // gradient passes through them.
 class AMPA : public Dynamics {
  public:
+  using Options = ReceptorOptions;
   explicit AMPA(const Size& n, const ReceptorOptions& o = ampa_options()) : AMPA("AMPA", n, o) {}
   Array update(const Array& spikes) override;
 
@@ -55,6 +56,7 @@ struct NMDAOptions {
 // Hidden states g and x [size]; otherwise as AMPA.
 class NMDA : public Dynamics {
  public:
+  using Options = NMDAOptions;
   explicit NMDA(const Size&, const NMDAOptions& = {});
   Array update(const Array& spikes) override;
 

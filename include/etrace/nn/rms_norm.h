@@ -10,6 +10,7 @@ namespace etrace::nn {
 // One parameter `weight` with the leaf scale; NormOptions::bias is not used.
 class RMSNorm : public ScaleFreeLayer {
  public:
+  using Options = NormOptions;
   explicit RMSNorm(const Shape& in_size, const NormOptions& = {});
   explicit RMSNorm(std::int64_t features, const NormOptions& options = {})
       : RMSNorm(Shape{features}, options) {}

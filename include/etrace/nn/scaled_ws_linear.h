@@ -23,6 +23,7 @@ struct ScaledWSLinearOptions {
 // and bias are learned online too.
 class ScaledWSLinear : public SameUnitLayer {
  public:
+  using Options = ScaledWSLinearOptions;
   ScaledWSLinear(std::int64_t in_size, std::int64_t out_size, const ScaledWSLinearOptions& = {});
   Array update(const Array& x) override;
 

@@ -18,6 +18,7 @@ struct STDOptions {
 // Short-term depression. Hidden state x [size], at first 1: the share of vesicles that is left.
 class STD : public Dynamics {
  public:
+  using Options = STDOptions;
   explicit STD(const Size&, const STDOptions& = {});
   Array update(const Array& spikes) override;
 
@@ -36,6 +37,7 @@ struct STPOptions {
 // Short-term facilitation and depression. Hidden states u [size], at first U, and x [size], at first 1.
 class STP : public Dynamics {
  public:
+  using Options = STPOptions;
   explicit STP(const Size&, const STPOptions& = {});
   Array update(const Array& spikes) override;
 

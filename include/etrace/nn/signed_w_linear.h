@@ -19,6 +19,7 @@ struct SignedWLinearOptions {
 // 0 is 0.
 class SignedWLinear : public WeightLayer {
  public:
+  using Options = SignedWLinearOptions;
   SignedWLinear(std::int64_t in_size, std::int64_t out_size, const SignedWLinearOptions& = {});
   Array update(const Array& x) override;
 

@@ -22,6 +22,7 @@ struct SparseLinearOptions {
 // with the leaves bias [out] and weight [nnz], in the pattern's order.
 class SparseLinear : public WeightLayer {
  public:
+  using Options = SparseLinearOptions;
   explicit SparseLinear(SparsePattern, const SparseLinearOptions& = {});
   Array update(const Array& x) override;
 

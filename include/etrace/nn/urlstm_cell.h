@@ -13,6 +13,7 @@ namespace etrace::nn {
 // and h [out]; returns the new h.
 class URLSTMCell : public NumberLayer {
  public:
+  using Options = CellOptions;
   URLSTMCell(std::int64_t in_size, std::int64_t out_size, CellOptions = {});  // bias_init is not used
   Array update(const Array& x) override;
 

@@ -10,6 +10,7 @@ namespace etrace::nn {
 // φ = relu, W Xavier normal. Hidden state h [out]; returns the new h.
 class VanillaRNNCell : public NumberLayer {
  public:
+  using Options = CellOptions;
   VanillaRNNCell(std::int64_t in_size, std::int64_t out_size, CellOptions = {});
   Array update(const Array& x) override;
 

@@ -22,6 +22,10 @@ Array linspace(double start, double stop, std::int64_t n, Dtype = Dtype::F32);
 Array array(const std::vector<double>& values, const Shape&, Dtype = Dtype::F32);
 Array array(const std::vector<double>& values, Dtype = Dtype::F32);
 Array array(const std::vector<std::vector<double>>& rows, Dtype = Dtype::F32);
+// Braces in braces are rows, also rows of one number: array({{5}, {6}}).
+inline Array array(std::initializer_list<std::initializer_list<double>> rows, Dtype dtype = Dtype::F32) {
+  return array(std::vector<std::vector<double>>(rows.begin(), rows.end()), dtype);
+}
 
 Array relu(const Array&);
 Array leaky_relu(const Array&, double slope = 0.01);

@@ -1,6 +1,8 @@
 // Operations that move data without changing it. Axes may be negative in functions, never in primitives.
 #pragma once
 
+#include <initializer_list>
+
 #include "etrace/array.h"
 #include "etrace/primitive.h"
 
@@ -30,6 +32,12 @@ Array moveaxis(const Array&, int from, int to);
 Array rev(const Array&, const Dims& axes);
 Array concatenate(ArraySpan, int axis = 0);
 Array stack(ArraySpan, int axis = 0);
+inline Array concatenate(std::initializer_list<Array> parts, int axis = 0) {  // concatenate({x, s}, -1)
+  return concatenate(ArraySpan(parts.begin(), parts.size()), axis);
+}
+inline Array stack(std::initializer_list<Array> parts, int axis = 0) {
+  return stack(ArraySpan(parts.begin(), parts.size()), axis);
+}
 struct PadAxis {
   std::int64_t low = 0, high = 0, interior = 0;  // negative low/high crop
 };

@@ -176,6 +176,12 @@ Quantity variance(const Quantity&, const Dims& axes = {}, bool keepdims = false)
 Quantity cumsum(const Quantity&, int axis, bool reverse = false);
 Quantity concatenate(QuantitySpan, int axis = 0);  // in the scale of the first
 Quantity stack(QuantitySpan, int axis = 0);
+inline Quantity concatenate(std::initializer_list<Quantity> parts, int axis = 0) {
+  return concatenate(QuantitySpan(parts.begin(), parts.size()), axis);
+}
+inline Quantity stack(std::initializer_list<Quantity> parts, int axis = 0) {
+  return stack(QuantitySpan(parts.begin(), parts.size()), axis);
+}
 Quantity reshape(const Quantity&, const Dims& sizes);
 Quantity squeeze(const Quantity&, const Dims& axes);
 Quantity expand_dims(const Quantity&, const Dims& axes);
