@@ -4,6 +4,7 @@
 //   bwd_jaxpr(residuals, ct_y).
 #include <algorithm>
 #include <memory>
+#include <unordered_set>
 
 #include "control/body.h"
 #include "etrace/control.h"
@@ -157,12 +158,49 @@ ValuesAndTangents custom_vjp_linearize(const Params& params, ArraySpan x, ArrayS
           bind_primitive(custom_vjp_linear_p, join({o.subspan(n), instantiated(x, dx)}), linear)};
 }
 
+// Is an equation linear in these operands? What is not known to be is not.
+bool linear_in(const Eqn& eqn, const Mask& operands) {
+  for (const Var& v : eqn.out)
+    if (!is_floating(v.aval.dtype)) return false;
+  for (const Primitive* p : {&add_p, &add_any_p, &sub_p, &concatenate_p, &stack_p})
+    if (eqn.prim == p) return true;
+  if (eqn.prim == &select_n_p) return !operands[0];
+  if (eqn.prim == &div_p) return !operands[1];
+  return eqn.prim->spec.transpose != nullptr && nested_jaxprs(eqn).empty() && count(operands) == 1;
+}
+
+// Whether all that depends on the inputs from `first` on is linear in them.
+bool linear_from(const Jaxpr& jaxpr, std::size_t first) {
+  std::unordered_set<std::uint64_t> dependent;
+  for (std::size_t i = first; i < jaxpr.invars.size(); ++i) dependent.insert(jaxpr.invars[i].id);
+  for (const Eqn& eqn : jaxpr.eqns) {
+    Mask operands;
+    for (const Atom& a : eqn.in)
+      operands.push_back(as_var(a) != nullptr && dependent.contains(as_var(a)->id));
+    if (count(operands) == 0) continue;
+    if (!linear_in(eqn, operands)) return false;
+    for (const Var& v : eqn.out) dependent.insert(v.id);
+  }
+  return true;
+}
+
+// A backward rule that is linear in the cotangents, ct_x = Jᵀ·ct_y, has J for its own transpose.
 ValuesAndTangents custom_vjp_jvp(const Params& params, ArraySpan x, ArraySpan dx) {
-  if (params.jaxpr_or_null("bwd_jaxpr") == nullptr)
-    return differentiate_body(params, x, dx, TangentMode::Joint);
-  throw NotSupportedError(
-      "custom_vjp_call",
-      "forward mode through a function that only has a backward rule; give it a custom_jvp rule");
+  const JaxprPtr fwd = params.jaxpr_or_null("fwd_jaxpr"), bwd = params.jaxpr_or_null("bwd_jaxpr");
+  if (fwd == nullptr || bwd == nullptr) return differentiate_body(params, x, dx, TangentMode::Joint);
+  const Arrays out = eval_jaxpr(*fwd, x);
+  const std::size_t n = params.jaxpr("call_jaxpr")->jaxpr.outs.size(), num_residuals = out.size() - n;
+  // Marks for differentiation and calls go: the rule is taken by its values.
+  const ClosedJaxpr rule = simplify(*bwd);
+  if (!linear_from(rule.jaxpr, num_residuals))
+    throw NotSupportedError(
+        "custom_vjp_call",
+        "forward mode through a function that only has a backward rule, and one that is not "
+        "(or not visibly) linear in the cotangent; give it a custom_jvp rule");
+  Arrays operands(out.begin() + static_cast<std::ptrdiff_t>(n), out.end());
+  operands.resize(num_residuals + n);
+  const Arrays dy = transpose_eval(rule.jaxpr, to_arrays(rule.consts), operands, dx);
+  return {join({ArraySpan(out).first(n)}), join({ArraySpan(dy).subspan(num_residuals)})};
 }
 
 }  // namespace
@@ -191,11 +229,13 @@ const Primitive custom_vjp_call_p{{
 
 namespace {
 
-// Every call of a function traces its rules, so that rules that call it would trace without end.
+// Every call of a function traces its rules, so that rules that call it would trace without end: the same
+// function again, or one that is made anew by every call and is only seen to go ever deeper.
 class TracedOnce {
  public:
   TracedOnce(const char* who, const std::shared_ptr<const char>& function) : function_(function.get()) {
-    if (std::find(active_.begin(), active_.end(), function_) != active_.end())
+    constexpr std::size_t kDeepest = 100;
+    if (active_.size() >= kDeepest || std::find(active_.begin(), active_.end(), function_) != active_.end())
       throw CompilationError(who,
                              "the function or a rule of its derivative calls the function itself, and so its "
                              "own rules, without end; call the plain function there");

@@ -123,6 +123,16 @@ TEST(CustomJvp, RuleThatCallsItsFunctionIsRefused) {
                  },
                  [](ArraySpan a) { return Arrays{a[0] * a[1]}; });
   expect_error<CompilationError>("calls the function itself", [&] { g(Arrays{x}); });
+  // The function is made by a call, and so another one each time.
+  const std::function<Arrays(ArraySpan)> made = [&](ArraySpan in) {
+    return custom_jvp([](ArraySpan a) { return Arrays{exp(a[0])}; },
+                      [&](ArraySpan a) {
+                        const Array y = made(a.first(1))[0];
+                        return Arrays{y, y * a[1]};
+                      })(in);
+  };
+  for (int again = 0; again < 2; ++again)
+    expect_error<CompilationError>("calls the function itself", [&] { made(Arrays{x}); });
   const Function inner = custom_jvp([](ArraySpan a) { return Arrays{exp(a[0])}; },
                                     [](ArraySpan a) {
                                       return Arrays{exp(a[0]), exp(a[0]) * a[1]};
@@ -180,9 +190,51 @@ TEST(CustomVjp, InsideLoopsAndConditionals) {
   expect_same(grad(g, {0, 1})(x), grad(unrolled, {0, 1})(x));
 }
 
-TEST(CustomVjp, ForwardModeIsRefused) {
+// A backward rule that is linear in the cotangent says what forward mode does, too.
+TEST(CustomVjp, ForwardModeIsTheTransposeOfTheRule) {
+  const Array x = Random(1).f64({3}), dx = Random(2).f64({3});
+  expect_same(jvp(cube())(Arrays{x, dx}), Arrays{x * x * x, 100.0 * x * dx});
+  expect_same(vmap(jvp(cube()))(Arrays{stack({x, dx}), stack({dx, x})}),
+              Arrays{stack({x * x * x, dx * dx * dx}), stack({100.0 * x * dx, 100.0 * dx * x})});
+  // Several arguments and results, a product of matrices, a detached cotangent, a function within the rule.
+  const Array w = Random(3).f64({3, 2}), dw = Random(4).f64({3, 2});
+  const Function twice = jit([](ArraySpan a) { return Arrays{a[0] + a[0]}; });
+  const Function product = custom_vjp(
+      [](ArraySpan a) {
+        const Array y = dot(a[0], a[1]);
+        return Arrays{y, sum(a[0])};
+      },
+      [](ArraySpan a) {
+        const Array y = dot(a[0], a[1]);
+        return Arrays{y, sum(a[0]), a[0], a[1]};
+      },
+      [&](ArraySpan a) {  // residuals x, w; cotangents of y and of the sum
+        const Array ct = twice(Arrays{stop_gradient(a[2])})[0];
+        return Arrays{dot(a[1], ct) + a[3], expand_dims(a[0], {1}) * expand_dims(ct, {0})};
+      });
+  expect_same(jvp(product)(Arrays{x, w, dx, dw}),
+              Arrays{dot(x, w), sum(x), 2.0 * (dot(dx, w) + dot(x, dw)), sum(dx)});
+  // Forward over reverse and reverse over forward agree.
+  const ScalarFunction total = [&](ArraySpan a) { return sum(cube()(a)[0] * a[0]); };
+  const Function forward_over_reverse = jvp(grad(total));
+  const Array expected = (200.0 * x + 3.0 * x * x) * dx;
+  expect_same(Arrays{forward_over_reverse(Arrays{x, dx})[1]}, Arrays{expected});
+}
+
+TEST(CustomVjp, ForwardModeNeedsALinearRule) {
   const Array x = Random(1).f64({3});
-  expect_error<NotSupportedError>("custom_jvp", [&] { jvp(cube())(Arrays{x, x}); });
+  const Function cubed = [](ArraySpan a) { return Arrays{a[0] * a[0] * a[0]}; };
+  const Function kept = [](ArraySpan a) { return Arrays{a[0] * a[0] * a[0], a[0]}; };
+  const std::vector<Function> rules{
+      [](ArraySpan a) { return Arrays{clip(a[1], -1.0, 1.0) * a[0]}; },   // clipped
+      [](ArraySpan a) { return Arrays{a[1] * a[1] * a[0]}; },             // squared
+      [](ArraySpan a) { return Arrays{sign(a[1])}; },                     // its sign
+      [](ArraySpan a) { return Arrays{a[0] / a[1]}; },                    // in a denominator
+      [](ArraySpan a) { return Arrays{where(a[1] > 0.0, a[0], a[1])}; },  // in a condition
+      [](ArraySpan a) { return Arrays{convert(convert(a[1], Dtype::I32), Dtype::F64)}; },
+  };
+  for (const Function& rule : rules)
+    expect_error<NotSupportedError>("custom_jvp", [&] { jvp(custom_vjp(cubed, kept, rule))(Arrays{x, x}); });
 }
 
 TEST(CustomVjp, SaysWhatIsWrong) {
