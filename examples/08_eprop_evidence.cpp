@@ -1,6 +1,7 @@
 // e-prop as its authors compute it, second task: adaptive neurons gather evidence over 2,250 steps and decide
 // at the end. As 07_eprop_pattern.cpp, with a threshold that adapts, neurons that are silent for five steps
-// after a spike, cross-entropy over the last 150 steps, and Adam as TensorFlow has it.
+// after a spike, cross-entropy over the last 150 steps, and Adam as TensorFlow has it. A file may hold any
+// number of samples per update.
 //
 //   08_eprop_evidence evidence_accumulation.npz        prints one loss per line
 //
@@ -77,8 +78,8 @@ struct Network : et::Module {
   }
 };
 
-// d/dn of c/2·Σ (n/T − f)² in the units of the loss, a mean over the steps of the decision: the signal to the
-// counts, zero to the other states.
+// d/dn of c/2·Σ (n̄/T − f)², n̄ the mean of the counts over the samples, in the units of the loss (a mean over
+// the steps of the decision): the signal to the counts, zero to the other states.
 et::Arrays rate_signals(const et::Learner& learner, std::int64_t steps) {
   constexpr double kStrength = 300.0, kTargetRate = 0.01;
   const auto length = static_cast<double>(steps);
@@ -86,10 +87,11 @@ et::Arrays rate_signals(const et::Learner& learner, std::int64_t steps) {
   for (const et::HiddenGroup& group : learner.graph().hidden_groups) {
     et::Arrays states;
     for (const et::HiddenInfo& h : group.hidden_states) {
-      const et::Array value = learner.state(et::to_string(h.path));
-      states.push_back(et::to_string(h.path) == "count"
-                           ? kStrength / length / kRecall * (value / length - kTargetRate)
-                           : et::zeros_like(value));
+      const et::Array value = learner.state(et::to_string(h.path));  // [samples, units]
+      const et::Array too_many = et::mean(value, {0}, true) / length - kTargetRate;
+      const double share = kStrength / length / kRecall / static_cast<double>(value.shape()[0]);
+      states.push_back(et::to_string(h.path) == "count" ? share * et::broadcast_to(too_many, value.shape())
+                                                        : et::zeros_like(value));
     }
     out.push_back(group.concat_hidden(states));
   }
@@ -99,10 +101,12 @@ et::Arrays rate_signals(const et::Learner& learner, std::int64_t steps) {
 void run(const std::string& path) {
   const Data data(path);
   Network net(data);
-  const et::Array &spikes = data.at("input_spikes"), &cues = data.at("target");  // [5, 1, T, 40], [5, 1]
-  const std::int64_t updates = spikes.shape()[0], steps = spikes.shape()[2], inputs = spikes.shape()[3];
+  // [updates, samples, steps, inputs] and [updates, samples]
+  const et::Array &spikes = data.at("input_spikes"), &cues = data.at("target");
+  const std::int64_t updates = spikes.shape()[0], samples = spikes.shape()[1], steps = spikes.shape()[2],
+                     inputs = spikes.shape()[3];
   const et::EProp rule({.kappa_filter_decay = Network::kKappa, .unfiltered = {"count"}});
-  et::Learner learner = et::compile(net, rule, et::zeros({inputs}, kF64));
+  et::Learner learner = et::compile(net, rule, et::zeros({samples, inputs}, kF64), {.batch_size = samples});
   const et::Array off_diagonal = 1.0 - et::eye(kUnits, kF64);
   et::optim::Adam optimizer(net, 5e-3, {.epsilon_first = true},
                             {.constraints = {et::optim::fixed_mask("rec", off_diagonal)}});
@@ -110,11 +114,11 @@ void run(const std::string& path) {
   for (std::int64_t i = 0; i < updates; ++i) {
     learner.reset_state();
     learner.reset_model_state();
-    const et::Array xs = et::reshape(et::slice_axis(spikes, 0, i, i + 1), {steps, inputs});
-    const et::Array cue = et::convert(et::reshape(et::slice_axis(cues, 0, i, i + 1), {1}), et::Dtype::I32);
+    const et::Array of_update = et::reshape(et::slice_axis(spikes, 0, i, i + 1), {samples, steps, inputs});
+    const et::Array cue = et::convert(et::slice_axis(cues, 0, i, i + 1), et::Dtype::I32);
     const et::SequenceGradient task =
-        learner.etrace_grad(xs, et::reshape(et::broadcast_to(cue, {steps}), {steps}), et::loss::cross_entropy,
-                            {.mask = decision});
+        learner.etrace_grad(et::moveaxis(of_update, 1, 0), et::broadcast_to(cue, {steps, samples}),
+                            et::loss::cross_entropy, {.mask = decision});
     et::GradientSum gradient;
     gradient.add(task.grads);
     gradient.add(learner.solve(rate_signals(learner, steps)));
