@@ -12,6 +12,7 @@
 #include "cli/bench_run.h"
 #include "cli/engine.h"
 #include "cli/help.h"
+#include "cli/interrupt.h"
 #include "cli/option_values.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
@@ -79,7 +80,8 @@ class Bench {
     for (const int n : threads_) limits_.emplace(n, std::make_unique<Limits>(n));
   }
 
-  void run() {
+  // The exit status: 0, or that of Ctrl-C, which stops between two rows.
+  int run() {
     out_ = {{"format", "etrace.bench"}, {"version", version()}, {"date", today()},
             {"cpu", cpu_name()},        {"threads", threads_},  {"quick", o_.quick}};
     say(fmt::format("etrace {}, {}, {}, {} threads at most{}\n", version(), today(), cpu_name(),
@@ -87,17 +89,29 @@ class Bench {
     const auto part = [&](const char* name, void (Bench::*f)()) {
       if (is_part(name)) (this->*f)();
     };
-    part("machine", &Bench::machine);
-    part("workloads", &Bench::workloads);
-    part("length", &Bench::length);
-    part("size", &Bench::size);
-    part("sparse", &Bench::sparse);
-    part("start", &Bench::start);
-    part("latency", &Bench::latency);
+    try {
+      part("machine", &Bench::machine);
+      part("workloads", &Bench::workloads);
+      part("length", &Bench::length);
+      part("size", &Bench::size);
+      part("sparse", &Bench::sparse);
+      part("start", &Bench::start);
+      part("latency", &Bench::latency);
+    } catch (const Stopped&) {
+      out_["stopped"] = true;
+      say(fmt::format("\nstopped; {}\n", o_.json.empty() ? "with --json FILE what was measured is kept"
+                                                         : "what was measured is kept"));
+    }
     if (!o_.json.empty()) write_output(o_.json, out_.dump(1) + "\n");
+    return interrupt_.requested() ? interrupt_.exit_code() : 0;
   }
 
  private:
+  struct Stopped {};
+  void keep(const std::string& part, ordered_json row) {
+    out_[part].push_back(std::move(row));
+    if (interrupt_.requested()) throw Stopped();
+  }
   bool is_part(const std::string& name) const {
     if (o_.latency) return name == "latency";
     if (o_.parts.empty()) return name != "latency";
@@ -115,8 +129,7 @@ class Bench {
       const double update = l.update_bandwidth() * 1e-9, copy = l.copy_bandwidth() * 1e-9,
                    fma = l.fma_rate() * 1e-9;
       say(fmt::format("{:>7}   {:>22.1f}   {:>9.1f}   {:>20.0f}\n", n, update, copy, fma));
-      out_["machine"].push_back(
-          {{"threads", n}, {"update_GBps", update}, {"copy_GBps", copy}, {"fma_GFLOPs", fma}});
+      keep("machine", {{"threads", n}, {"update_GBps", update}, {"copy_GBps", copy}, {"fma_GFLOPs", fma}});
     }
   }
 
@@ -184,7 +197,7 @@ class Bench {
       say(fmt::format("{}  {}\n", title, e.what()));
       entry["refused"] = e.what();
     }
-    out_["workloads"].push_back(entry);
+    keep("workloads", entry);
   }
   static void add_numbers(ordered_json& entry, const Measured& m) {
     entry["window"] = m.window;
@@ -209,7 +222,7 @@ class Bench {
                          {"threads", row.threads},
                          {key, value}};
       add_numbers(entry, m);
-      out_[key].push_back(entry);
+      keep(key, entry);
     }
   }
   static std::string sweep_head(const char* what) {
@@ -269,16 +282,16 @@ class Bench {
     say(fmt::format("{:<4}{:<11}{:>5}{:>6.0f}{:>8.2f}{:>10.1f}{:>10.1f}{:>10.1f}{:>10.2f}{:>10.1f}\n", work,
                     name(rule), batch, t.model * 1e3, t.build * 1e3, t.first_step * 1e3, t.first_window * 1e3,
                     t.cold * 1e3, t.cached * 1e3, t.cached_window * 1e3));
-    out_["start"].push_back({{"work", work},
-                             {"rule", name(rule)},
-                             {"batch", batch},
-                             {"model_ms", t.model * 1e3},
-                             {"build_ms", t.build * 1e3},
-                             {"first_step_ms", t.first_step * 1e3},
-                             {"first_window_ms", t.first_window * 1e3},
-                             {"cold_ready_ms", t.cold * 1e3},
-                             {"cached_ready_ms", t.cached * 1e3},
-                             {"cached_window_ms", t.cached_window * 1e3}});
+    keep("start", {{"work", work},
+                   {"rule", name(rule)},
+                   {"batch", batch},
+                   {"model_ms", t.model * 1e3},
+                   {"build_ms", t.build * 1e3},
+                   {"first_step_ms", t.first_step * 1e3},
+                   {"first_window_ms", t.first_window * 1e3},
+                   {"cold_ready_ms", t.cold * 1e3},
+                   {"cached_ready_ms", t.cached * 1e3},
+                   {"cached_window_ms", t.cached_window * 1e3}});
   }
 
   void sparse() {
@@ -301,15 +314,15 @@ class Bench {
     say(fmt::format("{:>10}  {:<6}{:<9}{:>10.1f}{:>12.1f}{:>10.1f}{:>12.1f}{:>12.1f}\n", row.synapses,
                     row.optimizer, row.in_program ? "train" : "update", mb(m.model_bytes),
                     mb(m.learner_bytes), mb(m.peak_bytes), each, m.seconds_per_step * 1e6));
-    out_["sparse"].push_back({{"synapses", row.synapses},
-                              {"optimizer", row.optimizer},
-                              {"in_program", row.in_program},
-                              {"threads", row.threads},
-                              {"model_bytes", m.model_bytes},
-                              {"learner_bytes", m.learner_bytes},
-                              {"peak_bytes", m.peak_bytes},
-                              {"bytes_per_synapse", each},
-                              {"us_per_step", m.seconds_per_step * 1e6}});
+    keep("sparse", {{"synapses", row.synapses},
+                    {"optimizer", row.optimizer},
+                    {"in_program", row.in_program},
+                    {"threads", row.threads},
+                    {"model_bytes", m.model_bytes},
+                    {"learner_bytes", m.learner_bytes},
+                    {"peak_bytes", m.peak_bytes},
+                    {"bytes_per_synapse", each},
+                    {"us_per_step", m.seconds_per_step * 1e6}});
   }
 
   void latency() {
@@ -329,20 +342,21 @@ class Bench {
         };
         say(fmt::format("{:<12}{:>7}{:>9.2f}{:>9.2f}{:>9.2f}{:>9.1f}\n", backend, n, at(0.5), at(0.99),
                         at(0.999), times.back() * 1e6));
-        out_["latency"].push_back({{"work", "W1"},
-                                   {"rule", "D_RTRL"},
-                                   {"batch", 1},
-                                   {"backend", backend},
-                                   {"threads", n},
-                                   {"steps", o_.steps},
-                                   {"p50_us", at(0.5)},
-                                   {"p99_us", at(0.99)},
-                                   {"p99.9_us", at(0.999)},
-                                   {"max_us", times.back() * 1e6}});
+        keep("latency", {{"work", "W1"},
+                         {"rule", "D_RTRL"},
+                         {"batch", 1},
+                         {"backend", backend},
+                         {"threads", n},
+                         {"steps", o_.steps},
+                         {"p50_us", at(0.5)},
+                         {"p99_us", at(0.99)},
+                         {"p99.9_us", at(0.999)},
+                         {"max_us", times.back() * 1e6}});
       }
   }
 
   const BenchArguments& o_;
+  const Interrupt interrupt_;
   const double least_;
   std::vector<int> threads_;
   std::map<int, std::unique_ptr<Limits>> limits_;
@@ -360,7 +374,7 @@ CLI::Option* list_option(CLI::App& verb, const char* name, std::vector<std::stri
 
 }  // namespace
 
-void add_bench(CLI::App& app, Status&) {
+void add_bench(CLI::App& app, Status& status) {
   CLI::App* verb = app.add_subcommand("bench", "measure this machine, and what learning takes of it");
   auto o = std::make_shared<BenchArguments>();
   std::vector<std::string> rules, engines{"interpreter", "native"};
@@ -413,9 +427,9 @@ void add_bench(CLI::App& app, Status&) {
               "multi_step is D_RTRL between windows and reverse mode inside; BPTT is reverse mode over the "
               "sequence") +
       "A quoted number comes from the preset release on a machine that does nothing else.\n");
-  verb->callback([o] {
+  verb->callback([o, &status] {
     require_writable("bench", {"--json", o->json});
-    Bench(*o).run();
+    status.code = Bench(*o).run();
   });
 }
 

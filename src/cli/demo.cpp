@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <optional>
 
 #include "cli/engine.h"
 #include "cli/progress.h"
@@ -58,11 +59,24 @@ void print_gradients(const VerifyReport& report) {
   std::cout << "\n";
 }
 
-double smallest_cosine(const VerifyReport& report) {
-  double smallest = 1.0;
-  for (const VerifyReport::Leaf& leaf : report.leaves)
-    if (leaf.alive) smallest = std::min(smallest, leaf.measures.front().cosine);
+// The smallest of those that are not exact; none if all are.
+std::optional<double> smallest_cosine(const VerifyReport& report) {
+  std::optional<double> smallest;
+  for (const VerifyReport::Leaf& leaf : report.leaves) {
+    const VerifyReport::Measure& m = leaf.measures.front();
+    if (leaf.alive && m.expected != Expectation::Exact) smallest = std::min(smallest.value_or(1.0), m.cosine);
+  }
   return smallest;
+}
+
+// What follows from the table above; cosines as it shows them.
+std::string gradients_text(const VerifyReport& report) {
+  const std::optional<double> cosine = smallest_cosine(report);
+  if (!cosine) return "   All of it must be exact, and is.\n";
+  return fmt::format(
+      "   What must be exact is exact. The rest is an approximation, with cosines of at least {:.4f}:\n"
+      "   this rule does not follow influence from one unit through another; see `etrace verify`.\n",
+      *cosine);
 }
 
 bool show_gradients(const TrainSettings& s) {
@@ -70,11 +84,7 @@ bool show_gradients(const TrainSettings& s) {
   heading(2, "Its gradient, computed forward in time, against backpropagation through time");
   print_gradients(report);
   for (const std::string& failure : report.failures()) std::cout << "   FAILED: " << failure << "\n";
-  if (report.met())
-    std::cout << fmt::format(
-        "   What must be exact is exact. The rest is an approximation, with cosines of at least {:.2f}:\n"
-        "   this rule does not follow influence from one unit through another; see `etrace verify`.\n",
-        smallest_cosine(report));
+  if (report.met()) std::cout << gradients_text(report);
   std::cout << "\n";
   return report.met();
 }

@@ -9,7 +9,7 @@
 #include <iostream>
 
 #include "base/nearest.h"
-#include "cli/load_model.h"
+#include "cli/model_choice.h"
 #include "cli/option_values.h"
 #include "cli/output.h"
 #include "cli/plan.h"
@@ -24,8 +24,10 @@ namespace etrace::cli {
 
 namespace {
 
-struct ExplainOptions {
-  std::string model, html, scope = "diagonal", compat, dump_after;
+struct ExplainOptions : ModelChoice {
+  ExplainOptions() : ModelChoice("explain", Dtype::F32) {}
+
+  std::string html, scope = "diagonal", compat, dump_after;
   bool json = false, dot = false, strict = false, composite = false;
   int level = 3;
 };
@@ -135,7 +137,7 @@ const std::vector<CompilationRecord>* records_of(const Error& e) {
 void explain(const ExplainOptions& o) {
   require_writable("explain", {"--html", o.html});
   require_different_files("explain", {{"MODEL", o.model}, {"--html", o.html}});
-  const Model model = load_model(o.model);
+  const Model model = o.make_model();
   const CompileOptions options = compile_options(o);
   if (!o.dump_after.empty()) return dump_after(o.dump_after, model, options);
   const ETraceGraph graph = compile_etrace_graph(model, options);
@@ -160,7 +162,7 @@ void add_explain(CLI::App& app, Status&) {
   CLI::App* verb =
       app.add_subcommand("explain", "show what is learned online, through what, and what is not and why");
   auto o = std::make_shared<ExplainOptions>();
-  verb->add_option("MODEL", o->model, model_doc())->required();
+  o->add_model_options(*verb);
   auto* json = verb->add_flag("--json", o->json, "everything, for programs");
   auto* dot = verb->add_flag("--dot", o->dot, "a drawing for Graphviz");
   auto* html =

@@ -12,7 +12,8 @@
 
 namespace etrace::cli {
 
-inline constexpr std::int64_t kMany = 1'000'000'000'000;  // more than any count can sensibly be
+inline constexpr std::int64_t kMany = 1'000'000'000'000;            // more than any count can sensibly be
+inline constexpr std::int64_t kMostOfARun = std::int64_t{1} << 20;  // of steps, samples, features
 
 // A whole number from low to high, both allowed.
 template <class T>
@@ -30,7 +31,9 @@ CLI::Validator whole_number(T low, T high) {
 inline CLI::Validator count_from(std::int64_t low) { return whole_number<std::int64_t>(low, kMany); }
 inline CLI::Validator seed_number() { return whole_number<std::uint64_t>(0, UINT64_MAX); }
 
-CLI::Validator number();                                // a finite one
-CLI::Validator one_of(std::vector<std::string> names);  // the error says which was probably meant
+CLI::Validator number();                                 // a finite one
+CLI::Validator number_at_least(double low);              // low is allowed
+CLI::Validator number_between(double low, double high);  // both allowed
+CLI::Validator one_of(std::vector<std::string> names);   // the error says which was probably meant
 
 }  // namespace etrace::cli

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/nearest.h"
-#include "cli/load_model.h"
 #include "cli/option_values.h"
 #include "cli/plan.h"
 #include "cli/rule_option.h"
@@ -15,8 +14,6 @@
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/loss.h"
-#include "etrace/models.h"
-#include "etrace/module.h"
 #include "etrace/plan.h"
 #include "etrace/plan_text.h"
 #include "native/compile.h"
@@ -115,17 +112,10 @@ nlohmann::json programs_of(const ETraceGraph& graph) {
 namespace {
 
 struct PlanCommand : PlanArguments {
+  PlanCommand() : PlanArguments("plan") {}
   std::string program, emit;
   bool equations = false, passes = false, json = false;
 };
-
-Model model_for_plan(const PlanArguments& o) {
-  if (find_builtin_model(o.model) == nullptr) return load_model(o.model);
-  ModelOptions options;
-  options.batch = o.batch;
-  const ReadyModel ready = make_model(o.model, options);
-  return trace_step(*ready.module, ready.example, o.model).model;
-}
 
 // The program as it was recorded, and after each pass that changes it.
 void print_passes(Program p, bool equations) {
@@ -146,7 +136,7 @@ void print_passes(Program p, bool equations) {
 
 Planned planned(const PlanArguments& o) {
   const std::shared_ptr<const LearningRule> rule = o.rule.make();
-  Planned out{model_for_plan(o), {}, {}};
+  Planned out{o.make_model(), {}, {}};
   CompileOptions options;
   options.batch_size = o.batch;
   rule->configure(options);
@@ -195,17 +185,18 @@ void run_plan(const PlanCommand& o) {
 }  // namespace
 
 void PlanArguments::add_to(CLI::App& verb) {
-  verb.add_option("MODEL", model, model_doc())->required();
+  add_model_options(verb);
   rule.add_to(verb);
   verb.add_option("--method", method, "single-step or multi-step")
-      ->check(CLI::IsMember({"single-step", "multi-step"}))
+      ->type_name("NAME")
+      ->check(one_of({"single-step", "multi-step"}))
       ->capture_default_str();
-  verb.add_option("--batch", batch, "samples of a built-in model (default: one, without a batch axis)")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   verb.add_option("--window", window, "steps that run at once (default: chosen by size)")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+      ->type_name("N")
+      ->check(whole_number(std::int64_t{1}, kMostOfARun));
   verb.add_option("--length", length, "steps of the sequence")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
+      ->type_name("N")
+      ->check(whole_number(std::int64_t{1}, std::int64_t{1} << 30))
       ->capture_default_str();
   verb.add_option_function<std::vector<std::string>>(
           "--trace-pass",
@@ -216,8 +207,12 @@ void PlanArguments::add_to(CLI::App& verb) {
           "wide, or "
           "a number of threads; * means all traces; may be repeated")
       ->type_name("TRACE=FORM|THREADS");
-  verb.add_option("--loss", loss, "of the first result against its target")->capture_default_str();
-  verb.add_option("--optimizer", optimizer, "for the program `train`")->capture_default_str();
+  verb.add_option("--loss", loss, "of the first result against its target")
+      ->type_name("NAME")
+      ->capture_default_str();
+  verb.add_option("--optimizer", optimizer, "for the program `train`")
+      ->type_name("NAME")
+      ->capture_default_str();
 }
 
 void add_plan(CLI::App& app, Status&) {
@@ -225,7 +220,8 @@ void add_plan(CLI::App& app, Status&) {
   auto o = std::make_shared<PlanCommand>();
   o->add_to(*verb);
   auto* program = verb->add_option("--program", o->program,
-                                   "one of them: init, evolve, step, window, sequence, train, solve");
+                                   "one of them: init, evolve, step, window, sequence, train, solve")
+                      ->type_name("NAME");
   verb->add_flag("--equations", o->equations, "with every equation");
   auto* passes = verb->add_flag("--passes", o->passes, "as recorded, and after each pass");
   auto* json = verb->add_flag("--json", o->json, "for programs")->excludes(passes);

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/model_choice.h"
 #include "cli/rule_option.h"
 #include "etrace/plan.h"
 #include "etrace/trace_passes.h"
@@ -12,10 +13,12 @@ namespace etrace::cli {
 // Slices for a loss of the first result: one per argument, then its target. ValueError if there is no result.
 Avals slices_of(const Model&);
 // A model, a rule and the forms that its programs are made for, as verbs take them.
-struct PlanArguments {
-  std::string model, loss = "mse", optimizer = "adam", method = "single-step";
+struct PlanArguments : ModelChoice {
+  explicit PlanArguments(std::string verb) : ModelChoice(std::move(verb), Dtype::F32) {}
+
+  std::string loss = "mse", optimizer = "adam", method = "single-step";
   RuleArguments rule;
-  std::optional<std::int64_t> batch, window;
+  std::optional<std::int64_t> window;
   std::int64_t length = 100;
   std::vector<TracePassWish> trace_passes;
 

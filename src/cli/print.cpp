@@ -3,7 +3,7 @@
 
 #include <iostream>
 
-#include "cli/load_model.h"
+#include "cli/model_choice.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "etrace/model_io.h"
@@ -40,20 +40,21 @@ void print_model(const Model& m) {
 void add_print(CLI::App& app, Status&) {
   CLI::App* verb =
       app.add_subcommand("print", "print the traced step of a model, or write it to a model file");
-  auto path = std::make_shared<std::string>();
+  auto choice = std::make_shared<ModelChoice>("print", Dtype::F32);
   auto save = std::make_shared<std::string>();
   auto bare = std::make_shared<bool>(false);
-  verb->add_option("MODEL", *path, model_doc())->required();
+  choice->add_model_options(*verb);
   auto* program =
       verb->add_flag("--program", *bare,
                      "the program alone, with the values of its constants, as text that can be read back");
   verb->add_option("--save", *save, "write a model file, JSON; -: to standard output")
       ->type_name("FILE")
       ->excludes(program);
-  verb->callback([path, save, bare] {
+  verb->callback([choice, save, bare] {
     require_writable("print", {"--save", *save});
-    require_different_files("print", {{"MODEL", *path}, {"--save", *save}});
-    const Model m = load_model(*path);
+    require_different_files("print", {{"MODEL", choice->model}, {"--save", *save}});
+    require_different_files("print", {{"--load", choice->load}, {"--save", *save}});
+    const Model m = choice->make_model();
     if (!save->empty())
       write_output(*save, write_model(m));
     else if (*bare)

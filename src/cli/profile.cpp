@@ -20,6 +20,7 @@ namespace etrace::cli {
 namespace {
 
 struct ProfileArguments : PlanArguments {
+  ProfileArguments() : PlanArguments("profile") {}
   std::string program = "window";
   double seconds = 1.0, spikes = 0.0;
   std::int64_t top = 20;
@@ -147,11 +148,11 @@ void add_profile(CLI::App& app, Status&) {
       ->capture_default_str();
   verb->add_option("--seconds", o->seconds, "how long it runs")
       ->type_name("X")
-      ->check(number())
+      ->check(number_between(0, 86400))
       ->capture_default_str();
   verb->add_option("--spikes", o->spikes, "inputs are spikes with this probability (default: normal numbers)")
       ->type_name("P")
-      ->check(number());
+      ->check(number_between(0, 1));
   verb->add_option("--top", o->top, "how many steps are shown, the slowest first")
       ->type_name("N")
       ->check(count_from(1))

@@ -19,7 +19,7 @@ namespace etrace::cli {
 namespace {
 
 struct RulesArguments {
-  ModelRun run{.stage = "rules", .default_steps = 64};
+  ModelRun run{"rules", 64};
   std::vector<std::string> only;
   std::vector<std::int64_t> windows;
   std::optional<VjpMethod> method;

@@ -42,6 +42,7 @@ TrainSettings settings_of(const TrainCommand& c) {
   s.clip_norm = c.clip_norm == 0.0 ? std::nullopt : std::optional(c.clip_norm);
   s.rule = c.rule.rule;
   s.rule_made = c.rule.make();
+  require_modulator("train", *s.rule_made);
   return s;
 }
 
@@ -79,10 +80,10 @@ void add_learning_options(CLI::App& verb, TrainCommand& c) {
   verb.add_option("--optimizer", s.optimizer, "see below")->type_name("NAME")->capture_default_str();
   verb.add_option("--lr", s.learning_rate, "learning rate (default: the optimizer's own)")
       ->type_name("X")
-      ->check(number());
-  verb.add_option("--clip-norm", c.clip_norm, "limit of the gradient's norm; 0: none")
+      ->check(number_at_least(0));
+  verb.add_option("--clip-norm", c.clip_norm, "limit of the gradient's norm; 0: gradients are not clipped")
       ->type_name("X")
-      ->check(number())
+      ->check(number_at_least(0))
       ->capture_default_str();
   verb.add_option("--update", c.update, "update after each sequence, window or step")
       ->type_name("WHEN")

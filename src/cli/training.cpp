@@ -8,7 +8,7 @@
 
 #include "base/nearest.h"
 #include "cli/help.h"
-#include "cli/load_model.h"
+#include "cli/model_choice.h"
 #include "compiler/explain_text.h"
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
@@ -296,9 +296,9 @@ std::string Training::summary() const {
       s.batch);
   text += learned_text();
   text += fmt::format("  traces: {}, whatever the length of the sequences\n", bytes_text(trace_bytes()));
-  text += fmt::format("optimizer {}, learning rate {}{}, an update per {}\n", optimizer_->name(),
+  text += fmt::format("optimizer {}, learning rate {}, gradients {}, an update per {}\n", optimizer_->name(),
                       optimizer_->schedule().at(0),
-                      s.clip_norm ? fmt::format(", gradients clipped to norm {}", *s.clip_norm) : "",
+                      s.clip_norm ? fmt::format("clipped to norm {}", *s.clip_norm) : "not clipped",
                       update_text(s, way_));
   return text + engine_text(s.backend);
 }

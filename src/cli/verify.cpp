@@ -20,7 +20,7 @@ namespace etrace::cli {
 namespace {
 
 struct VerifyArguments {
-  ModelRun run{.stage = "verify"};
+  ModelRun run{"verify"};
   std::string html, backend = "interpreter";
   RuleArguments rule;
   std::vector<std::int64_t> windows;
@@ -37,6 +37,7 @@ void run_verify(const VerifyArguments& o, Status& status) {
   require_different_files("verify", {{"MODEL", o.run.model}, {"--html", o.html}});
   require_different_files("verify", {{"--load", o.run.load}, {"--html", o.html}});
   const std::shared_ptr<const LearningRule> rule = o.rule.make();
+  require_modulator("verify", *rule);
   const StepFunction f = o.run.step();
   const Model model = o.run.make_model();
   const Arrays sequences = o.run.sequences(model);

@@ -249,8 +249,9 @@ std::string dropped_words(const std::vector<const DroppedWay*>& ways) {
 
 std::string ExplainView::summary() const {
   if (weights.empty()) return "The model has no parameters.";
-  std::string text = fmt::format("{} of {} {} learned online", num_learned(),
-                                 counted(num_leaves(), "parameter"), num_learned() == 1 ? "is" : "are");
+  std::string text =
+      fmt::format("{} of {} {} learned online", num_learned(), counted(num_leaves(), "parameter"),
+                  num_learned() == 1 || num_leaves() == 1 ? "is" : "are");
   if (!relations.empty())
     text += fmt::format(", through {}, into {}", counted(relations.size(), "operator"),
                         counted(graph.hidden_groups.size(), "hidden group"));

@@ -97,8 +97,24 @@ TEST_F(BenchVerb, SparseCountsBytesPerSynapse) {
   for (const auto& row : rows) EXPECT_GT(row.at("peak_bytes"), row.at("synapses").get<double>() * 8.0);
 }
 
+TEST_F(BenchVerb, CtrlCKeepsWhatWasMeasured) {
+  testing::Process bench({"bench", "--quick", "--part", "machine,workloads", "--only", "W1", "--batch", "1",
+                          "--backend", "interpreter", "--threads", "1", "--json", json_});
+  std::string line;
+  while (bench.read_line(line) && !line.starts_with("W1 ")) continue;
+  bench.kill(SIGINT);
+  const auto r = bench.wait();
+  EXPECT_EQ(r.code, 130);
+  EXPECT_THAT(r.text, HasSubstr("stopped; what was measured is kept"));
+  const nlohmann::json kept = written();
+  EXPECT_EQ(kept.at("stopped"), true);
+  EXPECT_EQ(kept.at("machine").size(), 1U);
+  EXPECT_GE(kept.at("workloads").size(), 1U);
+}
+
 TEST_F(BenchVerb, Mistakes) {
-  EXPECT_THAT(run_etrace({"bench", "--only", "W9"}).text, HasSubstr("expected one of W1, W2, W3, W3-saturated, W5, W6"));
+  EXPECT_THAT(run_etrace({"bench", "--only", "W9"}).text,
+              HasSubstr("expected one of W1, W2, W3, W3-saturated, W5, W6"));
   EXPECT_THAT(run_etrace({"bench", "--part", "speed"}).text, HasSubstr("expected one of machine, workloads"));
   const auto r = run_etrace({"bench", "--json", "/nonexistent/x.json"});
   EXPECT_EQ(r.code, 2);

@@ -279,6 +279,8 @@ TEST_F(Train, EveryMistakeHasAnAnswer) {
       {{"--every", "0"}, "--every: expected a whole number from 1 to"},
       {{"--lr", "-1"}, "-1"},
       {{"--clip-norm", "-1"}, "-1"},
+      {{"--rule", "ThreeFactor"}, "ThreeFactor needs a third factor"},
+      {{"--rule", "three_factor"}, "--rule-option modulator=1"},
       {{"--update", "often"}, "--update: expected one of sequence, window, step, got 'often'"},
       {{"--window", "0"}, "--window: expected a whole number from 1 to"},
       {{"--window", "3", "--update", "step"}, "--window 3, but --update is step: a window has one step then"},

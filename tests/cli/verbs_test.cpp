@@ -16,6 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::run_etrace;
@@ -108,6 +109,14 @@ TEST(Verbs, NumbersThatDoNotFitAreRefused) {
       {{"train", "copying", "--lr", "1e999"}, "--lr: expected a number, got '1e999'"},
       {{"train", "copying", "--lr", "nan"}, "--lr: expected a number"},
       {{"explain", "gru", "--level", "4294967297"}, "--level: expected a whole number from 1 to 3"},
+      {{"train", "copying", "--lr", "-1"}, "--lr: expected a number that is 0 or more, got '-1'"},
+      {{"train", "copying", "--clip-norm", "-0.5"},
+       "--clip-norm: expected a number that is 0 or more, got '-0.5'"},
+      {{"profile", "gru", "--seconds", "-1"}, "--seconds: expected a number from 0 to 86400, got '-1'"},
+      {{"profile", "gru", "--spikes", "2"}, "--spikes: expected a number from 0 to 1, got '2'"},
+      {{"profile", "gru", "--spikes", "-0.1"}, "--spikes: expected a number from 0 to 1, got '-0.1'"},
+      {{"plan", "gru", "--length", "0"}, "--length: expected a whole number from 1 to 1073741824, got '0'"},
+      {{"plan", "gru", "--window", "1.5"}, "--window: expected a whole number from 1 to 1048576, got '1.5'"},
   };
   for (const auto& [command, answer] : mistakes) {
     const auto r = run_etrace(command);
@@ -201,6 +210,41 @@ TEST(Verbs, SummaryOfBuiltInModelsAndFiles) {
   fs::remove(file);
 }
 
+// One group of options says which model, with one meaning for every verb.
+TEST(Verbs, SizesBatchAndTypeOfEveryModel) {
+  const std::vector<std::pair<Line, std::string>> commands{
+      {{"explain"}, "f64[2,9]"},
+      {{"print"}, "f64[2,4]"},
+      {{"summary"}, "f64[2,5]"},
+      {{"plan", "--program", "step"}, "f64[2,5]"},
+      {{"verify", "--steps", "2", "--lags", "0", "--json"}, "\"float64\""},
+  };
+  for (const auto& [command, type] : commands) {
+    Line line = command;
+    line.insert(line.begin() + 1, {"gru", "--sizes", "4,5,3", "--batch", "2", "--dtype", "f64"});
+    const auto r = run_etrace(line);
+    EXPECT_EQ(r.code, 0) << command.front() << "\n" << r.text;
+    EXPECT_THAT(r.text, HasSubstr(type)) << command.front();
+  }
+  for (const char* verb : {"explain", "print", "summary", "plan", "profile", "verify", "rules"}) {
+    SCOPED_TRACE(verb);
+    const std::string file = test_file("reference/cell_GRUCell.json");
+    for (const Line& option : {Line{"--sizes", "4,5,3"}, Line{"--batch", "2"}, Line{"--dtype", "f32"}}) {
+      const auto r = run_etrace({verb, file, option[0], option[1]});
+      EXPECT_EQ(r.code, 2);
+      EXPECT_THAT(r.text, AllOf(HasSubstr("etrace " + std::string(verb)),
+                                HasSubstr("are for built-in models; a model file has its own")));
+    }
+    const auto sizes = run_etrace({verb, "gru", "--sizes", "4,5"});
+    EXPECT_EQ(sizes.code, 2);
+    EXPECT_THAT(sizes.text, HasSubstr("the model gru has 3 sizes (input, hidden, output) but was given 2"));
+    EXPECT_THAT(run_etrace({verb, "gru", "--sizes", "4,0,2"}).text,
+                HasSubstr("--sizes: expected a whole number from 1 to 1048576, got '0'"));
+    EXPECT_THAT(run_etrace({verb, "gru", "--dtype", "f16"}).text,
+                HasSubstr("--dtype: expected one of f32, f64, got 'f16'"));
+  }
+}
+
 TEST(Verbs, HelpFitsAPageAndExplainsEveryName) {
   for (const char* verb : {"demo", "explain", "verify", "rules", "train", "eval", "bench", "plan", "profile",
                            "check", "print", "summary", "ops"}) {
@@ -210,6 +254,9 @@ TEST(Verbs, HelpFitsAPageAndExplainsEveryName) {
     EXPECT_THAT(r.text, HasSubstr("Usage: etrace " + std::string(verb)));
     std::istringstream lines(r.text);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 104U) << line;  // … has 3 bytes
+    EXPECT_THAT(r.text,
+                Not(AnyOf(HasSubstr("INT"), HasSubstr("FLOAT"), HasSubstr("TEXT"), HasSubstr("UINT"))))
+        << "names of C++ types";
   }
   EXPECT_THAT(run_etrace({"verify", "--help"}).text,
               HasSubstr("\n  --sizes N,N,…            of a built-in model"));

@@ -97,6 +97,16 @@ TEST(VerifyVerb, Compat) {
   EXPECT_THAT(theirs["reasons"][0]["text"].get<std::string>(), HasSubstr("compat reproduces"));
 }
 
+TEST(VerifyVerb, AThirdFactorIsAskedForInWordsOfTheCommandLine) {
+  const auto r = run_etrace({"verify", "rnn", "--rule", "ThreeFactor"});
+  EXPECT_EQ(r.code, 2);
+  EXPECT_THAT(r.text, HasSubstr("--rule-option modulator=1"));
+  EXPECT_EQ(run_etrace({"verify", "rnn", "--rule", "ThreeFactor", "--rule-option", "modulator=1", "--steps",
+                        "2", "--lags", "0"})
+                .code,
+            0);
+}
+
 TEST(VerifyVerb, Errors) {
   const auto says = [](const std::vector<std::string>& words, int code, const char* phrase) {
     std::vector<std::string> all{"verify"};
