@@ -4,10 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "etrace/control.h"
 #include "etrace/learner.h"
 #include "etrace/metrics.h"
 #include "etrace/nn.h"
 #include "etrace/ops/numpy.h"
+#include "etrace/transform.h"
 #include "support/errors.h"
 
 namespace etrace {
