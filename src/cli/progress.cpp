@@ -41,6 +41,7 @@ void Smoothed::add(double value) {
 }
 
 std::string loss_text(double loss) {
+  if (std::isnan(loss)) return "nan";  // its sign means nothing
   return loss < 1e4 ? fmt::format("{:.4f}", loss) : fmt::format("{:.1e}", loss);
 }
 

@@ -39,7 +39,8 @@ TEST(CustomRules, ABackwardRuleInsideARecurrenceIsExact) {
               ys = random::normal(random::key(3), {6, 2, 4}, Dtype::F64);
   const VerifyReport report = verify(cell, D_RTRL(), xs, ys, loss::mse, {.windows = {2}, .lags = 0});
   EXPECT_TRUE(report.met()) << report.to_string();
-  EXPECT_EQ(report.leaves.at(0).measures.at(0).expected, Expectation::Exact);
+  // Theory does not look into such a rule and promises nothing; it is exact all the same.
+  for (const VerifyReport::Measure& m : report.leaves.at(0).measures) EXPECT_LT(m.deviation, 1e-12);
 }
 
 }  // namespace
