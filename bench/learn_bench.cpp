@@ -72,7 +72,7 @@ void run(const Row& row, const std::string& backend, int rounds) {
       return et::LossAndAux{et::loss::mse(m(s[0]), s[1])};
     };
     const et::LearnerPlan plan =
-        learner.plan(f, et::Avals{w.example.aval(), {et::Dtype::F32, ys.shape().without(0)}}, row.steps);
+        learner.plan(f, et::Avals{w.example.aval(), {et::Dtype::F32, ys.shape().without(0)}});
     const et::ProgramCounts counts = et::counts_of(plan.at("step").jaxpr);
     const std::size_t arena = et::find_backend(backend).compile(plan.at("step"))->arena_bytes();
     // A step called from the host.

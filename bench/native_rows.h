@@ -55,7 +55,7 @@ inline Learner learner_of(const Row& row, const Workload& w) {
 inline Program program_of(const Row& row, const Workload& w, const Learner& learner) {
   const StepFunction f = [](StepCall& m, ArraySpan s) -> LossAndAux { return {loss::mse(m(s[0]), s[1])}; };
   const Avals slices{w.example.aval(), {Dtype::F32, w.targets(2, 1).shape().without(0)}};
-  return learner.plan(f, slices, row.steps).at(row.steps == 1 ? "step" : "window");
+  return learner.plan(f, slices).at(row.steps == 1 ? "step" : "window");
 }
 
 // Buffers that live as long as the measurement.

@@ -36,6 +36,7 @@ PUBLIC = {
     "ir.h": "ir",
     "program.h": "ir",
     "backend.h": "ir",
+    "versioned_array.h": "trace",
     "params.h": "ir",
     "parse.h": "ir",
     "print.h": "ir",

@@ -20,6 +20,8 @@ class Runnable {
   // first run. May be called from several threads at once, on different buffers.
   virtual void run(const void* const* arguments, void* const* results) const = 0;
   virtual std::size_t arena_bytes() const = 0;  // intermediate values of one run
+  // Allocates what a run needs, so that the first one does not.
+  virtual void prepare() const {}
 };
 
 class Backend {

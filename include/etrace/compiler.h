@@ -27,6 +27,7 @@ ETraceGraph compile_etrace_graph(const Model&, const CompileOptions& = {});
 
 // The same for a module, traced on example arguments. States of the module that the step does not touch, and
 // touched states that the module does not hold, are reported as STATE_MISMATCH.
+ETraceGraph compile_etrace_graph(const TracedStep&, const CompileOptions& = {});
 ETraceGraph compile_etrace_graph(Module&, ArraySpan example, const CompileOptions& = {});
 ETraceGraph compile_etrace_graph(Module&, const Array& example, const CompileOptions& = {});
 ModuleInfo extract_module_info(Module&, ArraySpan example, Reporter&, const CompileOptions& = {});

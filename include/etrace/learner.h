@@ -4,9 +4,13 @@
 //   auto result = learner.etrace_grad(xs, ys, loss::mse);   // memory does not grow with the sequence
 //   optimizer.update(result.grads);
 //
-// A learner continues: every call starts from the states and traces that the one before has left. If a call
-// throws, nothing has changed; only traces, which exist once and are updated in place, start anew if it was
-// the result that was not finite. Start with compile().
+// A learner continues: every call starts from the states and traces that the one before has left. Sequences run
+// in windows, and a window is the unit of change: one that would leave anything that is not finite changes
+// nothing, and what the windows before it did stands. A call that throws for another reason (wrong types, data
+// that is not finite) changes nothing at all.
+//
+// Parameters and states are the model's: whoever reads them there, or in the optimiser, gets the newest value,
+// and whoever sets them there is seen by the next call. Start with compile().
 #pragma once
 
 #include <memory>
@@ -19,6 +23,13 @@
 
 #pragma GCC visibility push(default)
 namespace etrace {
+
+// What a learner does with a step, window or update that would put numbers into parameters, optimiser, states or
+// traces that are not finite. Nothing is changed by it either way.
+enum class NotFinite : std::uint8_t {
+  Error,  // ValueError says where
+  Skip,   // left out, and counted: Learner::skipped()
+};
 
 struct LearnerOptions {
   std::optional<std::int64_t> batch_size = {};  // given: all states start anew with this batch
@@ -39,6 +50,7 @@ struct LearnerOptions {
   // How the passes over traces run, where it is not to be chosen: their form, and threads. trace_passes() of
   // a program in plan() says what was chosen and why.
   std::vector<TracePassWish> trace_passes = {};
+  NotFinite not_finite = NotFinite::Error;
 };
 
 // The loss of one step, from the model's result and the target: loss::mse …
@@ -95,22 +107,28 @@ class Learner {
   }
   Array operator()(const StepInput& x);  // a model with one argument and one result
 
-  // Real time: one step on buffers that are bound once. After the first call of a kind a step allocates
-  // nothing. With a target there are loss and gradient or, if bind_step() was given an optimiser, the update.
-  // What comes back is overwritten by the next step. The model's own states and parameters, and the
-  // optimiser, follow with sync() or any other function of the learner. ValueError for arguments of the wrong
-  // type.
+  // Real time: one step on buffers that are bound once. After the first call of a kind, or after prepare(), a
+  // step allocates nothing. With a target there are loss and gradient or, if bind_step() was given an
+  // optimiser, the update. What comes back is overwritten by the next step. ValueError for arguments of the
+  // wrong type or with numbers that are not finite. To feed a buffer of one's own without an allocation, make
+  // an Array over it once (Tensor::over) and fill it anew before each step.
   struct StepResult {
     double loss = 0.0;  // NaN without a target
     Arrays results;     // of the model
     ParamValues grads;  // with a target and no optimiser
   };
-  void bind_step(const Loss&, optim::Optimizer* = nullptr);  // the optimiser must stay alive until sync()
+  void bind_step(const Loss&, optim::Optimizer* = nullptr);  // the optimiser must outlive the last step
+  // Makes the programs of step(x) and, with a loss bound, of step(x, target), and runs nothing.
+  void prepare();
+  void prepare(const Aval& target);
   const StepResult& step(const Array& x) { return step(ArraySpan(&x, 1)); }
   const StepResult& step(const Array& x, const Array& target) { return step(ArraySpan(&x, 1), target); }
   const StepResult& step(ArraySpan args);
   const StepResult& step(ArraySpan args, const Array& target);
-  void sync();
+  void sync();  // model and optimiser get their values now, not when they are asked for them
+
+  // Steps, windows and updates that would not have been finite and changed nothing.
+  std::int64_t skipped() const;
 
   // Sequences: one array per input of the step function, time first.
   SequenceGradient etrace_grad(ArraySpan sequences, const StepFunction&, const SequenceOptions& = {});
@@ -158,9 +176,8 @@ class Learner {
   void set_state(std::string_view path, const Array& value);
   std::vector<std::string> state_names() const;
 
-  // The programs that run for one loss, lean: `length` steps of a sequence. Windows have
-  // execution().window.
-  LearnerPlan plan(const StepFunction&, std::span<const Aval> slices, std::int64_t length = 100,
+  // The programs that run for one loss, lean. Windows have execution().window steps.
+  LearnerPlan plan(const StepFunction&, std::span<const Aval> slices,
                    const optim::Optimizer* = nullptr) const;
 
   // A checkpoint: parameters, states, traces, counters, and the optimiser's state, with the fingerprint of
@@ -180,7 +197,6 @@ class Learner {
   friend std::vector<double> train_synthetic_gradient(Learner&, ArraySpan, const StepFunction&,
                                                       const SyntheticGradientOptions&);
   explicit Learner(std::unique_ptr<Impl>);
-  Impl& impl() const;  // with what steps in real time have left
   std::unique_ptr<Impl> impl_;
 };
 

@@ -29,6 +29,7 @@
 
 #include "etrace/array.h"
 #include "etrace/model_io.h"
+#include "etrace/versioned_array.h"
 
 #pragma GCC visibility push(default)
 namespace etrace {
@@ -77,8 +78,10 @@ class State : public std::enable_shared_from_this<State> {
   Arrays leaves() const;
   void set_leaves(ArraySpan values);
   const std::vector<std::string>& leaf_keys() const { return keys_; }  // empty for a bare array
-  Avals avals() const { return avals_of(leaves_); }  // types of the leaves; asking is no read
+  Avals avals() const;  // types of the leaves; asking is no read
   bool has_leaf(std::string_view key) const;
+  // For learners, which go on with the values in buffers of their own.
+  VersionedArray& leaf(std::size_t i) { return leaves_[i]; }
 
  protected:
   State(StateKind kind, const Array& value);
@@ -94,13 +97,13 @@ class State : public std::enable_shared_from_this<State> {
   friend class StatefulTrace;
   std::size_t position(std::string_view leaf) const;
   std::size_t only_leaf() const;
-  const Arrays& touched() const;
+  const std::vector<VersionedArray>& touched() const;
   void put(std::size_t leaf, const Array& value);
 
   StateKind kind_;
   std::string name_;
   std::vector<std::string> keys_;
-  mutable Arrays leaves_;  // mutable: the first read during a trace puts tracers here
+  std::vector<VersionedArray> leaves_;
 };
 
 // Kept over resets: running statistics, and parameters.

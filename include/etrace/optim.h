@@ -140,7 +140,7 @@ class Optimizer {
   // On a model. bind() takes its parameters, all of param_leaf_ids(model), and starts with a fresh state; it
   // keeps the parameters alive. What follows throws ValueError if nothing is bound.
   void bind(Module& model);
-  bool bound() const { return !state_.empty(); }
+  bool bound() const { return state_ != nullptr; }
   const std::vector<ParamLeafId>& leaves() const { return leaves_; }
   // One update of the model's parameters. An undefined value is a zero gradient; a leaf that `grads` does not
   // name keeps its value and its slots. ValueError for a leaf that the model does not have.
@@ -155,6 +155,9 @@ class Optimizer {
   std::shared_ptr<const ClosedJaxpr> update_program() const;
   // The parameters of the bound model, one state each.
   std::span<const std::shared_ptr<State>> params() const { return params_; }
+
+  // For learners, which go on with the state in buffers of their own: one entry per name of state_names(leaves()).
+  const std::shared_ptr<std::vector<VersionedArray>>& stored_state() const { return state_; }
 
   // For checkpoints. set_state takes any order; ValueError names everything that is missing, unknown or of
   // another type, and leaves the state as it was.
@@ -211,6 +214,7 @@ class Optimizer {
   const std::vector<Hyperparameter>& hyperparameter_list() const { return hyperparameters_; }
   double hyperparameter(const Hyperparameter&, std::int64_t step) const;
   void require_bound(std::string_view what) const;
+  Arrays state_now() const;
   std::size_t leaf_position(const ParamLeafId&, std::size_t hint) const;
 
   Schedule rate_;
@@ -222,7 +226,7 @@ class Optimizer {
   std::vector<ParamLeafId> leaves_;
   Plans plans_;
   std::vector<std::shared_ptr<State>> params_;
-  Arrays state_;
+  std::shared_ptr<std::vector<VersionedArray>> state_;  // null: not bound
   std::vector<Hyperparameter> hyperparameters_;
   mutable std::shared_ptr<const ClosedJaxpr> program_;  // made when first asked for
 };

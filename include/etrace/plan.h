@@ -91,26 +91,34 @@ struct StepProgram {
                             std::optional<std::int64_t> samples);
 };
 
+// A function of one step, for windows.
+StepFunction in_windows(StepProgram step);
+
 // Plans -----------------------------------------------------------------------------------------------------
-// What a program of sequences is made for.
-struct SequenceForm {
-  std::optional<std::int64_t> length = {};   // steps; none: one step, and no time axis anywhere
-  std::optional<std::int64_t> chunk = {};    // multi-step: steps of a window; none or 1: step by step
-  std::int64_t execution_window = 32;        // single-step: steps that run at once
+// A program covers one step or one window of K steps, never a whole sequence: the host loops over windows, and
+// any length is the same few programs.
+
+// What a program of one window is made for.
+struct WindowForm {
+  std::optional<std::int64_t> steps = {};    // none: one step, and no time axis anywhere
   bool weighted = false;                     // takes a weight per step; else every step counts once
-  std::optional<std::int64_t> samples = {};  // weighted: per sample, [T, B]
+  std::optional<std::int64_t> samples = {};  // weighted: per sample, [K, B]
   bool freeze = false;                       // steps of weight zero change neither states nor traces
-  Reduction reduction = Reduction::Mean;
-  std::optional<Aval> modulator = {};  // for rules that take one
-  bool modulator_per_step = false;     // it has a time axis
+  Reduction reduction = Reduction::Mean;     // over the weights, where parameters are updated
+  std::optional<Aval> modulator = {};        // for rules that take one
+  bool modulator_per_step = false;           // it has a time axis
 };
 struct EvolveForm {
-  std::optional<std::int64_t> length = {};  // none: one step
-  std::vector<bool> many = {};              // per argument: [T, …]; empty: all, if there is a length
-  std::int64_t window = 32;                 // steps that run at once
+  std::optional<std::int64_t> steps = {};  // none: one step
+  std::vector<bool> many = {};             // per argument: [K, …]; empty: all, if there are steps
   std::optional<std::int64_t> samples = {};
   bool freeze = false;  // takes weights
 };
+
+// Steps of the windows that a sequence of `length` is run in, one after the other: as many of `window` as fit,
+// then shorter ones of a small fixed set (1, 2, 3, 4, 6, 8, 12, 16, 24 …), so that the number of programs does
+// not depend on the number of lengths.
+std::vector<std::int64_t> window_lengths(std::int64_t length, std::int64_t window);
 
 // How a single-step learner runs sequences.
 struct ExecutionChoice {
@@ -120,15 +128,10 @@ struct ExecutionChoice {
   std::string to_string() const;
 };
 
-// A step function, traced for a form.
-struct Objective {
-  StepProgram steps;
-  std::optional<StepProgram> rest;  // the shorter window at the end
-};
-
 // The programs of a learner for one loss, as `etrace plan` shows them.
 struct LearnerPlan {
-  std::vector<Program> programs;                   // init, evolve, step, window, sequence, train, solve
+  // init, evolve, evolve_window, step, window, solve; with an optimiser also train_step, train_window, update
+  std::vector<Program> programs;
   const Program& at(std::string_view name) const;  // ValueError lists the names
 };
 
@@ -142,8 +145,12 @@ class PlanBuilder {
   VjpMethod method() const;
   std::vector<TraceSlot> memory() const;  // slots of the rule, then age and calls
 
-  // Types of one step's slices; ValueError for a chunk that the method does not take.
-  Objective objective(const StepFunction&, std::span<const Aval> slices, const SequenceForm&) const;
+  // Types of one step's slices. The step function of a multi-step learner sees `chunk` steps at a time, or one
+  // step without one;
+  // ValueError for a chunk that the method does not take.
+  StepProgram objective(const StepFunction&, std::span<const Aval> slices,
+                        std::optional<std::int64_t> chunk = {},
+                        std::optional<std::int64_t> samples = {}) const;
 
   // As recorded; lean() is what runs.
   // Steps that a single-step learner runs at once, from the sizes of traces and states, or `wanted`.
@@ -155,17 +162,20 @@ class PlanBuilder {
   // (params, states, traces, arguments[, weights]) -> (results, states, traces)
   Program evolve(const EvolveForm&) const;
   // (params, states, traces, slices, weights[, modulator]) -> (losses, aux, states, traces, gradients)
-  Program gradient(const Objective&, std::span<const Aval> slices, const SequenceForm&) const;
-  // (params, states, traces, slots, hyperparameters, slices, weights) -> (losses, aux, states, traces,
-  // params, slots); an update after every `every` steps, and one after the rest. Hyperparameters have a value
-  // per update.
-  Program train(const Objective&, std::span<const Aval> slices, const SequenceForm&, const optim::Optimizer&,
-                std::int64_t every) const;
+  Program gradient(const StepProgram&, std::span<const Aval> slices, const WindowForm&) const;
+  // The same with sums of gradients that are carried on: they come in and go out.
+  Program window(const StepProgram&, std::span<const Aval> slices, const WindowForm&) const;
+  // (params, states, traces, slots, hyperparameters, slices, weights) -> (losses, aux, states, traces, params,
+  // slots): a window, and the update after it.
+  Program train(const StepProgram&, std::span<const Aval> slices, const WindowForm&,
+                const optim::Optimizer&) const;
+  // (params, slots, hyperparameters, sums of gradients, their weight) -> (params, slots, sums at zero)
+  Program update(const optim::Optimizer&, Reduction) const;
   // (params, traces, signal of every group) -> (gradients)
   Program solve() const;
 
-  // All of them for one loss: `steps` of window and sequence, an optimiser for `train` (none: left out).
-  LearnerPlan plan(const StepFunction&, std::span<const Aval> slices, std::int64_t steps, std::int64_t length,
+  // All of them for one loss: windows of `steps`, an optimiser for those that update (none: left out).
+  LearnerPlan plan(const StepFunction&, std::span<const Aval> slices, std::int64_t steps,
                    const optim::Optimizer* = nullptr) const;
 
   struct Impl;  // private to learn/

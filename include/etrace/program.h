@@ -30,7 +30,8 @@ enum class PortRole : std::uint8_t {
   Loss,
   Result,  // of the model
   Aux,     // of the step function
-  Gradient,
+  Gradient,  // of the loss; as an argument: the sum so far
+  Finite,    // a truth value: what the program carries on is finite; if not, it has carried on nothing
 };
 std::string_view name(PortRole);  // "optimizer_slot"
 

@@ -46,6 +46,9 @@ class Tensor {
   // Storage to be filled once by its creator, before anyone else holds a copy.
   static Tensor uninitialized(const Aval&);
   std::byte* writable() { return data_.get(); }
+  // Memory of somebody else: row-major, aval.bytes() at an address that suits the type. `owner` is held for as
+  // long as the tensor lives; without one the memory must outlive every copy of it.
+  static Tensor over(const Aval&, const void* data, std::shared_ptr<const void> owner = {});
 
   template <class T>
   static Tensor of(std::span<const T> values, const Shape& shape) {
@@ -58,7 +61,7 @@ class Tensor {
 
   bool defined() const { return data_ != nullptr; }
   // The only holder of its data, which may then be written in place through writable().
-  bool unique() const { return data_.use_count() == 1; }
+  bool unique() const { return data_.use_count() == 1 && !foreign_; }
   const Aval& aval() const { return aval_; }
   const Shape& shape() const { return aval_.shape; }
   Dtype dtype() const { return aval_.dtype; }
@@ -84,7 +87,8 @@ class Tensor {
   void require(Dtype) const;
 
   Aval aval_;
-  std::shared_ptr<std::byte[]> data_;  // 64-byte aligned
+  std::shared_ptr<std::byte[]> data_;  // 64-byte aligned, unless it is somebody else's
+  bool foreign_ = false;
 };
 using Tensors = std::vector<Tensor>;
 

@@ -1,6 +1,9 @@
 #include "base/finite.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
 #include <cmath>
 #include <span>
 
@@ -36,5 +39,7 @@ bool all_finite(const Tensor& t) {
     if (!std::isfinite(v)) return false;
   return true;
 }
+
+std::string not_finite_text(double v) { return std::isnan(v) ? "nan" : fmt::format("{}", v); }
 
 }  // namespace etrace

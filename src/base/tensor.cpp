@@ -104,6 +104,14 @@ Tensor Tensor::copy_of(const Aval& aval, const void* bytes) {
   return t;
 }
 
+Tensor Tensor::over(const Aval& aval, const void* data, std::shared_ptr<const void> owner) {
+  Tensor t;
+  t.aval_ = aval;
+  t.foreign_ = true;  // never written in place
+  t.data_ = {static_cast<std::byte*>(const_cast<void*>(data)), [owner = std::move(owner)](std::byte*) {}};
+  return t;
+}
+
 Shape Tensor::checked(const Shape& shape, std::size_t count) {
   if (static_cast<std::size_t>(shape.size()) != count)
     throw ValueError("tensor", std::to_string(count) + " values were given for shape " + to_string(shape) +

@@ -252,13 +252,13 @@ double seconds_to_code(const Workload& w, const Row& row) {
   const StepFunction step = [](StepCall& model, ArraySpan s) {
     return LossAndAux{loss::mse(model(s[0]), s[1])};
   };
-  const SequenceForm form{.length = row.steps, .execution_window = row.window, .reduction = Reduction::Sum};
+  WindowForm form;
+  if (row.window > 1) form.steps = row.window;
   return seconds_of([&] {
     const Learner learner = learner_of(w, row);
     const auto rule = make_rule(rule_name(row.rule), options_of(row.rule));
     const PlanBuilder builder(learner.graph(), *rule, VjpMethod::SingleStep);
-    const Objective objective = builder.objective(step, slices, form);
-    find_backend(row.backend).compile(lean(builder.gradient(objective, slices, form)));
+    find_backend(row.backend).compile(lean(builder.window(builder.objective(step, slices), slices, form)));
   });
 }
 

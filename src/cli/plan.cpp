@@ -99,7 +99,7 @@ nlohmann::json programs_of(const ETraceGraph& graph) {
   try {
     const PlanBuilder builder(graph, D_RTRL(), VjpMethod::SingleStep);
     for (const Program& p :
-         builder.plan(loss_of_first_result("mse"), slices_of(graph.module_info.model), 32, 100).programs)
+         builder.plan(loss_of_first_result("mse"), slices_of(graph.module_info.model), 32).programs)
       out.push_back(program_json(lean(p), false));
   } catch (const NotSupportedError& e) {
     return {{"refused", e.what()}};
@@ -146,7 +146,7 @@ Planned planned(const PlanArguments& o) {
   const auto optimizer = optim::make(o.optimizer);
   out.execution = builder.execution(o.window);
   out.plan = builder.plan(loss_of_first_result(o.loss), slices_of(out.model),
-                          std::min(out.execution.window, o.length), o.length, optimizer.get());
+                          out.execution.window, optimizer.get());
   require_known(o.trace_passes, row_names(builder.rule().slots()));
   for (Program& p : out.plan.programs) p = with_trace_passes(std::move(p), o.trace_passes);
   return out;
@@ -194,10 +194,6 @@ void PlanArguments::add_to(CLI::App& verb) {
   verb.add_option("--window", window, "steps that run at once (default: chosen by size)")
       ->type_name("N")
       ->check(whole_number(std::int64_t{1}, kMostOfARun));
-  verb.add_option("--length", length, "steps of the sequence")
-      ->type_name("N")
-      ->check(whole_number(std::int64_t{1}, std::int64_t{1} << 30))
-      ->capture_default_str();
   verb.add_option_function<std::vector<std::string>>(
           "--trace-pass",
           [this](const std::vector<std::string>& all) {
@@ -210,7 +206,7 @@ void PlanArguments::add_to(CLI::App& verb) {
   verb.add_option("--loss", loss, "of the first result against its target")
       ->type_name("NAME")
       ->capture_default_str();
-  verb.add_option("--optimizer", optimizer, "for the program `train`")
+  verb.add_option("--optimizer", optimizer, "for the programs that update the parameters")
       ->type_name("NAME")
       ->capture_default_str();
 }
@@ -220,7 +216,8 @@ void add_plan(CLI::App& app, Status&) {
   auto o = std::make_shared<PlanCommand>();
   o->add_to(*verb);
   auto* program = verb->add_option("--program", o->program,
-                                   "one of them: init, evolve, step, window, sequence, train, solve")
+                                   "one of them: init, evolve, evolve_window, step, window, train_step, "
+                                   "train_window, update, solve")
                       ->type_name("NAME");
   verb->add_flag("--equations", o->equations, "with every equation");
   auto* passes = verb->add_flag("--passes", o->passes, "as recorded, and after each pass");

@@ -19,7 +19,6 @@ struct PlanArguments : ModelChoice {
   std::string loss = "mse", optimizer = "adam", method = "single-step";
   RuleArguments rule;
   std::optional<std::int64_t> window;
-  std::int64_t length = 100;
   std::vector<TracePassWish> trace_passes;
 
   void add_to(CLI::App& verb);

@@ -7,8 +7,7 @@ namespace etrace {
 
 namespace {
 
-Model trace(Module& module, ArraySpan example, Reporter& reporter) {
-  TracedStep step = trace_step(module, example);
+void report_states(const TracedStep& step, Reporter& reporter) {
   for (const StatePath& path : step.untouched)
     reporter.emit(
         {DiagnosticKind::STATE_MISMATCH,
@@ -31,15 +30,24 @@ Model trace(Module& module, ArraySpan example, Reporter& reporter) {
          {{"direction", "compiled_not_in_retrieved"}, {"state", to_string(path)}},
          "make it a member of the module",
          {}});
+}
+
+Model trace(Module& module, ArraySpan example, Reporter& reporter) {
+  TracedStep step = trace_step(module, example);
+  report_states(step, reporter);
   return std::move(step.model);
 }
 
 }  // namespace
 
-ETraceGraph compile_etrace_graph(Module& module, ArraySpan example, const CompileOptions& options) {
+ETraceGraph compile_etrace_graph(const TracedStep& step, const CompileOptions& options) {
   Reporter reporter;
-  const Model model = trace(module, example, reporter);
-  return compile_traced_step(model, options, std::move(reporter));
+  report_states(step, reporter);
+  return compile_traced_step(step.model, options, std::move(reporter));
+}
+
+ETraceGraph compile_etrace_graph(Module& module, ArraySpan example, const CompileOptions& options) {
+  return compile_etrace_graph(trace_step(module, example), options);
 }
 
 ModuleInfo extract_module_info(Module& module, ArraySpan example, Reporter& reporter,

@@ -60,18 +60,19 @@ void require_same_tensors(const NamedTensors& expected, const NamedTensors& foun
 }  // namespace
 
 std::string Learner::fingerprint() const {
-  std::string text = to_string(impl().graph.module_info.closed_jaxpr.jaxpr) + "\n" + describe();
-  for (const TraceSlot& s : impl().builder.memory()) text += "\n" + s.name + " " + to_string(s.aval);
+  std::string text = to_string(impl_->graph.module_info.closed_jaxpr.jaxpr) + "\n" + describe();
+  for (const TraceSlot& s : impl_->memory) text += "\n" + s.name + " " + to_string(s.aval);
   return hash_text(text);
 }
 
 TensorFile Learner::checkpoint(const optim::Optimizer* optimizer, const Notes& notes) const {
   TensorFile file;
-  for (const ModelLeaf& p : impl().params) file.tensors.emplace_back("param/" + p.name, p.get());
-  for (const ModelLeaf& p : impl().states) file.tensors.emplace_back("state/" + p.name, p.get());
-  const std::vector<TraceSlot> slots = impl().builder.memory();
-  for (std::size_t i = 0; i < slots.size(); ++i)
-    file.tensors.emplace_back("memory/" + slots[i].name, impl().memory[i]);
+  const auto add = [&](const char* folder, PortRole role, const std::string& name) {
+    file.tensors.emplace_back(folder + name, impl_->session.value(role, name));
+  };
+  for (const ParamLeafId& p : impl_->params) add("param/", PortRole::Param, impl_->param_name(p));
+  for (const KnownState& s : impl_->states) add("state/", PortRole::State, s.name);
+  for (const TraceSlot& s : impl_->memory) add("memory/", s.role, s.name);
   for (auto& entry : optimizer_state(optimizer)) file.tensors.push_back(std::move(entry));
   file.metadata = {{kFingerprint, fingerprint()}, {kRule, describe()}};
   for (const auto& [key, value] : notes) file.metadata.emplace_back(kNote + key, value);
@@ -107,10 +108,12 @@ Learner::Notes Learner::restore(const TensorFile& file, optim::Optimizer* optimi
       state.emplace_back(entry.first, tensor("optimizer/" + entry.first));
     optimizer->set_state(state);
   }
-  for (ModelLeaf& p : impl().params) p.set(tensor("param/" + p.name));
-  for (ModelLeaf& p : impl().states) p.set(tensor("state/" + p.name));
-  const std::vector<TraceSlot> slots = impl().builder.memory();
-  for (std::size_t i = 0; i < slots.size(); ++i) impl().memory[i] = tensor("memory/" + slots[i].name);
+  const auto restore = [&](const char* folder, PortRole role, const std::string& name) {
+    impl_->session.set(role, name, tensor(folder + name));
+  };
+  for (const ParamLeafId& p : impl_->params) restore("param/", PortRole::Param, impl_->param_name(p));
+  for (const KnownState& s : impl_->states) restore("state/", PortRole::State, s.name);
+  for (const TraceSlot& s : impl_->memory) restore("memory/", s.role, s.name);
   Notes notes;
   for (const auto& [key, value] : file.metadata)
     if (key.starts_with(kNote)) notes.emplace_back(key.substr(std::string_view(kNote).size()), value);

@@ -1,8 +1,11 @@
-// Whole sequences: checks, the program (made once per form), and what comes back.
+// Whole sequences: checks, then a loop over windows. A window is the unit: it runs as one program, on the
+// session's buffers and on its stretch of the data, and one that is not finite changes nothing.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <deque>
 
 #include "base/finite.h"
 #include "etrace/error.h"
@@ -67,8 +70,9 @@ std::optional<std::int64_t> samples_of(const Array& weights) {
   return weights.rank() == 2 ? std::optional(weights.shape()[1]) : std::nullopt;
 }
 
-// Data that is no number would go into states and traces; padding that is frozen may hold anything.
-void require_finite(const char* what, ArraySpan sequences, const Array& weights, bool freeze) {
+// The sequences as tensors. Data that is not finite would go into states and traces: ValueError. Padding that is
+// frozen may hold anything, and is zero here where it is not finite: no weight takes away what is no number.
+Tensors finite_data(const char* what, ArraySpan sequences, const Array& weights, bool freeze) {
   std::vector<bool> counts(static_cast<std::size_t>(weights.shape()[0]), true);
   if (freeze) {
     const std::vector<double> w = weights.tensor().to_doubles();
@@ -78,30 +82,31 @@ void require_finite(const char* what, ArraySpan sequences, const Array& weights,
                               w.begin() + static_cast<std::ptrdiff_t>((t + 1) * per_step),
                               [](double v) { return v != 0.0; });
   }
+  Tensors out;
   for (std::size_t i = 0; i < sequences.size(); ++i) {
-    if (!is_floating(sequences[i].dtype()) || sequences[i].splat()) continue;
-    if (all_finite(sequences[i].tensor())) continue;
-    const std::vector<double> values = sequences[i].tensor().to_doubles();
-    const std::size_t per_step = values.size() / counts.size();
-    for (std::size_t k = 0; k < values.size(); ++k)
-      if (!std::isfinite(values[k]) && counts[k / per_step])
+    out.push_back(sequences[i].tensor());
+    if (all_finite(out.back())) continue;
+    const std::vector<double> values = out.back().to_doubles();
+    const std::size_t per_step = values.size() / counts.size(), bytes = out.back().aval().bytes() / counts.size();
+    Tensor clean = Tensor::copy_of(out.back().aval(), out.back().bytes());
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      if (std::isfinite(values[k])) continue;
+      if (counts[k / per_step])
         throw ValueError(what,
                          fmt::format("sequence {} holds {} at step {}; nothing was changed. Padding may hold "
                                      "anything with a mask of zero there and freeze",
-                                     i, values[k], k / per_step));
+                                     i, not_finite_text(values[k]), k / per_step));
+      std::memset(clean.writable() + k / per_step * bytes, 0, bytes);
+    }
+    out.back() = std::move(clean);
   }
+  return out;
 }
 
-double reduced_loss(const Array& losses, const Array& weights, Reduction reduction, Compat compat) {
-  double total = 0.0, weight = 0.0;
-  const std::vector<double> l = losses.tensor().to_doubles(), w = weights.tensor().to_doubles();
-  for (std::size_t i = 0; i < l.size(); ++i) {
-    if (w[i] != 0.0) total += l[i] * w[i];
-    weight += w[i];
-  }
-  if (reduction == Reduction::Sum) return total;
-  if (compat == Compat::Braintrace) return total / std::max(weight, 1.0);
-  return weight > 0.0 ? total / weight : total;
+// What a mean divides by.
+double divisor(double weight, Compat compat) {
+  if (compat == Compat::Braintrace) return std::max(weight, 1.0);
+  return weight > 0.0 ? weight : 1.0;
 }
 
 // The third factor of a call: its own, or the one that stands.
@@ -126,69 +131,228 @@ StepInput modulator_of(const char* what, const StepInput& given, std::int64_t le
   return given;
 }
 
-SequenceForm form_of(const SequenceOptions& o, const StepInput& modulator, std::int64_t length,
-                     const Array& weights, const ExecutionChoice& execution) {
-  SequenceForm form;
-  form.length = length;
-  form.chunk = o.chunk_size;
-  form.execution_window = execution.window;
-  form.weighted = o.mask.defined();
-  form.samples = samples_of(weights);
-  form.freeze = o.freeze && form.weighted;
-  form.reduction = o.reduction;
-  if (value_of(modulator).defined()) form.modulator = value_of(modulator).aval();
-  form.modulator_per_step = std::holds_alternative<MultiStepData>(modulator);
-  return form;
-}
+// The program of a window, and where its data goes.
+struct Prepared {
+  bool updates;
+  std::int64_t steps;
+  Launch* launch;
+  bool per_call;                         // aux comes once per window, not once per step
+  std::vector<std::size_t> data;         // arguments
+  std::vector<std::size_t> hyper;        // arguments
+  std::size_t losses;                    // results; aux follow
+};
 
-std::string form_key(const SequenceForm& f, std::size_t objective) {
-  return fmt::format("{} {} {} {} {} {} {} {} {}", objective, f.length.value_or(0), f.execution_window,
-                     f.weighted, f.samples.value_or(0), f.freeze, static_cast<int>(f.reduction),
-                     f.modulator ? to_string(*f.modulator) : "", f.modulator_per_step);
-}
+// A call over a sequence, in windows.
+class Windows {
+ public:
+  Windows(const char* what, Learner::Impl& impl, ArraySpan sequences, const StepFunction& f,
+          const SequenceOptions& o, const optim::Optimizer* optimizer = nullptr)
+      : what_(what),
+        impl_(impl),
+        multi_(impl.builder.method() == VjpMethod::MultiStep),
+        optimizer_(optimizer),
+        length_(sequence_length(what, sequences)),
+        weights_(weights_of(what, o.mask, length_, impl.graph)),
+        modulator_(modulator_of(what, o.modulator, length_, *impl.rule, impl.modulator)),
+        slices_(step_types(sequences)),
+        f_(f),
+        skipped_(static_cast<std::size_t>(length_), false) {
+    if (o.chunk_size && *o.chunk_size != 1) chunk_ = multi_ ? std::min(*o.chunk_size, length_) : *o.chunk_size;
+    form_.weighted = o.mask.defined();
+    form_.samples = samples_of(weights_);
+    form_.freeze = o.freeze && form_.weighted;
+    form_.reduction = o.reduction;
+    if (const Array& m = value_of(modulator_); m.defined()) {
+      form_.modulator_per_step = std::holds_alternative<MultiStepData>(modulator_);
+      form_.modulator = form_.modulator_per_step ? Aval{m.dtype(), m.shape().without(0)} : m.aval();
+    }
+    impl.require_fitted_for(what, *objective(call_steps()).program);
+    data_ = finite_data(what, sequences, weights_, o.freeze);
+    if (form_.weighted) data_.push_back(weights_.tensor());
+    if (form_.modulator) data_.push_back(value_of(modulator_).tensor());
+  }
 
-Arrays data_of(ArraySpan sequences, const SequenceForm& form, const Array& weights,
-               const StepInput& modulator) {
-  return joined({sequences, form.weighted ? Arrays{weights} : Arrays{},
-                 form.modulator ? Arrays{value_of(modulator)} : Arrays{}});
-}
+  std::int64_t length() const { return length_; }
+  // Steps that the step function sees at once.
+  std::int64_t call_steps() const { return chunk_.value_or(1); }
+  // Steps of the windows of a stretch, none longer than `longest`. Those of a multi-step learner are what its
+  // step function takes, and one for the rest.
+  std::vector<std::int64_t> lengths(std::int64_t steps, std::int64_t longest) const {
+    if (!multi_) return window_lengths(steps, longest);
+    std::vector<std::int64_t> out(static_cast<std::size_t>(steps / call_steps()), call_steps());
+    if (steps % call_steps() != 0) out.push_back(steps % call_steps());
+    return out;
+  }
 
-[[noreturn]] void not_finite(const char* what, double loss) {
-  throw ValueError(
-      what,
-      fmt::format("the loss is {}; parameters, optimiser and states are as before, the traces start anew. "
-                  "A smaller learning rate or clipping (clip_norm) may help",
-                  loss));
-}
+  // The window of steps [begin, begin + steps), its gradient added to the sums, or with the update behind it.
+  // Losses and aux go to their place in the results. False: something was not finite, nothing has changed.
+  bool sum(std::int64_t begin, std::int64_t steps) { return run(prepared(steps, false), begin); }
+  bool train(std::int64_t begin, std::int64_t steps) {
+    const Prepared& p = prepared(steps, true);
+    give_hyperparameters(*p.launch, p.hyper);
+    return run(p, begin);
+  }
+  // The update from the sums over steps [begin, begin + steps), which are zero again afterwards.
+  bool update(std::int64_t begin, std::int64_t steps) {
+    Launch& l = impl_.launch(
+        fmt::format("update {} {}", impl_.optimizer_number(*optimizer_), static_cast<int>(form_.reduction)),
+        [&] { return impl_.builder.update(*optimizer_, form_.reduction); });
+    const Tensor total = Tensor::full({weights_.dtype(), {}}, weight_of(begin, steps));
+    l.give(l.argument(PortRole::Weight, "total_weight"), total.bytes());
+    give_hyperparameters(l, hyper_arguments(l));
+    if (l.run()) return true;
+    impl_.zero_sums();
+    impl_.say_not_finite(what_, fmt::format("the update after step {}", begin + steps - 1));
+    return false;
+  }
+
+  Array losses() const { return losses_; }
+  Arrays aux() const { return to_arrays(aux_); }
+  // Over the steps that were learned from: their weight, and the weighted loss.
+  double weight() const { return weight_of(0, length_); }
+  double loss() const {
+    const std::vector<double> l = losses_.to_doubles(), w = weights_.tensor().to_doubles();
+    const std::size_t per_step = l.size() / static_cast<std::size_t>(length_);
+    double total = 0.0;
+    for (std::size_t i = 0; i < l.size(); ++i)
+      if (w[i] != 0.0 && !skipped_[i / per_step]) total += l[i] * w[i];
+    return form_.reduction == Reduction::Sum ? total : total / divisor(weight(), impl_.graph.options.compat);
+  }
+
+ private:
+  const Learner::Impl::KnownObjective& objective(std::int64_t steps) {
+    return impl_.objective(f_, slices_, chunk_ ? std::optional(multi_ ? steps : *chunk_) : std::nullopt,
+                           form_.samples);
+  }
+
+  const Prepared& prepared(std::int64_t steps, bool updates) {
+    for (const Prepared& p : prepared_)
+      if (p.steps == steps && p.updates == updates) return p;
+    const Learner::Impl::KnownObjective known = objective(steps);
+    WindowForm form = form_;
+    if (steps > 1) form.steps = steps;
+    const std::string key =
+        fmt::format("{} {} {} {} {} {} {} {} {}",
+                    updates ? fmt::format("train {}", impl_.optimizer_number(*optimizer_)) : "window",
+                    known.number, steps, form.weighted, form.samples.value_or(0), form.freeze,
+                    static_cast<int>(form.reduction), form.modulator ? to_string(*form.modulator) : "",
+                    form.modulator_per_step);
+    Launch& l = impl_.launch(key, [&] {
+      return updates ? impl_.builder.train(*known.program, slices_, form, *optimizer_)
+                     : impl_.builder.window(*known.program, slices_, form);
+    });
+    Prepared p{updates, steps, &l, known.program->window.has_value(), {}, {}, 0};
+    for (std::size_t i = 0; i < slices_.size(); ++i)
+      p.data.push_back(l.argument(PortRole::Slice, fmt::format("slice{}", i)));
+    if (form.weighted) p.data.push_back(l.argument(PortRole::Weight, "weights"));
+    if (form.modulator) p.data.push_back(l.argument(PortRole::Signal, "modulator"));
+    if (updates) p.hyper = hyper_arguments(l);
+    p.losses = l.result(PortRole::Loss, "losses");
+    aux_.resize(known.program->num_aux());
+    return prepared_.emplace_back(std::move(p));
+  }
+
+  bool run(const Prepared& p, std::int64_t begin) {
+    Launch& l = *p.launch;
+    for (std::size_t i = 0; i < p.data.size(); ++i) {
+      const bool timed = i + 1 < p.data.size() || !form_.modulator || form_.modulator_per_step;
+      l.give(p.data[i], data_[i].bytes() + (timed ? offset(data_[i].aval(), length_, begin) : 0));
+    }
+    take(p, p.losses, losses_, length_, begin);
+    const std::int64_t calls = (length_ + call_steps() - 1) / call_steps();
+    for (std::size_t i = 0; i < aux_.size(); ++i)
+      take(p, p.losses + 1 + i, aux_[i], p.per_call ? calls : length_,
+           p.per_call ? begin / call_steps() : begin);
+    if (l.run()) return true;
+    std::fill_n(skipped_.begin() + begin, p.steps, true);
+    impl_.say_not_finite(what_, p.steps == 1 ? fmt::format("step {}", begin)
+                                             : fmt::format("steps {} to {}", begin, begin + p.steps - 1));
+    return false;
+  }
+
+  // A part of a result that has `total` entries in all, from entry `begin` on.
+  void take(const Prepared& p, std::size_t result, Tensor& all, std::int64_t total, std::int64_t begin) {
+    const Aval& part = p.launch->program().results[result].aval;
+    const Shape one = p.steps > 1 ? part.shape.without(0) : part.shape;
+    const Aval wanted{part.dtype, one.with_front(total)};
+    if (!all.defined()) all = Tensor::zeros(wanted);
+    if (all.aval() != wanted)
+      throw ValueError(what_, fmt::format("the step function gives an aux of type {} for a shorter window; it "
+                                          "must have the same type, {}, for every window",
+                                          to_string(Aval{part.dtype, one}),
+                                          to_string(Aval{all.dtype(), all.shape().without(0)})));
+    p.launch->take(result, all.writable() + offset(wanted, total, begin));
+  }
+  static std::size_t offset(const Aval& all, std::int64_t entries, std::int64_t begin) {
+    return all.bytes() / static_cast<std::size_t>(entries) * static_cast<std::size_t>(begin);
+  }
+
+  std::vector<std::size_t> hyper_arguments(const Launch& l) const {
+    std::vector<std::size_t> out;
+    for (const std::string& name : optimizer_->hyperparameter_names(impl_.params))
+      out.push_back(l.argument(PortRole::Hyperparameter, fmt::format("{}/{}", optimizer_->name(), name)));
+    return out;
+  }
+  void give_hyperparameters(Launch& l, const std::vector<std::size_t>& arguments) {
+    hyper_.resize(arguments.size());
+    optimizer_->hyperparameters(impl_.session.integer(PortRole::OptimizerSlot, "optimizer/step"), hyper_);
+    for (std::size_t i = 0; i < arguments.size(); ++i) l.give(arguments[i], &hyper_[i]);
+  }
+
+  double weight_of(std::int64_t begin, std::int64_t steps) const {
+    const std::vector<double> all = weights_.tensor().to_doubles();
+    const std::size_t per_step = all.size() / static_cast<std::size_t>(length_);
+    double total = 0.0;
+    for (std::size_t i = static_cast<std::size_t>(begin) * per_step;
+         i < static_cast<std::size_t>(begin + steps) * per_step; ++i)
+      if (!skipped_[i / per_step]) total += all[i];
+    return total;
+  }
+
+  const char* what_;
+  Learner::Impl& impl_;
+  bool multi_;
+  const optim::Optimizer* optimizer_;
+  std::int64_t length_;
+  Array weights_;
+  StepInput modulator_;
+  Avals slices_;
+  StepFunction f_;
+  std::optional<std::int64_t> chunk_;
+  WindowForm form_;
+  Tensors data_;
+  std::vector<double> hyper_;
+  std::deque<Prepared> prepared_;
+  std::vector<bool> skipped_;  // steps of windows that were not finite
+  Tensor losses_;
+  Tensors aux_;
+};
 
 }  // namespace
 
 SequenceGradient Learner::etrace_grad(ArraySpan sequences, const StepFunction& f, const SequenceOptions& o) {
-  const char* what = "etrace_grad";
-  Impl& impl = this->impl();
-  const std::int64_t length = sequence_length(what, sequences);
-  const Array weights = weights_of(what, o.mask, length, impl.graph);
-  const StepInput modulator = modulator_of(what, o.modulator, length, *impl.rule, impl.modulator);
-  const SequenceForm form = form_of(o, modulator, length, weights, impl.execution);
-  const Avals slices = step_types(sequences);
-  const Impl::KnownObjective known = impl.objective(f, slices, form);
-  impl.require_fitted_for(what, *known.objective, form);
-  require_finite(what, sequences, weights, o.freeze);
-  const Loaded& code = impl.program("grad " + form_key(form, known.number),
-                                    [&] { return impl.builder.gradient(*known.objective, slices, form); });
-  const Impl::Outcome out = impl.run(code, data_of(sequences, form, weights, modulator));
-  const Arrays all = to_arrays(out.results);
-  ArraySpan left = all;
-  SequenceGradient result;
-  result.losses = take_front(left, 1)[0];
-  result.aux = to_list(take_front(left, known.objective->steps.num_aux()));
-  result.grads = {param_leaf_ids(impl.graph.module_info), to_list(left)};
-  result.loss = reduced_loss(result.losses, weights, o.reduction, impl.graph.options.compat);
-  if (!std::isfinite(result.loss)) {
-    impl.forget_traces();
-    not_finite(what, result.loss);
+  Impl& impl = *impl_;
+  Windows windows("etrace_grad", impl, sequences, f, o);
+  impl.zero_sums();
+  std::int64_t begin = 0;
+  for (const std::int64_t steps : windows.lengths(windows.length(), impl.execution.window)) {
+    windows.sum(begin, steps);
+    begin += steps;
   }
-  impl.commit(out);
+  SequenceGradient result{{impl.params, {}}, windows.losses(), windows.loss(), windows.aux()};
+  const double weight =
+      o.reduction == Reduction::Sum ? 1.0 : divisor(windows.weight(), impl.graph.options.compat);
+  bool finite = true;
+  for (const ParamLeafId& p : impl.params) {
+    const Tensor sum = impl.session.taken(PortRole::Gradient, impl.param_name(p));
+    finite = finite && all_finite(sum);
+    result.grads.values.push_back(weight == 1.0 ? Array(sum)
+                                                : Array(sum) / convert(Array(weight), sum.dtype()));
+  }
+  if (!finite) {
+    impl.say_not_finite("etrace_grad", "the sum of the gradients");
+    for (Array& g : result.grads.values) g = zeros_of(g.aval());
+  }
   return result;
 }
 
@@ -196,14 +360,13 @@ SequenceGradient Learner::etrace_grad(const Array& inputs, const Array& targets,
                                       const SequenceOptions& o) {
   return etrace_grad(
       Arrays{inputs, targets},
-      impl().step_function(loss, o.chunk_size.value_or(1) > 1, o.mask.defined() && o.mask.rank() == 2), o);
+      impl_->step_function(loss, o.chunk_size.value_or(1) > 1, o.mask.defined() && o.mask.rank() == 2), o);
 }
 
 Arrays Learner::etrace_evolve(ArraySpan sequences, const EvolveOptions& o) {
   const char* what = "etrace_evolve";
-  Impl& impl = this->impl();
   const std::int64_t length = sequence_length(what, sequences);
-  const Avals expected = argument_types(impl.graph), found = step_types(sequences);
+  const Avals expected = argument_types(impl_->graph), found = step_types(sequences);
   if (found != expected) {
     std::string wanted, given;
     for (const Aval& a : expected) wanted += " " + to_string(a);
@@ -211,102 +374,65 @@ Arrays Learner::etrace_evolve(ArraySpan sequences, const EvolveOptions& o) {
     throw ValueError(
         what, fmt::format("one step of the sequences has the types{}, but the model takes{}", given, wanted));
   }
-  const Array weights = weights_of(what, o.mask, length, impl.graph);
-  EvolveForm form;
-  form.length = length;
-  form.window = impl.execution.window;
-  form.samples = samples_of(weights);
-  form.freeze = o.freeze;
-  const Loaded& code =
-      impl.program(fmt::format("evolve {} {} {}", length, form.samples.value_or(0), o.freeze),
-                   [&] { return impl.builder.evolve(form); });
-  const Impl::Outcome out =
-      impl.run(code, o.freeze ? joined({sequences, Arrays{weights}}) : to_list(sequences));
-  impl.commit(out);
-  return to_arrays(out.results);
+  const Array weights = weights_of(what, o.mask, length, impl_->graph);
+  const Arrays data = to_arrays(finite_data(what, sequences, weights, o.freeze));
+  const EvolveForm form{.samples = samples_of(weights), .freeze = o.freeze};
+  const std::int64_t window = impl_->execution.window;
+  return impl_->evolve(what, data, o.freeze ? weights : Array(), form, length,
+                       (length + window - 1) / window);
 }
 
 void require_same_parameters(const char* what, const optim::Optimizer& optimizer,
-                             const std::vector<ModelLeaf>& params) {
+                             std::span<const std::shared_ptr<State>> params) {
   if (!optimizer.bound())
     throw ValueError(what, "the optimiser is bound to no model; make it with the model, or call bind(model)");
-  for (const ModelLeaf& p : params) {
-    if (p.state == nullptr) continue;  // from a file: the parameters are the learner's own
-    const bool found = std::any_of(optimizer.params().begin(), optimizer.params().end(),
-                                   [&](const std::shared_ptr<State>& s) { return s == p.state; });
-    if (!found)
+  for (const std::shared_ptr<State>& p : params)
+    if (std::find(optimizer.params().begin(), optimizer.params().end(), p) == optimizer.params().end())
       throw ValueError(
           what,
           fmt::format("the optimiser is bound to another model: {} is not among its parameters. Make it "
                       "with the model that was compiled",
-                      p.name));
-  }
+                      p->name_in_owner()));
 }
 
 SequenceTraining Learner::etrace_train(ArraySpan sequences, const StepFunction& f,
                                        optim::Optimizer& optimizer, const TrainOptions& o) {
-  Impl& impl = this->impl();
   const char* what = "etrace_train";
-  require_same_parameters(what, optimizer, impl.params);
-  const std::int64_t length = sequence_length(what, sequences);
-  const Array weights = weights_of(what, o.mask, length, impl.graph);
-  const StepInput modulator = modulator_of(what, o.modulator, length, *impl.rule, impl.modulator);
-  const SequenceForm form = form_of(o, modulator, length, weights, impl.execution);
-  const Avals slices = step_types(sequences);
+  Impl& impl = *impl_;
+  require_same_parameters(what, optimizer, impl.param_states);
+  Windows windows(what, impl, sequences, f, o, &optimizer);
+  const std::int64_t length = windows.length();
   std::int64_t every = length;
   if (o.update == UpdateEvery::Step) every = 1;
   if (o.update == UpdateEvery::Window)
-    every = o.window > 0 ? o.window : form.chunk ? *form.chunk : impl.execution.window;
+    every = o.window > 0 ? o.window : o.chunk_size ? *o.chunk_size : impl.execution.window;
+  const std::int64_t longest = o.update == UpdateEvery::Sequence ? impl.execution.window
+                                                                 : std::min(every, impl.execution.window);
   every = std::min(every, length);
-  const std::int64_t call = std::min(form.chunk.value_or(1), length);
-  if (every % call != 0 && every < length)
+  if (every % windows.call_steps() != 0 && every < length)
     throw ValueError(what, fmt::format("an update every {} steps, but the step function takes windows of {}",
-                                       every, call));
-  const Impl::KnownObjective known = impl.objective(f, slices, form);
-  impl.require_fitted_for(what, *known.objective, form);
-  require_finite(what, sequences, weights, o.freeze);
-
-  // The optimiser's state under the names of this learner's parameters.
-  const std::vector<ParamLeafId> leaves = param_leaf_ids(impl.graph.module_info);
-  const std::vector<std::string> names = optimizer.state_names(leaves);
-  std::vector<std::pair<std::string, Tensor>> entries = optimizer.state();
-  Tensors slots;
-  for (const std::string& name : names)
-    for (const auto& [key, value] : entries)
-      if (key == name) slots.push_back(value);
-  if (slots.size() != names.size())
-    throw ValueError(what, "the optimiser is bound to another model: it holds no state for some parameters");
-  const std::int64_t updates = (length + every - 1) / every, first = to_int(slots[0].at(0));
-  Arrays hyper;
-  {
-    std::vector<std::vector<double>> by_name(optimizer.hyperparameter_names(leaves).size());
-    for (std::int64_t u = 0; u < updates; ++u) {
-      const std::vector<double> now = optimizer.hyperparameters(first + u);
-      for (std::size_t i = 0; i < now.size(); ++i) by_name[i].push_back(now[i]);
-    }
-    for (const std::vector<double>& values : by_name) hyper.push_back(Array(Tensor::of(values, {updates})));
-  }
-  const Loaded& code = impl.program(
-      fmt::format("train {} {} {}", every, impl.optimizer_number(optimizer), form_key(form, known.number)),
-      [&] { return impl.builder.train(*known.objective, slices, form, optimizer, every); });
-  const Impl::Outcome out =
-      impl.run(code, joined({hyper, data_of(sequences, form, weights, modulator)}), slots);
-  const Arrays all = to_arrays(out.results);
-  ArraySpan left = all;
+                                       every, windows.call_steps()));
+  impl.session.use(optimizer, impl.params);
+  impl.zero_sums();
   SequenceTraining result;
-  result.losses = take_front(left, 1)[0];
-  result.aux = to_list(left);
-  result.loss = reduced_loss(result.losses, weights, o.reduction, impl.graph.options.compat);
-  result.updates = updates;
-  if (!std::isfinite(result.loss)) {
-    impl.forget_traces();
-    not_finite(what, result.loss);
+  result.updates = 0;
+  for (std::int64_t begin = 0; begin < length; begin += every) {
+    const std::int64_t steps = std::min(every, length - begin);
+    const std::vector<std::int64_t> parts = windows.lengths(steps, longest);
+    if (parts.size() == 1) {
+      result.updates += windows.train(begin, steps) ? 1 : 0;
+      continue;
+    }
+    std::int64_t at = begin;
+    for (const std::int64_t part : parts) {
+      windows.sum(at, part);
+      at += part;
+    }
+    result.updates += windows.update(begin, steps) ? 1 : 0;
   }
-  for (std::size_t i = 0; i < names.size(); ++i)
-    for (auto& [entry, value] : entries)
-      if (entry == names[i]) value = out.slots[i];
-  optimizer.set_state(entries);
-  impl.commit(out);
+  result.losses = windows.losses();
+  result.loss = windows.loss();
+  result.aux = windows.aux();
   return result;
 }
 
@@ -314,7 +440,7 @@ SequenceTraining Learner::etrace_train(const Array& inputs, const Array& targets
                                        optim::Optimizer& optimizer, const TrainOptions& o) {
   return etrace_train(
       Arrays{inputs, targets},
-      impl().step_function(loss, o.chunk_size.value_or(1) > 1, o.mask.defined() && o.mask.rank() == 2),
+      impl_->step_function(loss, o.chunk_size.value_or(1) > 1, o.mask.defined() && o.mask.rank() == 2),
       optimizer, o);
 }
 

@@ -6,83 +6,70 @@
 #include <cstring>
 #include <limits>
 
+#include "base/finite.h"
 #include "etrace/error.h"
 #include "learn/interface.h"
 
 namespace etrace {
 
-namespace {
-
-void copy_into(Tensor& to, const Tensor& from) {
-  if (!to.defined())
-    to = Tensor::copy_of(from.aval(), from.bytes());
-  else
-    std::memcpy(to.writable(), from.bytes(), from.aval().bytes());
-}
-
-}  // namespace
-
 HostStep::HostStep(Learner::Impl& learner, const Loss& loss, optim::Optimizer* optimizer)
     : learner_(learner), loss_(loss), optimizer_(optimizer) {
-  params_.resize(learner.params.size());
-  states_.resize(learner.states.size());
   if (optimizer != nullptr) hyper_.resize(optimizer->hyperparameters(0).size());
 }
 
-void HostStep::take_over() {
-  if (live_) return;
-  for (std::size_t i = 0; i < params_.size(); ++i) copy_into(params_[i], learner_.params[i].get());
-  for (std::size_t i = 0; i < states_.size(); ++i) copy_into(states_[i], learner_.states[i].get());
-  for (Tensor& m : learner_.memory)
-    if (!m.unique()) m = Tensor::copy_of(m.aval(), m.bytes());
-  if (optimizer_ != nullptr) {
-    const std::vector<ParamLeafId> leaves = param_leaf_ids(learner_.graph.module_info);
-    const std::vector<std::string> names = optimizer_->state_names(leaves);
-    const auto entries = optimizer_->state();
-    slots_.resize(names.size());
-    for (std::size_t i = 0; i < names.size(); ++i)
-      for (const auto& [name, value] : entries)
-        if (name == names[i]) copy_into(slots_[i], value);
-  }
-  // Traces may have moved since.
-  if (evolving_) evolving_ = bind(evolving_->loaded);
-  if (learning_) learning_ = bind(learning_->loaded);
-  live_ = true;
+void HostStep::prepare_evolving() {
+  if (evolving_) return;
+  Program program = learner_.ready(learner_.builder.evolve({}));
+  std::shared_ptr<const Runnable> code = learner_.backend.compile(program);
+  Bound b{Launch(learner_.session, std::move(program), std::move(code)), {}, {}, {}};
+  for (std::size_t i = 0; i < argument_types(learner_.graph).size(); ++i)
+    b.data.push_back(b.launch.argument(PortRole::Arg, fmt::format("arg{}", i)));
+  for (std::size_t i = 0; i < result_types(learner_.graph).size(); ++i)
+    b.result.results.push_back(b.launch.keep(b.launch.result(PortRole::Result, fmt::format("result{}", i))));
+  b.result.loss = std::numeric_limits<double>::quiet_NaN();
+  b.launch.code().prepare();
+  evolving_.emplace(std::move(b));
 }
 
-HostStep::Bound HostStep::bind(const Loaded& loaded) {
-  Bound b{loaded, {}, {}, {}, {}};
-  const Program& p = loaded.program;
-  std::size_t param = 0, state = 0, slot = 0, memory = 0, hyper = 0;
-  for (std::size_t i = 0; i < p.arguments.size(); ++i) switch (p.arguments[i].role) {
-      case PortRole::Param:
-        b.in.push_back(params_[param++].bytes());
-        break;
-      case PortRole::State:
-        b.in.push_back(states_[state++].bytes());
-        break;
-      case PortRole::OptimizerSlot:
-        b.in.push_back(slots_[slot++].bytes());
-        break;
-      case PortRole::Hyperparameter:
-        b.in.push_back(&hyper_[hyper++]);
-        break;
-      case PortRole::Signal:
-        b.in.push_back(modulator_.bytes());
-        break;
-      case PortRole::Arg:
-      case PortRole::Slice:
-        b.data.push_back(i);
-        b.in.push_back(nullptr);
-        break;
-      default:
-        b.in.push_back(learner_.memory[memory++].bytes());
-    }
-  b.out.resize(p.results.size());
-  for (const Alias& a : p.aliases) b.out[a.result] = const_cast<void*>(b.in[a.argument]);
-  for (std::size_t i = 0; i < b.out.size(); ++i)
-    if (b.out[i] == nullptr) b.out[i] = b.results.emplace_back(Tensor::zeros(p.results[i].aval)).writable();
-  return b;
+void HostStep::prepare_learning(const Aval& target) {
+  if (!loss_) throw ValueError("step", "a target was given, but no loss; call bind_step(loss) first");
+  take_modulator();
+  if (learning_) return;
+  Avals slices = argument_types(learner_.graph);
+  slices.push_back(target);
+  const std::size_t num_args = slices.size() - 1;
+  const StepFunction f = [this, num_args](StepCall& model, ArraySpan s) {
+    const std::vector<StepInput> inputs(s.begin(), s.begin() + static_cast<std::ptrdiff_t>(num_args));
+    const Arrays out = model(inputs);
+    return LossAndAux{loss_(out[0], s.back()), out};
+  };
+  WindowForm form;
+  if (modulator_.defined()) form.modulator = modulator_.aval();
+  const StepProgram objective = learner_.builder.objective(f, slices);
+  Program program =
+      learner_.ready(optimizer_ != nullptr ? learner_.builder.train(objective, slices, form, *optimizer_)
+                                           : learner_.builder.gradient(objective, slices, form));
+  std::shared_ptr<const Runnable> code = learner_.backend.compile(program);
+  Bound b{Launch(learner_.session, std::move(program), std::move(code)), {}, {}, {}};
+  Launch& l = b.launch;
+  for (std::size_t i = 0; i < slices.size(); ++i)
+    b.data.push_back(l.argument(PortRole::Slice, fmt::format("slice{}", i)));
+  b.loss = l.keep(l.result(PortRole::Loss, "losses"));
+  for (std::size_t i = 0; i < result_types(learner_.graph).size(); ++i)
+    b.result.results.push_back(l.keep(l.result(PortRole::Aux, fmt::format("aux{}", i))));
+  if (modulator_.defined()) l.give(l.argument(PortRole::Signal, "modulator"), modulator_.bytes());
+  if (optimizer_ != nullptr) {
+    const std::vector<std::string> names = optimizer_->hyperparameter_names(learner_.params);
+    for (std::size_t i = 0; i < names.size(); ++i)
+      l.give(l.argument(PortRole::Hyperparameter, fmt::format("{}/{}", optimizer_->name(), names[i])),
+             &hyper_[i]);
+  } else {
+    b.result.grads.leaves = learner_.params;
+    for (const ParamLeafId& p : learner_.params)
+      b.result.grads.values.push_back(l.keep(l.result(PortRole::Gradient, learner_.param_name(p))));
+  }
+  l.code().prepare();
+  learning_.emplace(std::move(b));
 }
 
 void HostStep::set_data(Bound& b, ArraySpan args, const Array* target) {
@@ -93,103 +80,75 @@ void HostStep::set_data(Bound& b, ArraySpan args, const Array* target) {
   kept_.resize(count);
   for (std::size_t i = 0; i < count; ++i) {
     const Array& given = i < args.size() ? args[i] : *target;
-    const Port& port = b.loaded.program.arguments[b.data[i]];
+    const Port& port = b.launch.program().arguments[b.data[i]];
     if (given.aval() != port.aval)
       throw ValueError(
           "step", fmt::format("{} has type {}, expected {}", i < args.size() ? "an argument" : "the target",
                               to_string(given.aval()), to_string(port.aval)));
     kept_[i] = given.tensor();
-    b.in[b.data[i]] = kept_[i].bytes();
+    if (!all_finite(kept_[i]))
+      require_finite("step", i < args.size() ? fmt::format("argument {}", i) : "the target", kept_[i]);
+    b.launch.give(b.data[i], kept_[i].bytes());
   }
+}
+
+void HostStep::run(Bound& b) {
+  if (!b.launch.run()) learner_.say_not_finite("step", fmt::format("step {}", learner_.counter("age")));
 }
 
 const Learner::StepResult& HostStep::evolve(ArraySpan args) {
-  take_over();
-  if (!evolving_) {
-    evolving_ = bind(learner_.program("evolve", [&] { return learner_.builder.evolve({}); }));
-    evolved_ = {std::numeric_limits<double>::quiet_NaN(), to_arrays(evolving_->results), {}};
-  }
+  prepare_evolving();
   set_data(*evolving_, args, nullptr);
-  evolving_->loaded.code->run(evolving_->in.data(), evolving_->out.data());
-  return evolved_;
-}
-
-void HostStep::bind_learning(const Array& target) {
-  if (!loss_) throw ValueError("step", "a target was given, but no loss; call bind_step(loss) first");
-  target_ = target.aval();
-  Avals slices = argument_types(learner_.graph);
-  slices.push_back(target_);
-  const std::size_t num_args = slices.size() - 1;
-  const StepFunction f = [this, num_args](StepCall& model, ArraySpan s) {
-    const std::vector<StepInput> inputs(s.begin(), s.begin() + static_cast<std::ptrdiff_t>(num_args));
-    const Arrays out = model(inputs);
-    return LossAndAux{loss_(out[0], s.back()), out};
-  };
-  SequenceForm form;
-  if (modulator_.defined()) form.modulator = modulator_.aval();
-  const Objective objective = learner_.builder.objective(f, slices, form);
-  Program program =
-      learner_.ready(optimizer_ != nullptr ? learner_.builder.train(objective, slices, form, *optimizer_, 1)
-                                           : learner_.builder.gradient(objective, slices, form));
-  std::shared_ptr<const Runnable> code = learner_.backend.compile(program);
-  learning_ = bind({std::move(program), std::move(code)});
-  const std::size_t outputs = result_types(learner_.graph).size();
-  const Arrays all = to_arrays(learning_->results);  // the loss, the results, then gradients
-  learned_.results.assign(all.begin() + 1, all.begin() + 1 + static_cast<std::ptrdiff_t>(outputs));
-  if (optimizer_ == nullptr)
-    learned_.grads = {param_leaf_ids(learner_.graph.module_info),
-                      Arrays(all.begin() + 1 + static_cast<std::ptrdiff_t>(outputs), all.end())};
+  run(*evolving_);
+  return evolving_->result;
 }
 
 // The third factor of this step. One of another type needs another program.
-void HostStep::take_modulator(const Array& target) {
+void HostStep::take_modulator() {
   if (!learner_.rule->takes_modulator()) return;
   if (!learner_.modulator.defined())
     throw ValueError("step",
                      fmt::format("{} needs a modulator: set one with set_modulator", learner_.rule->name()));
   const Tensor given = learner_.modulator.tensor();
-  const bool other = !modulator_.defined() || modulator_.aval() != given.aval();
-  if (other) modulator_ = Tensor();
-  copy_into(modulator_, given);
-  if (other) bind_learning(target);
+  if (modulator_.defined() && modulator_.aval() == given.aval()) {
+    std::memcpy(modulator_.writable(), given.bytes(), given.aval().bytes());
+    return;
+  }
+  modulator_ = Tensor::copy_of(given.aval(), given.bytes());
+  learning_.reset();
 }
 
 const Learner::StepResult& HostStep::learn(ArraySpan args, const Array& target) {
-  take_over();
-  take_modulator(target);
-  if (!learning_) bind_learning(target);
-  set_data(*learning_, args, &target);
-  if (optimizer_ != nullptr) optimizer_->hyperparameters(to_int(slots_[0].at(0)), hyper_);
-  learning_->loaded.code->run(learning_->in.data(), learning_->out.data());
-  learned_.loss = to_double(learning_->results[0].at(0));
-  return learned_;
-}
-
-void HostStep::give_back(bool with_optimizer) {
-  if (!live_) return;
-  live_ = false;
-  const auto copied = [](const Tensor& t) { return Tensor::copy_of(t.aval(), t.bytes()); };
-  for (std::size_t i = 0; i < states_.size(); ++i) learner_.states[i].set(copied(states_[i]));
-  if (optimizer_ == nullptr) return;
-  for (std::size_t i = 0; i < params_.size(); ++i) learner_.params[i].set(copied(params_[i]));
-  if (!with_optimizer) return;
-  const std::vector<std::string> names = optimizer_->state_names(param_leaf_ids(learner_.graph.module_info));
-  auto entries = optimizer_->state();
-  for (std::size_t i = 0; i < names.size(); ++i)
-    for (auto& [name, value] : entries)
-      if (name == names[i]) value = copied(slots_[i]);
-  optimizer_->set_state(entries);
+  prepare_learning(target.aval());
+  Bound& b = *learning_;
+  set_data(b, args, &target);
+  if (optimizer_ != nullptr) {
+    learner_.session.use(*optimizer_, learner_.params);
+    optimizer_->hyperparameters(learner_.session.integer(PortRole::OptimizerSlot, "optimizer/step"), hyper_);
+  }
+  run(b);
+  b.result.loss = to_double(b.loss.at(0));
+  return b.result;
 }
 
 // The learner's side ----------------------------------------------------------------------------------------
 void Learner::bind_step(const Loss& loss, optim::Optimizer* optimizer) {
-  Impl& own = impl();
-  if (optimizer != nullptr) require_same_parameters("bind_step", *optimizer, own.params);
-  own.host = std::make_unique<HostStep>(own, loss, optimizer);
+  if (optimizer != nullptr) require_same_parameters("bind_step", *optimizer, impl_->param_states);
+  impl_->host = std::make_unique<HostStep>(*impl_, loss, optimizer);
+}
+
+void Learner::prepare() {
+  if (impl_->host == nullptr) impl_->host = std::make_unique<HostStep>(*impl_, Loss{}, nullptr);
+  impl_->host->prepare_evolving();
+}
+
+void Learner::prepare(const Aval& target) {
+  prepare();
+  impl_->host->prepare_learning(target);
 }
 
 const Learner::StepResult& Learner::step(ArraySpan args) {
-  if (impl_->host == nullptr) impl_->host = std::make_unique<HostStep>(*impl_, Loss{}, nullptr);
+  prepare();
   return impl_->host->evolve(args);
 }
 
@@ -199,6 +158,6 @@ const Learner::StepResult& Learner::step(ArraySpan args, const Array& target) {
   return impl_->host->learn(args, target);
 }
 
-void Learner::sync() { impl(); }
+void Learner::sync() { impl_->session.bring_back(); }
 
 }  // namespace etrace

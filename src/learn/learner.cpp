@@ -4,9 +4,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 
+#include "base/nearest.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/explain.h"
@@ -23,19 +25,9 @@ namespace etrace {
 Learner::Learner(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Learner::Learner(ETraceGraph graph, const LearningRule& rule, LearnerOptions options)
     : impl_(std::make_unique<Impl>(std::move(graph), rule, std::move(options))) {}
-Learner::~Learner() {
-  if (impl_ != nullptr && impl_->host != nullptr) impl_->host->give_back(false);
-}
-Learner::Impl& Learner::impl() const {
-  if (impl_->host != nullptr) impl_->host->give_back();
-  return *impl_;
-}
+Learner::~Learner() = default;
 Learner::Learner(Learner&&) noexcept = default;
-Learner& Learner::operator=(Learner&& other) noexcept {
-  if (impl_ != nullptr && impl_->host != nullptr) impl_->host->give_back(false);
-  impl_ = std::move(other.impl_);
-  return *this;
-}
+Learner& Learner::operator=(Learner&&) noexcept = default;
 
 namespace {
 
@@ -117,23 +109,31 @@ Learner compile(Module& model, const LearningRule& rule, ArraySpan example, cons
   const TracedStep step = trace_step(model, args);
   const CompileOptions options = compile_options(rule, o);
   ETraceGraph graph = o.vmap ? compile_etrace_graph(in_lanes(step.model, *o.batch_size), options)
-                             : compile_etrace_graph(model, args, options);
+                             : compile_etrace_graph(step, options);
   auto impl = std::make_unique<Learner::Impl>(std::move(graph), rule, o);
   if (o.verbose > 0)
     std::cout << CompilationReport(impl->graph).to_string(o.verbose) << "\nSequences run "
               << impl->execution.to_string() << "\n";
   for (const StateEntry& e : states(model))
     if (is_a(e.state->kind(), StateKind::ShortTerm)) impl->resettable.push_back(e.state->shared_from_this());
-  // Leaves of touched states, in the order of the program's inputs.
-  std::size_t param = 0, state = 0;
-  for (State* touched : step.touched)
-    for (std::size_t leaf = 0; leaf < touched->avals().size(); ++leaf) {
-      const bool is_param = touched->kind() == StateKind::Param;
-      ModelLeaf& place = is_param ? impl->params[param++] : impl->states[state++];
-      if (!is_param && o.vmap && touched->kind() != StateKind::Mode) continue;
-      place.state = touched->shared_from_this();
-      place.leaf = leaf;
+  // The values are the model's: every leaf of a touched state is an input of the step, in order.
+  auto record = std::find_if(step.model.inputs.begin(), step.model.inputs.end(),
+                             [](const InputRecord& in) { return in.role != Role::Arg; });
+  for (State* touched : step.touched) {
+    const std::shared_ptr<State> owner = touched->shared_from_this();
+    const bool is_param = touched->kind() == StateKind::Param;
+    if (is_param) impl->param_states.push_back(owner);
+    for (std::size_t leaf = 0; leaf < touched->avals().size(); ++leaf, ++record) {
+      const std::string name = state_leaf_name(*record);
+      if (is_param) {
+        impl->session.attach(PortRole::Param, name, owner, leaf);
+      } else if (!o.vmap || touched->kind() == StateKind::Mode) {
+        impl->session.attach(PortRole::State, name, owner, leaf);
+        for (KnownState& known : impl->states)
+          if (known.name == name) known.own = false;
+      }
     }
+  }
   return Learner(std::move(impl));
 }
 
@@ -144,13 +144,12 @@ Learner compile(Module& model, std::string_view rule, ArraySpan example, const L
 
 // Calls -----------------------------------------------------------------------------------------------------
 Arrays Learner::update(std::span<const StepInput> args) {
-  const Avals expected = argument_types(impl().graph);
+  const Avals expected = argument_types(impl_->graph);
   const std::optional<std::int64_t> length = multi_step_length(args);
   if (args.size() != expected.size())
     throw ValueError("update",
                      fmt::format("{} arguments, but the model takes {}", args.size(), expected.size()));
   Arrays values;
-  std::string key = "update";
   for (std::size_t i = 0; i < args.size(); ++i) {
     const bool many = std::holds_alternative<MultiStepData>(args[i]);
     const Array& x = value_of(args[i]);
@@ -158,17 +157,16 @@ Arrays Learner::update(std::span<const StepInput> args) {
     if (x.aval() != wanted)
       throw ValueError("update", fmt::format("argument {} has type {}, expected {}", i, to_string(x.aval()),
                                              to_string(wanted)));
-    key += many ? " many" : " one";
+    require_finite("update", fmt::format("argument {}", i), x.tensor());
     values.push_back(x);
   }
   if (length && *length < 1) throw ValueError("update", "multi-step data without a step");
-  EvolveForm form{.length = length, .window = length.value_or(1)};
+  EvolveForm form;
   for (const StepInput& a : args) form.many.push_back(std::holds_alternative<MultiStepData>(a));
-  const Loaded& code = impl().program(fmt::format("{} {}", key, length.value_or(0)),
-                                      [&] { return impl().builder.evolve(form); });
-  const Impl::Outcome out = impl().run(code, values);
-  impl().commit(out);
-  return to_arrays(out.results);
+  Arrays out = impl_->evolve("update", values, {}, form, length.value_or(1), 1);
+  if (!length)
+    for (Array& y : out) y = squeeze(y, {0});
+  return out;
 }
 
 Array Learner::operator()(const StepInput& x) {
@@ -180,7 +178,7 @@ Array Learner::operator()(const StepInput& x) {
 }
 
 ParamValues Learner::solve(ArraySpan signals) {
-  const std::vector<HiddenGroup>& groups = impl().graph.hidden_groups;
+  const std::vector<HiddenGroup>& groups = impl_->graph.hidden_groups;
   if (signals.size() != groups.size())
     throw ValueError("solve", fmt::format("{} signals for {} hidden groups", signals.size(), groups.size()));
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -190,15 +188,25 @@ ParamValues Learner::solve(ArraySpan signals) {
       throw ValueError("solve", fmt::format("signal {} has shape {}, expected {}", i,
                                             to_string(signals[i].shape()), to_string(Shape(dims))));
   }
-  const Loaded& code = impl().program("solve", [&] { return impl().builder.solve(); });
-  Arrays given;
-  for (std::size_t i = 0; i < groups.size(); ++i)
-    given.push_back(convert(signals[i], groups[i].hidden_states.front().invar.aval.dtype));
-  return {param_leaf_ids(impl().graph.module_info), to_arrays(impl().run(code, given).results)};
+  Launch& l = impl_->launch("solve", [&] { return impl_->builder.solve(); });
+  Tensors given;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    given.push_back(convert(signals[i], groups[i].hidden_states.front().invar.aval.dtype).tensor());
+    l.give(l.argument(PortRole::Signal, fmt::format("signal{}", groups[i].index)), given.back().bytes());
+  }
+  ParamValues out{impl_->params, {}};
+  Tensors results;
+  for (const ParamLeafId& p : impl_->params) {
+    const std::size_t at = l.result(PortRole::Gradient, impl_->param_name(p));
+    results.push_back(Tensor::uninitialized(l.program().results[at].aval));
+    l.take(at, results.back().writable());
+  }
+  l.run();
+  out.values = to_arrays(results);
+  return out;
 }
 
-// The rule's own
-// ---------------------------------------------------------------------------------------------
+// The rule's own --------------------------------------------------------------------------------------------
 void Learner::set_modulator(const Array& modulator) {
   if (!impl_->rule->takes_modulator())
     throw ValueError("set_modulator", fmt::format("{} takes no modulator", impl_->rule->name()));
@@ -207,51 +215,54 @@ void Learner::set_modulator(const Array& modulator) {
 
 std::vector<std::string> Learner::rule_param_names() const {
   std::vector<std::string> out;
-  for (const TraceSlot& s : impl().builder.memory())
+  for (const TraceSlot& s : impl_->memory)
     if (s.role == PortRole::RuleParam) out.push_back(s.name);
   return out;
 }
 
-Array Learner::rule_param(std::string_view name) const { return impl().rule_param(name); }
+Array Learner::rule_param(std::string_view name) const {
+  return impl_->session.value(PortRole::RuleParam, impl_->rule_param(name).name);
+}
 
 void Learner::set_rule_param(std::string_view name, const Array& value) {
-  Tensor& place = impl().rule_param(name);
-  if (value.aval() != place.aval())
+  const TraceSlot& slot = impl_->rule_param(name);
+  if (value.aval() != slot.aval)
     throw ValueError("rule_param", fmt::format("{} has type {}, but the value has {}", name,
-                                               to_string(place.aval()), to_string(value.aval())));
-  place = value.tensor();
-  impl().fitted.reset();
+                                               to_string(slot.aval), to_string(value.aval())));
+  impl_->session.set(slot.role, slot.name, value.tensor());
+  impl_->fitted.reset();
 }
 
 // Resetting -------------------------------------------------------------------------------------------------
-void Learner::reset_state() { impl().forget_traces(); }
+void Learner::reset_state() { impl_->forget_traces(); }
 
 void Learner::reset_model_state() {
-  for (const std::shared_ptr<State>& s : impl().resettable) static_cast<ShortTermState&>(*s).reset();
-  for (ModelLeaf& p : impl().states)
-    if (p.state == nullptr && !p.survives_reset) p.own = p.init;
+  for (const std::shared_ptr<State>& s : impl_->resettable) static_cast<ShortTermState&>(*s).reset();
+  for (const KnownState& s : impl_->states)
+    if (s.own && !s.survives_reset) impl_->session.set(PortRole::State, s.name, s.init);
 }
 
 // Access ----------------------------------------------------------------------------------------------------
-const ETraceGraph& Learner::graph() const { return impl().graph; }
-const LearningRule& Learner::rule() const { return *impl().rule; }
+const ETraceGraph& Learner::graph() const { return impl_->graph; }
+const LearningRule& Learner::rule() const { return *impl_->rule; }
 std::string Learner::describe() const {
-  return fmt::format("{}, {}", impl().rule->describe(), etrace::name(impl().options.vjp_method));
+  return fmt::format("{}, {}", impl_->rule->describe(), etrace::name(impl_->options.vjp_method));
 }
 std::int64_t Learner::trace_bytes() const {
   std::int64_t bytes = 0;
-  for (const TraceSlot& s : impl().builder.rule().slots()) bytes += static_cast<std::int64_t>(s.aval.bytes());
+  for (const TraceSlot& s : impl_->builder.rule().slots()) bytes += static_cast<std::int64_t>(s.aval.bytes());
   return bytes;
 }
-const LearnerOptions& Learner::options() const { return impl().options; }
-const ExecutionChoice& Learner::execution() const { return impl().execution; }
-CompilationReport Learner::report() const { return CompilationReport(impl().graph); }
-std::int64_t Learner::running_index() const { return to_int(impl().memory.back().at(0)); }
-std::int64_t Learner::age() const { return to_int(impl().memory[impl().memory.size() - 2].at(0)); }
+const LearnerOptions& Learner::options() const { return impl_->options; }
+const ExecutionChoice& Learner::execution() const { return impl_->execution; }
+CompilationReport Learner::report() const { return CompilationReport(impl_->graph); }
+std::int64_t Learner::running_index() const { return impl_->counter("calls"); }
+std::int64_t Learner::age() const { return impl_->counter("age"); }
+std::int64_t Learner::skipped() const { return impl_->skipped; }
 
 std::vector<EligibilityTrace> Learner::etraces() const {
-  const Arrays memory = to_arrays(impl().memory);
-  return impl().builder.rule().traces(impl().params_now(), ArraySpan(memory).first(memory.size() - 2));
+  const Arrays memory = impl_->memory_now();
+  return impl_->builder.rule().traces(impl_->params_now(), ArraySpan(memory).first(memory.size() - 2));
 }
 
 std::vector<EligibilityTrace> Learner::get_etrace_of(const StatePath& param) const {
@@ -272,66 +283,59 @@ std::vector<EligibilityTrace> Learner::get_etrace_of(const StatePath& param) con
 }
 
 std::vector<EligibilityTrace> Learner::get_etrace_of(std::string_view param) const {
-  for (const ParamLeafId& id : param_leaf_ids(impl().graph.module_info))
+  for (const ParamLeafId& id : impl_->params)
     if (to_string(id.path) == param) return get_etrace_of(id.path);
   return get_etrace_of(StatePath{std::string(param)});
 }
 
 ParamValues Learner::params() const {
-  return {param_leaf_ids(impl().graph.module_info), impl().params_now()};
+  return {impl_->params, impl_->params_now()};
 }
 
 void Learner::set_params(const ParamValues& values) {
-  const std::vector<ParamLeafId> ids = param_leaf_ids(impl().graph.module_info);
-  std::vector<Tensor> next;
-  for (const ModelLeaf& p : impl().params) next.push_back(p.get());
+  const std::vector<ParamLeafId>& ids = impl_->params;
   for (std::size_t k = 0; k < values.leaves.size(); ++k) {
-    const auto it = std::find(ids.begin(), ids.end(), values.leaves[k]);
-    if (it == ids.end())
+    if (std::find(ids.begin(), ids.end(), values.leaves[k]) == ids.end())
       throw ValueError("set_params",
                        fmt::format("the step uses no parameter {}", to_string(values.leaves[k])));
-    Tensor& place = next[static_cast<std::size_t>(it - ids.begin())];
-    if (values.values[k].aval() != place.aval())
+    const Aval type = impl_->session.value(PortRole::Param, to_string(values.leaves[k])).aval();
+    if (values.values[k].aval() != type)
       throw ValueError("set_params",
                        fmt::format("{} has type {}, expected {}", to_string(values.leaves[k]),
-                                   to_string(values.values[k].aval()), to_string(place.aval())));
-    place = values.values[k].tensor();
+                                   to_string(values.values[k].aval()), to_string(type)));
   }
-  for (std::size_t i = 0; i < next.size(); ++i) impl().params[i].set(next[i]);
+  for (std::size_t k = 0; k < values.leaves.size(); ++k)
+    impl_->session.set(PortRole::Param, to_string(values.leaves[k]), values.values[k].tensor());
 }
 
-std::vector<std::string> Learner::state_names() const {
-  std::vector<std::string> out;
-  for (const ModelLeaf& p : impl().states) out.push_back(p.name);
-  return out;
-}
+std::vector<std::string> Learner::state_names() const { return row_names(impl_->states); }
 
 namespace {
-ModelLeaf& find_place(std::vector<ModelLeaf>& places, std::string_view path) {
-  std::string known;
-  for (ModelLeaf& p : places) {
-    if (p.name == path) return p;
-    known += (known.empty() ? "" : ", ") + p.name;
-  }
-  throw ValueError("state", fmt::format("there is no state {}; there are: {}", path, known));
+const KnownState& find_state(const std::vector<KnownState>& states, std::string_view path) {
+  for (const KnownState& s : states)
+    if (s.name == path) return s;
+  throw ValueError("state", fmt::format("there is no state {}; there are: {}", path,
+                                        fmt::join(row_names(states), ", ")));
 }
 }  // namespace
 
-Array Learner::state(std::string_view path) const { return find_place(impl().states, path).get(); }
-
-void Learner::set_state(std::string_view path, const Array& value) {
-  ModelLeaf& p = find_place(impl().states, path);
-  if (value.aval() != p.get().aval())
-    throw ValueError("state", fmt::format("{} has type {}, but the value has {}", path,
-                                          to_string(p.get().aval()), to_string(value.aval())));
-  p.set(value.tensor());
+Array Learner::state(std::string_view path) const {
+  return impl_->session.value(PortRole::State, find_state(impl_->states, path).name);
 }
 
-LearnerPlan Learner::plan(const StepFunction& f, std::span<const Aval> slices, std::int64_t length,
+void Learner::set_state(std::string_view path, const Array& value) {
+  const KnownState& s = find_state(impl_->states, path);
+  const Aval type = impl_->session.value(PortRole::State, s.name).aval();
+  if (value.aval() != type)
+    throw ValueError("state", fmt::format("{} has type {}, but the value has {}", path, to_string(type),
+                                          to_string(value.aval())));
+  impl_->session.set(PortRole::State, s.name, value.tensor());
+}
+
+LearnerPlan Learner::plan(const StepFunction& f, std::span<const Aval> slices,
                           const optim::Optimizer* optimizer) const {
-  LearnerPlan out =
-      impl().builder.plan(f, slices, std::min(impl().execution.window, length), length, optimizer);
-  for (Program& p : out.programs) p = impl().ready(std::move(p));
+  LearnerPlan out = impl_->builder.plan(f, slices, impl_->execution.window, optimizer);
+  for (Program& p : out.programs) p = impl_->ready(std::move(p));
   return out;
 }
 

@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
 
+#include "base/finite.h"
 #include "base/nearest.h"
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
@@ -14,21 +17,9 @@
 
 namespace etrace {
 
-Tensor ModelLeaf::get() const { return state != nullptr ? state->leaves()[leaf].tensor() : own; }
-
-void ModelLeaf::set(const Tensor& value) {
-  if (state == nullptr) {
-    own = value;
-    return;
-  }
-  Arrays leaves = state->leaves();
-  leaves[leaf] = value;
-  state->set_leaves(leaves);
-}
-
 namespace {
 
-constexpr std::size_t kCachedPrograms = 32;
+constexpr std::size_t kRemembered = 128;  // programs; step functions, optimisers and losses likewise
 
 void check_options(const LearnerOptions& o) {
   if (o.verbose < 0 || o.verbose > 2)
@@ -64,8 +55,6 @@ bool survives_reset(const InputRecord& in) {
   return (kind && is_a(*kind, StateKind::LongTerm)) || holds_key(in);
 }
 
-Tensor copied(const Tensor& t) { return Tensor::copy_of(t.aval(), t.bytes()); }
-
 }  // namespace
 
 Learner::Impl::Impl(ETraceGraph g, const LearningRule& r, LearnerOptions o)
@@ -76,21 +65,103 @@ Learner::Impl::Impl(ETraceGraph g, const LearningRule& r, LearnerOptions o)
       execution(builder.execution(options.execution_window, options.memory_limit)),
       backend(find_backend(options.backend)) {
   require_known(options.trace_passes, row_names(builder.rule().slots()));
-  for (const InputRecord& in : graph.module_info.model.inputs) {
-    if (in.role == Role::Arg) continue;
-    (in.role == Role::Param ? params : states)
-        .push_back({state_leaf_name(in), nullptr, 0, in.init, in.init, survives_reset(in)});
+  const ModuleInfo& info = graph.module_info;
+  params = param_leaf_ids(info);
+  memory = builder.memory();
+  const std::vector<ParamLeaf> leaves = param_leaves(info);
+  for (std::size_t i = 0; i < leaves.size(); ++i)
+    session.add(PortRole::Param, param_name(params[i]), info.model.inputs[leaves[i].input].init);
+  for (const InputRecord& in : info.model.inputs) {
+    if (!is_state(in.role)) continue;
+    states.push_back({state_leaf_name(in), in.init, true, survives_reset(in)});
+    session.add(PortRole::State, states.back().name, in.init);
   }
-  memory = to_tensors(builder.initial_memory(options.seed.value_or(0)));
+  const Arrays start = builder.initial_memory(options.seed.value_or(0));
+  for (std::size_t i = 0; i < memory.size(); ++i)
+    session.add(memory[i].role, memory[i].name, start[i].tensor());
+  for (const ParamLeafId& p : params) session.add(PortRole::Gradient, param_name(p), {});
   modulator = rule->standing_modulator();
 }
 
 Learner::Impl::~Impl() = default;
 
-Arrays Learner::Impl::params_now() const {
+Arrays Learner::Impl::params_now() {
   Arrays out;
-  for (const ModelLeaf& p : params) out.push_back(p.get());
+  for (const ParamLeafId& p : params) out.push_back(session.value(PortRole::Param, param_name(p)));
   return out;
+}
+
+Arrays Learner::Impl::memory_now() {
+  Arrays out;
+  for (const TraceSlot& s : memory) out.push_back(session.value(s.role, s.name));
+  return out;
+}
+
+void Learner::Impl::zero_sums() {
+  const std::vector<ParamLeaf> leaves = param_leaves(graph.module_info);
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const std::string name = param_name(params[i]);
+    Tensor sum = session.taken(PortRole::Gradient, name);  // the buffer is used again
+    const Aval& type = graph.module_info.jaxpr().invars[leaves[i].input].aval;
+    if (sum.defined() && sum.unique())
+      std::memset(sum.writable(), 0, type.bytes());
+    else
+      sum = Tensor::zeros(type);
+    session.set(PortRole::Gradient, name, sum);
+  }
+}
+
+Arrays Learner::Impl::evolve(const char* what, ArraySpan args, const Array& weights, EvolveForm form,
+                             std::int64_t length, std::int64_t calls) {
+  form.many.resize(args.size(), true);
+  const std::int64_t called = counter("calls");
+  Tensors data, results;
+  for (const Array& a : args) data.push_back(a.tensor());
+  if (weights.defined()) data.push_back(weights.tensor());
+  std::vector<bool> timed = form.many;
+  timed.resize(data.size(), true);
+  std::int64_t begin = 0;
+  for (const std::int64_t steps : window_lengths(length, execution.window)) {
+    form.steps = steps > 1 ? std::optional(steps) : std::nullopt;
+    EvolveForm own = form;
+    if (!form.steps) own.many.assign(args.size(), false);
+    std::string key = fmt::format("evolve {} {} {}", steps, form.samples.value_or(0), form.freeze);
+    for (const bool many : own.many) key += many ? " many" : " one";
+    Launch& l = launch(key, [&] { return builder.evolve(own); });
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      const std::size_t at = i < args.size() ? l.argument(PortRole::Arg, fmt::format("arg{}", i))
+                                             : l.argument(PortRole::Weight, "weights");
+      const std::size_t stride = data[i].aval().bytes() / static_cast<std::size_t>(timed[i] ? length : 1);
+      l.give(at, data[i].bytes() + (timed[i] ? stride * static_cast<std::size_t>(begin) : 0));
+    }
+    const std::size_t count = result_types(graph).size();
+    results.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t at = l.result(PortRole::Result, fmt::format("result{}", i));
+      const Aval& part = l.program().results[at].aval;
+      const Shape one = steps > 1 ? part.shape.without(0) : part.shape;
+      if (!results[i].defined()) results[i] = Tensor::zeros({part.dtype, one.with_front(length)});
+      l.take(at, results[i].writable() +
+                     results[i].aval().bytes() / static_cast<std::size_t>(length) * static_cast<std::size_t>(begin));
+    }
+    if (!l.run())
+      say_not_finite(what, steps == 1 ? fmt::format("step {}", begin)
+                                      : fmt::format("steps {} to {}", begin, begin + steps - 1));
+    begin += steps;
+  }
+  if (builder.method() == VjpMethod::MultiStep)
+    session.set(PortRole::Counter, "calls", Tensor::full({Dtype::I32, {}}, called + calls));
+  return to_arrays(results);
+}
+
+void Learner::Impl::say_not_finite(const char* what, const std::string& found) {
+  ++skipped;
+  if (options.not_finite == NotFinite::Skip) return;
+  throw ValueError(what, fmt::format("{}: a loss, a state, a gradient or a new parameter would not be finite; "
+                                     "nothing that {} would have changed was changed. A smaller learning rate "
+                                     "or clipping (clip_norm) may help; with LearnerOptions::not_finite = "
+                                     "NotFinite::Skip such steps are left out and counted",
+                                     found, found.starts_with("steps") ? "they" : "it"));
 }
 
 // Programs --------------------------------------------------------------------------------------------------
@@ -98,47 +169,49 @@ Program Learner::Impl::ready(Program p) const {
   return with_trace_passes(lean(std::move(p)), options.trace_passes);
 }
 
-const Loaded& Learner::Impl::program(const std::string& key, const std::function<Program()>& make) {
-  for (const Cached& c : cache)
-    if (c.key == key) return c.loaded;
+Launch& Learner::Impl::launch(const std::string& key, const std::function<Program()>& make) {
+  for (auto it = launches.begin(); it != launches.end(); ++it)
+    if (it->key == key) {
+      launches.splice(launches.begin(), launches, it);
+      return it->launch;
+    }
   Program p = ready(make());
   std::shared_ptr<const Runnable> code = backend.compile(p);
-  if (cache.size() == kCachedPrograms) cache.pop_front();
-  cache.push_back({key, {std::move(p), std::move(code)}});
-  return cache.back().loaded;
+  if (launches.size() == kRemembered) launches.pop_back();
+  launches.push_front({key, Launch(session, std::move(p), std::move(code))});
+  return launches.front().launch;
 }
 
 const Learner::Impl::KnownObjective& Learner::Impl::objective(const StepFunction& f,
                                                               std::span<const Aval> slices,
-                                                              const SequenceForm& form) {
-  std::string key =
-      fmt::format("{} {} {}", form.length.value_or(0), form.chunk.value_or(0), form.samples.value_or(0));
+                                                              std::optional<std::int64_t> chunk,
+                                                              std::optional<std::int64_t> samples) {
+  std::string key = fmt::format("{} {}", chunk.value_or(0), samples.value_or(0));
   for (const Aval& a : slices) key += " " + to_string(a);
   for (const KnownObjective& known : objectives)
     if (known.function == f.identity() && known.key == key) return known;
-  auto traced = std::make_shared<const Objective>(builder.objective(f, slices, form));
+  auto traced = std::make_shared<const StepProgram>(builder.objective(f, slices, chunk, samples));
   // Another function that does the same shares its programs.
   std::size_t number = next_objective++;
   for (const KnownObjective& known : objectives)
-    if (known.key == key && equal(known.objective->steps.program, traced->steps.program)) {
+    if (known.key == key && equal(known.program->program, traced->program)) {
       number = known.number;
-      traced = known.objective;
+      traced = known.program;
     }
-  if (objectives.size() == kCachedPrograms) objectives.pop_front();
+  if (objectives.size() == kRemembered) objectives.pop_front();
   objectives.push_back({std::move(key), f.identity(), std::move(traced), number});
   return objectives.back();
 }
 
-void Learner::Impl::require_fitted_for(const char* what, const Objective& objective,
-                                       const SequenceForm& form) const {
+void Learner::Impl::require_fitted_for(const char* what, const StepProgram& program) const {
   if (!fitted) return;
-  const std::int64_t window = form.chunk.value_or(1);
+  const std::int64_t window = program.window.value_or(1);
   if (window != fitted->window)
     throw ValueError(
         what, fmt::format("the estimate of {} was fitted for windows of {} steps, and these have {}; use "
                           "those, or fit it anew with train_synthetic_gradient",
                           rule->name(), fitted->window, window));
-  if (!equal(fitted->loss, objective.steps.program))
+  if (!equal(fitted->loss, program.program))
     throw ValueError(what,
                      fmt::format("the estimate of {} was fitted for another loss; use that one, or fit it "
                                  "anew with train_synthetic_gradient",
@@ -152,7 +225,7 @@ std::size_t Learner::Impl::optimizer_number(const optim::Optimizer& optimizer) {
   std::size_t number = next_optimizer++;
   for (const KnownOptimizer& known : optimizers)
     if (equal(*known.update, *update)) number = known.number;
-  if (optimizers.size() == kCachedPrograms) optimizers.pop_front();
+  if (optimizers.size() == kRemembered) optimizers.pop_front();
   optimizers.push_back({update, number});
   return number;
 }
@@ -186,86 +259,37 @@ StepFunction Learner::Impl::step_function(const Loss& loss, bool windows, bool p
   for (const KnownLoss& known : losses)
     if (known.function == *plain && known.windows == windows && known.per_sample == per_sample)
       return known.step;
-  if (losses.size() == kCachedPrograms) losses.pop_front();
+  if (losses.size() == kRemembered) losses.pop_front();
   losses.push_back({*plain, windows, per_sample, made_of_loss(loss, windows, per_sample)});
   return losses.back().step;
 }
 
-// Runs ------------------------------------------------------------------------------------------------------
-Learner::Impl::Outcome Learner::Impl::run(const Loaded& loaded, ArraySpan data,
-                                          std::span<const Tensor> given_slots) {
-  const Program& p = loaded.program;
-  Outcome out;
-  Tensors held;  // arguments that somebody else owns
-  std::vector<const void*> in(p.arguments.size());
-  std::vector<void*> results(p.results.size());
-  std::vector<bool> replaced(p.arguments.size(), false);
-  for (const Alias& a : p.aliases) replaced[a.argument] = true;
-  std::size_t param = 0, state = 0, slot = 0, optimizer_slot = 0, next = 0;
-  for (std::size_t i = 0; i < p.arguments.size(); ++i) {
-    // Values that are replaced in place are copies, so that a run can fail; traces are not: they exist once.
-    const auto take = [&](const Tensor& now, Tensors& into) {
-      into.push_back(replaced[i] ? copied(now) : now);
-      in[i] = into.back().bytes();
-    };
-    switch (p.arguments[i].role) {
-      case PortRole::Param:
-        take(params[param++].get(), replaced[i] ? out.params : held);
-        break;
-      case PortRole::State:
-        take(states[state++].get(), replaced[i] ? out.states : held);
-        break;
-      case PortRole::OptimizerSlot:
-        take(given_slots[optimizer_slot++], out.slots);
-        break;
-      case PortRole::Trace:
-      case PortRole::RuleParam:
-      case PortRole::Counter:
-      case PortRole::Key: {
-        Tensor& own = memory[slot++];
-        if (replaced[i] && !own.unique()) own = copied(own);
-        in[i] = own.bytes();
-        break;
-      }
-      default:
-        held.push_back(data[next++].tensor());
-        ETRACE_CHECK(held.back().aval() == p.arguments[i].aval);
-        in[i] = held.back().bytes();
-    }
-  }
-  for (const Alias& a : p.aliases) results[a.result] = const_cast<void*>(in[a.argument]);
-  for (std::size_t i = 0; i < results.size(); ++i)
-    if (results[i] == nullptr)
-      results[i] = out.results.emplace_back(Tensor::uninitialized(p.results[i].aval)).writable();
-  loaded.code->run(in.data(), results.data());
-  return out;
-}
-
-void Learner::Impl::commit(const Outcome& o) {
-  for (std::size_t i = 0; i < o.params.size(); ++i) params[i].set(o.params[i]);
-  for (std::size_t i = 0; i < o.states.size(); ++i) states[i].set(o.states[i]);
-}
-
-Tensor& Learner::Impl::rule_param(std::string_view name) {
-  const std::vector<TraceSlot> slots = builder.memory();
+// What the rule holds -----------------------------------------------------------------------------------------
+const TraceSlot& Learner::Impl::rule_param(std::string_view name) const {
   std::string known;
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (slots[i].role != PortRole::RuleParam) continue;
-    if (slots[i].name == name) return memory[i];
-    known += (known.empty() ? "" : ", ") + slots[i].name;
+  for (const TraceSlot& s : memory) {
+    if (s.role != PortRole::RuleParam) continue;
+    if (s.name == name) return s;
+    known += (known.empty() ? "" : ", ") + s.name;
   }
   throw ValueError("rule_param", fmt::format("{} has no parameter {}; it has: {}", rule->name(), name,
                                              known.empty() ? "none" : known));
 }
 
 void Learner::Impl::forget_traces() {
-  const std::vector<TraceSlot> slots = builder.memory();
   const Arrays fresh = builder.initial_memory(options.seed.value_or(0));
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (slots[i].role != PortRole::Trace && slots[i].role != PortRole::Counter) continue;
-    memory[i] = Tensor();  // the old one goes first: traces are the most that there is
-    memory[i] = fresh[i].tensor();
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    if (memory[i].role != PortRole::Trace && memory[i].role != PortRole::Counter) continue;
+    session.set(memory[i].role, memory[i].name, Tensor());  // the old one goes first: traces are the most
+    session.set(memory[i].role, memory[i].name, fresh[i].tensor());
   }
+}
+
+void require_finite(const char* what, const std::string& where, const Tensor& t) {
+  if (all_finite(t)) return;
+  for (const double v : t.to_doubles())
+    if (!std::isfinite(v))
+      throw ValueError(what, fmt::format("{} holds {}; nothing was changed", where, not_finite_text(v)));
 }
 
 }  // namespace etrace

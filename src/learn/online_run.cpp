@@ -30,20 +30,6 @@ Arrays steps_of(ArraySpan sequences, std::int64_t begin, std::int64_t end) {
   return out;
 }
 
-StepFunction in_windows(const StepProgram& step) {
-  return [&step](StepCall& model, ArraySpan slices) -> LossAndAux {
-    std::vector<StepInput> args;
-    for (const Array& a : vmap([&](ArraySpan s) { return step.arguments(s); })(slices))
-      args.emplace_back(MultiStepData{a});
-    Arrays all(slices.begin(), slices.end());
-    for (const Array& y : model(args)) all.push_back(y);
-    const Function loss = [&](ArraySpan a) {
-      return Arrays{step.loss(a.first(step.num_slices), a.subspan(step.num_slices)).loss};
-    };
-    return {vmap(loss)(all)[0]};
-  };
-}
-
 OnlineRun::OnlineRun(const ETraceGraph& graph, const LearningRule& rule, ArraySpan sequences,
                      const StepFunction& f, const StepProgram& step, std::string backend)
     : graph_(graph),
@@ -94,15 +80,15 @@ OnlineRun::Timed OnlineRun::timed(std::int64_t window, int repeats) const {
 }
 
 std::int64_t OnlineRun::working_bytes(std::int64_t window) const {
-  const std::int64_t length = std::max<std::int64_t>(window, 1);
   const PlanBuilder builder(graph_, rule_, window == 0 ? VjpMethod::SingleStep : VjpMethod::MultiStep);
-  SequenceForm form{.length = length, .execution_window = length, .reduction = Reduction::Sum};
-  if (window > 0) form.chunk = window;
+  WindowForm form;
+  if (window > 1) form.steps = window;
   if (rule_.takes_modulator() && rule_.standing_modulator().defined())
     form.modulator = rule_.standing_modulator().aval();
   Avals slices;
   for (const Array& a : sequences_) slices.push_back({a.dtype(), a.shape().without(0)});
-  const Objective objective = builder.objective(function(window), slices, form);
+  const StepProgram objective =
+      builder.objective(function(window), slices, window > 1 ? std::optional(window) : std::nullopt);
   const Program program = lean(builder.gradient(objective, slices, form));
   return static_cast<std::int64_t>(Executable(program.jaxpr, program.aliases).arena_bytes());
 }

@@ -11,9 +11,6 @@ void check_sequences(const char* stage, ArraySpan sequences);
 // Steps [begin, end) of every sequence.
 Arrays steps_of(ArraySpan sequences, std::int64_t begin, std::int64_t end);
 
-// A function of one step, for windows. The program must outlive it.
-StepFunction in_windows(const StepProgram& step);
-
 class OnlineRun {
  public:
   // All must outlive it.

@@ -1,5 +1,5 @@
-// From a rule and a graph to programs. What a window does is in window_plan.cpp; here windows become
-// sequences, updates are put between them, and everything gets its ports.
+// From a rule and a graph to programs: what a window does (window_plan.cpp) gets its ports, and the optimiser's
+// update behind it.
 #include "etrace/plan.h"
 
 #include <fmt/format.h>
@@ -115,141 +115,22 @@ Aval with_time(const Aval& a, std::optional<std::int64_t> length) {
   return length ? Aval{a.dtype, a.shape.with_front(*length)} : a;
 }
 
-// Steps [begin, end) of every sequence.
-Arrays time_part(ArraySpan sequences, std::int64_t begin, std::int64_t end) {
-  Arrays out;
-  for (const Array& a : sequences) out.push_back(slice_axis(a, 0, begin, end));
-  return out;
-}
-
-// [count·steps, …] -> [count, steps, …] and back.
-Array in_blocks(const Array& a, std::int64_t count) {
-  Dims dims = a.shape().to_dims();
-  dims[0] /= count;
-  dims.insert(dims.begin(), count);
-  return reshape(a, dims);
-}
-Array out_of_blocks(const Array& a) {
-  Dims dims = a.shape().to_dims();
-  dims[1] *= dims[0];
-  dims.erase(dims.begin());
-  return reshape(a, dims);
-}
-
-// f over blocks of `size` steps, in a loop if there are several, and once more over the rest. What f gives
-// besides the carry comes back one block after the other in time. `per_block` has one entry per block.
-struct Blocks {
-  using Body = std::function<ScanResult(ArraySpan carry, ArraySpan sequences, ArraySpan block)>;
-  std::int64_t size;
-  Arrays carry = {}, collected = {};
-
-  void append(ArraySpan more) {
-    for (std::size_t i = 0; i < more.size(); ++i)
-      if (i == collected.size())
-        collected.push_back(more[i]);
-      else
-        collected[i] = concatenate(Arrays{collected[i], more[i]});
-  }
-  void once(const Body& f, ArraySpan sequences, ArraySpan per_block, std::int64_t index, std::int64_t begin,
-            std::int64_t end) {
-    Arrays own;
-    for (const Array& a : time_part(per_block, index, index + 1)) own.push_back(squeeze(a, {0}));
-    ScanResult r = f(carry, time_part(sequences, begin, end), own);
-    carry = std::move(r.carry);
-    append(r.ys);
-  }
-  void run(const Body& f, Arrays init, ArraySpan sequences, ArraySpan per_block = {}) {
-    carry = std::move(init);
-    const std::int64_t length = sequences[0].shape()[0], count = length / size, rest = length % size;
-    if (count == 1) once(f, sequences, per_block, 0, 0, size);
-    if (count > 1) {
-      Arrays xs;
-      for (const Array& a : sequences) xs.push_back(in_blocks(slice_axis(a, 0, 0, count * size), count));
-      for (const Array& a : per_block) xs.push_back(slice_axis(a, 0, 0, count));
-      ScanResult r = scan(
-          [&](ArraySpan c, ArraySpan now) {
-            return f(c, now.first(sequences.size()), now.subspan(sequences.size()));
-          },
-          carry, xs, {.length = count});
-      carry = std::move(r.carry);
-      for (Array& y : r.ys) y = out_of_blocks(y);
-      append(r.ys);
-    }
-    if (rest > 0) once(f, sequences, per_block, count, count * size, length);
-  }
-};
-
 // Gradients of Σ weight·loss, divided by the sum of the weights for a mean. Afterwards and not before: a
 // rule's signal need not be proportional to the weights.
-Arrays reduced(Arrays gradients, const Array& weights, Reduction reduction, Compat compat) {
+Arrays reduced(Arrays gradients, const Array& total, Reduction reduction, Compat compat) {
   if (reduction == Reduction::Sum) return gradients;
-  const Array total = sum(weights);
   const Array divisor =
       compat == Compat::Braintrace ? maximum(total, 1.0) : where(total > 0.0, total, full_like(total, 1.0));
   for (Array& g : gradients) g = g / convert(divisor, g.dtype());
   return gradients;
 }
 
-// What a program of sequences learns from.
+// What a window learns from.
 struct Data {
-  Arrays slices;    // [T, …]
-  Array weights;    // [T] or [T, B]
-  Array modulator;  // undefined: none
-  bool weighted = false, modulator_per_step = false;
-
-  std::int64_t length() const { return weights.shape()[0]; }
-  // Everything with a time axis in one list, and a part of it as Data again.
-  Arrays timed() const {
-    return joined(
-        {slices, modulator_per_step ? Arrays{modulator} : Arrays{}, weighted ? Arrays{weights} : Arrays{}});
-  }
-  Data part(ArraySpan timed) const {
-    Data d = *this;
-    const std::int64_t steps = timed[0].shape()[0];
-    d.slices = to_list(take_front(timed, slices.size()));
-    if (modulator_per_step) d.modulator = take_front(timed, 1)[0];
-    d.weights = weighted ? timed[0] : full({steps}, 1.0, weights.dtype());
-    return d;
-  }
-  Array modulator_of_each() const {  // [K, …]
-    if (!modulator.defined() || modulator_per_step) return modulator;
-    return broadcast_to(expand_dims(modulator, {0}), modulator.shape().with_front(length()));
-  }
+  Arrays slices;    // [K, …]
+  Array weights;    // [K] or [K, B]
+  Array modulator;  // [K, …]; undefined: none
 };
-
-// All steps of [T, …] in windows, gradients summed.
-Learned over_windows(const WindowPlan& plan, const Objective& objective, const SequenceForm& form,
-                     ArraySpan params, const Carry& start, const Data& data) {
-  const std::int64_t length = data.length();
-  const std::int64_t size = objective.steps.window ? std::min(*objective.steps.window, length)
-                                                   : std::min(form.execution_window, length);
-  const std::size_t ns = start.states.size(), nm = start.memory.size();
-  const bool several = length > size;
-  const Blocks::Body body = [&](ArraySpan carry, ArraySpan timed, ArraySpan) -> ScanResult {
-    const Data now = data.part(timed);
-    const Carry before{to_list(take_front(carry, ns)), to_list(take_front(carry, nm))};
-    const Array active = form.freeze ? not_equal_to(now.weights, 0.0) : Array();
-    const bool shorter = objective.rest && now.length() != *objective.steps.window;
-    const StepProgram& program = shorter ? *objective.rest : objective.steps;
-    Learned l = plan.learn(params, before, program, now.slices, now.weights, active, now.modulator_of_each());
-    for (std::size_t i = 0; i < l.gradients.size() && several; ++i)
-      l.gradients[i] = carry[i] + l.gradients[i];
-    return {joined({l.carry.states, l.carry.memory, l.gradients}), joined({Arrays{l.losses}, l.aux})};
-  };
-  Arrays init = joined({start.states, start.memory});
-  for (const Array& p : params)
-    if (several) init.push_back(zeros_of(p.aval()));
-  Blocks blocks{size};
-  blocks.run(body, init, data.timed());
-  ArraySpan left = blocks.carry;
-  Learned out;
-  out.carry.states = to_list(take_front(left, ns));
-  out.carry.memory = to_list(take_front(left, nm));
-  out.gradients = to_list(left);
-  out.losses = blocks.collected[0];
-  out.aux.assign(blocks.collected.begin() + 1, blocks.collected.end());
-  return out;
-}
 
 // Losses and aux without the time axis that a single step does not have.
 void add_losses(Results& out, const Learned& l, bool time_axis) {
@@ -259,58 +140,95 @@ void add_losses(Results& out, const Learned& l, bool time_axis) {
     out.add(fmt::format("aux{}", i), PortRole::Aux, shown(l.aux[i]));
 }
 
-// Slices and weights at the end of the arguments.
+// Slices, weights and modulator at the end of the arguments.
 void add_data_ports(std::vector<Port>& ports, const WindowPlan& plan, std::span<const Aval> slices,
-                    const SequenceForm& form) {
+                    const WindowForm& form) {
   for (std::size_t i = 0; i < slices.size(); ++i)
-    ports.push_back({fmt::format("slice{}", i), PortRole::Slice, with_time(slices[i], form.length)});
+    ports.push_back({fmt::format("slice{}", i), PortRole::Slice, with_time(slices[i], form.steps)});
   const Shape one = form.samples ? Shape{*form.samples} : Shape{};
   if (form.weighted)
-    ports.push_back(
-        {"weights", PortRole::Weight, with_time({working_dtype(plan.graph()), one}, form.length)});
-  if (form.modulator) ports.push_back({"modulator", PortRole::Signal, *form.modulator});
+    ports.push_back({"weights", PortRole::Weight, with_time({working_dtype(plan.graph()), one}, form.steps)});
+  if (form.modulator)
+    ports.push_back({"modulator", PortRole::Signal,
+                     form.modulator_per_step ? with_time(*form.modulator, form.steps) : *form.modulator});
 }
 
-Data take_data(ArraySpan in, std::size_t slices, const SequenceForm& form, Dtype dtype) {
+Data take_data(ArraySpan in, std::size_t slices, const WindowForm& form, Dtype dtype) {
+  const std::int64_t steps = form.steps.value_or(1);
+  const auto timed = [&](const Array& a) { return form.steps ? a : expand_dims(a, {0}); };
   Data d;
-  d.slices = to_list(take_front(in, slices));
-  d.weighted = form.weighted;
-  d.modulator_per_step = form.modulator_per_step;
-  d.weights = form.weighted ? take_front(in, 1)[0] : full({form.length.value_or(1)}, 1.0, dtype);
-  if (form.modulator) d.modulator = in[0];
-  if (form.length) return d;
-  for (Array& a : d.slices) a = expand_dims(a, {0});
-  if (form.weighted) d.weights = expand_dims(d.weights, {0});
+  for (const Array& a : take_front(in, slices)) d.slices.push_back(timed(a));
+  d.weights = form.weighted ? timed(take_front(in, 1)[0]) : full({steps}, 1.0, dtype);
+  if (form.modulator)
+    d.modulator = form.modulator_per_step
+                      ? timed(in[0])
+                      : broadcast_to(expand_dims(in[0], {0}), in[0].shape().with_front(steps));
   return d;
+}
+
+Learned learn(const WindowPlan& plan, const StepProgram& program, const WindowForm& form, ArraySpan params,
+              ArraySpan states, ArraySpan memory, const Data& data) {
+  const Array active = form.freeze ? not_equal_to(data.weights, 0.0) : Array();
+  return plan.learn(params, {to_list(states), to_list(memory)}, program, data.slices, data.weights, active,
+                    data.modulator);
+}
+
+// Ports of an optimiser on these parameters: its state, and what may change between updates.
+struct OptimizerPorts {
+  std::vector<Port> slots, hyper;
+
+  OptimizerPorts(const optim::Optimizer& optimizer, std::span<const ParamLeafId> leaves,
+                 std::span<const Port> params) {
+    Arrays types;
+    for (const Port& p : params) types.push_back(zeros_of(p.aval));
+    const Arrays state = optimizer.init(types, leaves);
+    const std::vector<std::string> names = optimizer.state_names(leaves);
+    for (std::size_t i = 0; i < state.size(); ++i)
+      slots.push_back({"optimizer/" + names[i], PortRole::OptimizerSlot, state[i].aval()});
+    for (const std::string& name : optimizer.hyperparameter_names(leaves))
+      hyper.push_back(
+          {fmt::format("{}/{}", optimizer.name(), name), PortRole::Hyperparameter, {Dtype::F64, {}}});
+  }
+};
+
+std::vector<Port> joined_ports(std::initializer_list<std::span<const Port>> parts) {
+  std::vector<Port> out;
+  for (const std::span<const Port> part : parts) out.insert(out.end(), part.begin(), part.end());
+  return out;
 }
 
 }  // namespace
 
+std::vector<std::int64_t> window_lengths(std::int64_t length, std::int64_t window) {
+  std::vector<std::int64_t> out(static_cast<std::size_t>(length / window), window);
+  for (std::int64_t rest = length % window; rest > 0; rest -= out.back()) {
+    std::int64_t power = 1;
+    while (2 * power <= rest) power *= 2;
+    const std::int64_t between = power + power / 2;
+    out.push_back(power > 1 && between <= rest ? between : power);
+  }
+  return out;
+}
+
 // Programs --------------------------------------------------------------------------------------------------
-Objective PlanBuilder::objective(const StepFunction& f, std::span<const Aval> slices,
-                                 const SequenceForm& form) const {
+StepProgram PlanBuilder::objective(const StepFunction& f, std::span<const Aval> slices,
+                                   std::optional<std::int64_t> chunk,
+                                   std::optional<std::int64_t> samples) const {
   const ETraceGraph& g = graph();
   const bool multi = method() == VjpMethod::MultiStep;
-  const std::int64_t length = form.length.value_or(1), chunk = std::min(form.chunk.value_or(1), length);
-  if (form.chunk && *form.chunk < 1)
-    throw ValueError("step_fn", fmt::format("chunk_size is {}; it must be at least 1", *form.chunk));
-  if (!form.chunk || *form.chunk == 1)
-    return {multi ? StepProgram::trace_unit_window(g, f, slices, form.samples)
-                  : StepProgram::trace(g, f, slices, std::nullopt, form.samples),
-            std::nullopt};
+  if (chunk && *chunk < 1)
+    throw ValueError("step_fn", fmt::format("chunk_size is {}; it must be at least 1", *chunk));
+  if (!chunk)
+    return multi ? StepProgram::trace_unit_window(g, f, slices, samples)
+                 : StepProgram::trace(g, f, slices, std::nullopt, samples);
   if (!multi)
     throw ValueError("step_fn",
                      fmt::format("chunk_size {} needs a learner with vjp_method multi-step; this one is "
                                  "single-step and runs in windows by itself",
-                                 *form.chunk));
-  const auto windows = [&](std::int64_t steps) {
-    Avals types;
-    for (const Aval& a : slices) types.push_back(with_time(a, steps));
-    return StepProgram::trace(g, f, types, steps, form.samples);
-  };
-  Objective out{windows(chunk), std::nullopt};
-  if (length % chunk != 0) out.rest = windows(length % chunk);
-  return out;
+                                 *chunk));
+  Avals types;
+  for (const Aval& a : slices) types.push_back(with_time(a, *chunk));
+  return StepProgram::trace(g, f, types, *chunk, samples);
 }
 
 ExecutionChoice PlanBuilder::execution(std::optional<std::int64_t> wanted,
@@ -334,108 +252,106 @@ Program PlanBuilder::evolve(const EvolveForm& form) const {
   std::vector<Port> ports = carried.list;
   const Avals args = argument_types(graph());
   std::vector<bool> many = form.many;
-  many.resize(args.size(), form.length.has_value());
+  many.resize(args.size(), form.steps.has_value());
   for (std::size_t i = 0; i < args.size(); ++i)
     ports.push_back(
-        {fmt::format("arg{}", i), PortRole::Arg, many[i] ? with_time(args[i], form.length) : args[i]});
+        {fmt::format("arg{}", i), PortRole::Arg, many[i] ? with_time(args[i], form.steps) : args[i]});
   const Shape one = form.samples ? Shape{*form.samples} : Shape{};
   if (form.freeze)
-    ports.push_back({"weights", PortRole::Weight, with_time({working_dtype(graph()), one}, form.length)});
-  return make_program(form.length ? "evolve_sequence" : "evolve", ports, [&](ArraySpan in, Results& out) {
+    ports.push_back({"weights", PortRole::Weight, with_time({working_dtype(graph()), one}, form.steps)});
+  return make_program(form.steps ? "evolve_window" : "evolve", ports, [&](ArraySpan in, Results& out) {
     const ArraySpan p = take_front(in, carried.params), s = take_front(in, carried.states),
                     m = take_front(in, carried.memory), x = take_front(in, args.size());
-    Arrays sequences;
+    std::vector<StepInput> inputs;
     for (std::size_t i = 0; i < x.size(); ++i)
-      if (many[i]) sequences.push_back(x[i]);
-    if (form.freeze) sequences.push_back(in[0]);
-    const Blocks::Body body = [&](ArraySpan carry, ArraySpan now, ArraySpan) -> ScanResult {
-      const Carry before{to_list(take_front(carry, s.size())), to_list(carry)};
-      std::vector<StepInput> inputs;
-      std::size_t next = 0;
-      for (std::size_t i = 0; i < x.size(); ++i)
-        inputs.push_back(many[i] ? StepInput(MultiStepData{now[next++]}) : StepInput(x[i]));
-      const Array active = form.freeze ? not_equal_to(now.back(), 0.0) : Array();
-      const Driven d = plan.drive(p, before, inputs, active);
-      return {joined({d.carry.states, d.carry.memory}), d.outputs};
-    };
-    ScanResult last;
-    if (form.length) {
-      Blocks blocks{std::min(form.window, *form.length)};
-      blocks.run(body, joined({s, m}), sequences);
-      last = {blocks.carry, blocks.collected};
-    } else {
-      last = body(joined({s, m}), sequences, {});
-    }
-    out.add_all("result", PortRole::Result, last.ys);
-    out.replace(carried.params, last.carry);
+      inputs.push_back(many[i] ? StepInput(MultiStepData{x[i]}) : StepInput(x[i]));
+    Array active;
+    if (form.freeze) active = not_equal_to(form.steps ? in[0] : expand_dims(in[0], {0}), 0.0);
+    const Driven d = plan.drive(p, {to_list(s), to_list(m)}, inputs, active);
+    out.add_all("result", PortRole::Result, d.outputs);
+    out.replace(carried.params, joined({d.carry.states, d.carry.memory}));
   });
 }
 
-Program PlanBuilder::gradient(const Objective& objective, std::span<const Aval> slices,
-                              const SequenceForm& form) const {
+Program PlanBuilder::gradient(const StepProgram& objective, std::span<const Aval> slices,
+                              const WindowForm& form) const {
   const WindowPlan& plan = impl_->windows;
   const CarriedPorts carried(plan);
   std::vector<Port> ports = carried.list;
   add_data_ports(ports, plan, slices, form);
-  return make_program(form.length ? "sequence" : "step", ports, [&](ArraySpan in, Results& out) {
+  return make_program(form.steps ? "gradient" : "step", ports, [&](ArraySpan in, Results& out) {
     const ArraySpan p = take_front(in, carried.params), s = take_front(in, carried.states),
                     m = take_front(in, carried.memory);
     const Data data = take_data(in, slices.size(), form, working_dtype(graph()));
-    const Learned l = over_windows(plan, objective, form, p, {to_list(s), to_list(m)}, data);
-    add_losses(out, l, form.length.has_value());
+    const Learned l = learn(plan, objective, form, p, s, m, data);
+    add_losses(out, l, form.steps.has_value());
     out.replace(carried.params, joined({l.carry.states, l.carry.memory}));
-    const Arrays g = reduced(l.gradients, data.weights, form.reduction, graph().options.compat);
-    for (std::size_t i = 0; i < g.size(); ++i) out.add(carried.list[i].name, PortRole::Gradient, g[i]);
+    for (std::size_t i = 0; i < p.size(); ++i)
+      out.add(carried.list[i].name, PortRole::Gradient, l.gradients[i]);
   });
 }
 
-Program PlanBuilder::train(const Objective& objective, std::span<const Aval> slices, const SequenceForm& form,
-                           const optim::Optimizer& optimizer, std::int64_t every) const {
+Program PlanBuilder::window(const StepProgram& objective, std::span<const Aval> slices,
+                            const WindowForm& form) const {
+  const WindowPlan& plan = impl_->windows;
+  const CarriedPorts carried(plan);
+  std::vector<Port> ports = carried.list;
+  for (std::size_t i = 0; i < carried.params; ++i)
+    ports.push_back({carried.list[i].name, PortRole::Gradient, carried.list[i].aval});
+  add_data_ports(ports, plan, slices, form);
+  return make_program(form.steps ? "window" : "window_of_one", ports, [&](ArraySpan in, Results& out) {
+    const ArraySpan p = take_front(in, carried.params), s = take_front(in, carried.states),
+                    m = take_front(in, carried.memory), sums = take_front(in, carried.params);
+    const Data data = take_data(in, slices.size(), form, working_dtype(graph()));
+    const Learned l = learn(plan, objective, form, p, s, m, data);
+    add_losses(out, l, form.steps.has_value());
+    Arrays next;
+    for (std::size_t i = 0; i < sums.size(); ++i) next.push_back(sums[i] + l.gradients[i]);
+    out.replace(carried.params, joined({l.carry.states, l.carry.memory, next}));
+  });
+}
+
+Program PlanBuilder::train(const StepProgram& objective, std::span<const Aval> slices, const WindowForm& form,
+                           const optim::Optimizer& optimizer) const {
   const WindowPlan& plan = impl_->windows;
   const CarriedPorts carried(plan);
   const std::vector<ParamLeafId> leaves = param_leaf_ids(graph().module_info);
-  std::vector<Port> ports = carried.list;
-  Arrays types;
-  for (std::size_t i = 0; i < carried.params; ++i) types.push_back(zeros_of(ports[i].aval));
-  const Arrays slots = optimizer.init(types, leaves);
-  const std::vector<std::string> names = optimizer.state_names(leaves),
-                                 hyper = optimizer.hyperparameter_names(leaves);
-  for (std::size_t i = 0; i < slots.size(); ++i)
-    ports.push_back({"optimizer/" + names[i], PortRole::OptimizerSlot, slots[i].aval()});
-  const std::int64_t length = form.length.value_or(1), updates = (length + every - 1) / every;
-  for (const std::string& name : hyper)
-    ports.push_back({fmt::format("{}/{}", optimizer.name(), name), PortRole::Hyperparameter,
-                     with_time({Dtype::F64, {}}, form.length ? std::optional(updates) : std::nullopt)});
+  const OptimizerPorts own(optimizer, leaves, std::span(carried.list).first(carried.params));
+  std::vector<Port> ports = joined_ports({carried.list, own.slots, own.hyper});
   add_data_ports(ports, plan, slices, form);
-  const std::string name = form.length ? "train" : "train_step";
-  return make_program(name, ports, [&](ArraySpan in, Results& out) {
+  return make_program(form.steps ? "train_window" : "train_step", ports, [&](ArraySpan in, Results& out) {
     const ArraySpan p = take_front(in, carried.params), s = take_front(in, carried.states),
-                    m = take_front(in, carried.memory), o = take_front(in, slots.size());
-    Arrays rates = to_list(take_front(in, hyper.size()));
-    if (!form.length)
-      for (Array& r : rates) r = expand_dims(r, {0});
+                    m = take_front(in, carried.memory), o = take_front(in, own.slots.size()),
+                    rates = take_front(in, own.hyper.size());
     const Data data = take_data(in, slices.size(), form, working_dtype(graph()));
-    const Blocks::Body body = [&](ArraySpan carry, ArraySpan now, ArraySpan rate) -> ScanResult {
-      const ArraySpan params = take_front(carry, p.size()), state = take_front(carry, o.size());
-      const Carry before{to_list(take_front(carry, s.size())), to_list(carry)};
-      const Data part = data.part(now);
-      const Learned l = over_windows(plan, objective, form, params, before, part);
-      const Arrays g = reduced(l.gradients, part.weights, form.reduction, graph().options.compat);
-      const optim::Updated next = optimizer.apply(params, g, state, leaves, rate);
-      return {joined({next.params, next.state, l.carry.states, l.carry.memory}),
-              joined({Arrays{l.losses}, l.aux})};
-    };
-    Blocks blocks{std::min(every, length)};
-    blocks.run(body, joined({p, o, s, m}), data.timed(), rates);
-    Learned all;
-    all.losses = blocks.collected[0];
-    all.aux.assign(blocks.collected.begin() + 1, blocks.collected.end());
-    add_losses(out, all, form.length.has_value());
-    ArraySpan left = blocks.carry;
-    const ArraySpan params = take_front(left, p.size()), state = take_front(left, o.size());
-    out.replace(carried.params, left);
-    out.replace(0, params);
-    out.replace(carried.list.size(), state);
+    const Learned l = learn(plan, objective, form, p, s, m, data);
+    const Arrays g = reduced(l.gradients, sum(data.weights), form.reduction, graph().options.compat);
+    const optim::Updated next = optimizer.apply(p, g, o, leaves, rates);
+    add_losses(out, l, form.steps.has_value());
+    out.replace(carried.params, joined({l.carry.states, l.carry.memory}));
+    out.replace(0, next.params);
+    out.replace(carried.list.size(), next.state);
+  });
+}
+
+Program PlanBuilder::update(const optim::Optimizer& optimizer, Reduction reduction) const {
+  const CarriedPorts carried(impl_->windows);
+  const std::span<const Port> params = std::span(carried.list).first(carried.params);
+  const std::vector<ParamLeafId> leaves = param_leaf_ids(graph().module_info);
+  const OptimizerPorts own(optimizer, leaves, params);
+  std::vector<Port> ports = joined_ports({params, own.slots, own.hyper});
+  const std::size_t first_sum = ports.size();
+  for (const Port& p : params) ports.push_back({p.name, PortRole::Gradient, p.aval});
+  ports.push_back({"total_weight", PortRole::Weight, {working_dtype(graph()), {}}});
+  return make_program("update", ports, [&](ArraySpan in, Results& out) {
+    const ArraySpan p = take_front(in, params.size()), o = take_front(in, own.slots.size()),
+                    rates = take_front(in, own.hyper.size()), sums = take_front(in, params.size());
+    const Arrays g = reduced(to_list(sums), in[0], reduction, graph().options.compat);
+    const optim::Updated next = optimizer.apply(p, g, o, leaves, rates);
+    out.replace(0, joined({next.params, next.state}));
+    Arrays zeros;
+    for (const Array& a : sums) zeros.push_back(zeros_of(a.aval()));
+    out.replace(first_sum, zeros);
   });
 }
 
@@ -461,19 +377,21 @@ Program PlanBuilder::solve() const {
 }
 
 LearnerPlan PlanBuilder::plan(const StepFunction& f, std::span<const Aval> slices, std::int64_t steps,
-                              std::int64_t length, const optim::Optimizer* optimizer) const {
-  const bool multi = method() == VjpMethod::MultiStep;
-  SequenceForm step{.execution_window = steps, .reduction = Reduction::Mean}, window = step, sequence = step;
-  window.length = steps;
-  sequence.length = length;
-  // A function of one step is what a multi-step learner runs step by step.
-  const Objective one = objective(f, slices, step);
+                              const optim::Optimizer* optimizer) const {
+  WindowForm step, window;
+  if (steps > 1) window.steps = steps;
+  const StepProgram one = objective(f, slices);
+  const StepProgram many = method() == VjpMethod::SingleStep
+                               ? one
+                               : objective(in_windows(StepProgram::trace(graph(), f, slices)), slices, steps);
   LearnerPlan out;
-  out.programs = {init(), evolve({}), gradient(one, slices, step), gradient(one, slices, window),
-                  gradient(one, slices, sequence)};
-  out.programs[3].name = "window";
-  if (multi) out.programs[3].name = "window_of_steps";
-  if (optimizer != nullptr) out.programs.push_back(train(one, slices, sequence, *optimizer, length));
+  out.programs = {init(), evolve({}), evolve({.steps = window.steps}), gradient(one, slices, step)};
+  out.programs.push_back(this->window(many, slices, window));
+  if (optimizer != nullptr) {
+    out.programs.push_back(train(one, slices, step, *optimizer));
+    out.programs.push_back(train(many, slices, window, *optimizer));
+    out.programs.push_back(update(*optimizer, Reduction::Mean));
+  }
   out.programs.push_back(solve());
   return out;
 }

@@ -152,4 +152,18 @@ LossAndAux StepProgram::loss(ArraySpan slices, ArraySpan outputs) const {
   return {out[0], Arrays(out.begin() + 1, out.end())};
 }
 
+StepFunction in_windows(StepProgram one) {
+  return [step = std::move(one)](StepCall& model, ArraySpan slices) -> LossAndAux {
+    std::vector<StepInput> args;
+    for (const Array& a : vmap([&](ArraySpan s) { return step.arguments(s); })(slices))
+      args.emplace_back(MultiStepData{a});
+    Arrays all(slices.begin(), slices.end());
+    for (const Array& y : model(args)) all.push_back(y);
+    const Function loss = [&](ArraySpan a) {
+      return Arrays{step.loss(a.first(step.num_slices), a.subspan(step.num_slices)).loss};
+    };
+    return {vmap(loss)(all)[0]};
+  };
+}
+
 }  // namespace etrace

@@ -177,26 +177,26 @@ std::vector<double> train_synthetic_gradient(Learner& learner, ArraySpan sequenc
                                              const SyntheticGradientOptions& o) {
   const std::int64_t windows = windows_of(sequences, o.chunk_size);
   if (o.epochs < 1) throw ValueError(kFit, fmt::format("epochs is {}; it must be at least 1", o.epochs));
-  learner.impl().rule->require(VjpMethod::MultiStep);
+  learner.impl_->rule->require(VjpMethod::MultiStep);
   if (o.reset) {
     learner.reset_state();
     learner.reset_model_state();
   }
-  Learner::Impl& impl = learner.impl();
+  Learner::Impl& impl = *learner.impl_;
   const BoundRule& rule = impl.builder.rule();
   Avals slices;
   for (const Array& a : sequences) slices.push_back({a.dtype(), a.shape().without(0)});
-  SequenceForm form{.length = o.chunk_size};
-  if (o.chunk_size > 1) form.chunk = o.chunk_size;
-  const auto objective = impl.objective(f, slices, form).objective;
+  const auto objective =
+      impl.objective(f, slices, o.chunk_size > 1 ? std::optional(o.chunk_size) : std::nullopt, {}).program;
 
   const optim::SGD plain(o.learning_rate);
   const optim::Optimizer& optimizer = o.optimizer != nullptr ? *o.optimizer : plain;
-  const Fit fit(impl.graph, rule, objective->steps, optimizer);
+  const Fit fit(impl.graph, rule, *objective, optimizer);
   const Arrays params = impl.params_now();
   Arrays start, own;
-  for (const ModelLeaf& p : impl.states) start.push_back(p.get());
-  for (const std::size_t i : fit.fitted()) own.push_back(impl.memory[i]);
+  for (const KnownState& s : impl.states) start.push_back(impl.session.value(PortRole::State, s.name));
+  for (const std::size_t i : fit.fitted())
+    own.push_back(impl.session.value(impl.memory[i].role, impl.memory[i].name));
   if (own.empty() || !fit.estimates_anything(params, start, own))
     throw ValueError(
         kFit, fmt::format("{} has no estimate with parameters of its own; use DNI with a synthesizer that "
@@ -254,8 +254,11 @@ std::vector<double> train_synthetic_gradient(Learner& learner, ArraySpan sequenc
     if (!std::isfinite(errors.back()))
       throw ValueError(kFit, "the error is not finite; a smaller learning rate may help");
   }
-  for (std::size_t i = 0; i < no; ++i) impl.memory[fit.fitted()[i]] = own[i].tensor();
-  impl.fitted = Learner::Impl::FittedFor{objective->steps.program, o.chunk_size};
+  for (std::size_t i = 0; i < no; ++i) {
+    const TraceSlot& slot = impl.memory[fit.fitted()[i]];
+    impl.session.set(slot.role, slot.name, own[i].tensor());
+  }
+  impl.fitted = Learner::Impl::FittedFor{objective->program, o.chunk_size};
   return errors;
 }
 

@@ -62,9 +62,12 @@ bool is_a(StateKind kind, StateKind other) {
 }
 
 // State -----------------------------------------------------------------------------------------------------
-State::State(StateKind kind, const Array& value) : kind_(kind), leaves_{value} { require_value(kind, value); }
+State::State(StateKind kind, const Array& value) : kind_(kind) {
+  require_value(kind, value);
+  leaves_.emplace_back(value);
+}
 
-State::State(StateKind kind, Array value, Unchecked) : kind_(kind), leaves_{std::move(value)} {}
+State::State(StateKind kind, Array value, Unchecked) : kind_(kind) { leaves_.emplace_back(std::move(value)); }
 
 State::State(StateKind kind, NamedArrays leaves) : kind_(kind) {
   std::sort(leaves.begin(), leaves.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -73,7 +76,7 @@ State::State(StateKind kind, NamedArrays leaves) : kind_(kind) {
     if (!keys_.empty() && keys_.back() == key)
       throw ValueError("state", "a " + std::string(name(kind)) + " has two leaves named '" + key + "'");
     keys_.push_back(std::move(key));
-    leaves_.push_back(std::move(value));
+    leaves_.emplace_back(std::move(value));
   }
   if (keys_.empty()) throw ValueError("state", "a " + std::string(name(kind)) + " was made without leaves");
 }
@@ -105,14 +108,23 @@ std::size_t State::only_leaf() const {
   return 0;
 }
 
-const Arrays& State::touched() const {
+const std::vector<VersionedArray>& State::touched() const {
   if (StatefulTrace* trace = StatefulTrace::active()) trace->touch(*this);
   return leaves_;
 }
 
-Array State::value() const { return touched()[only_leaf()]; }
-Array State::value(std::string_view leaf) const { return touched()[position(leaf)]; }
-Arrays State::leaves() const { return touched(); }
+Array State::value() const { return touched()[only_leaf()].get(); }
+Array State::value(std::string_view leaf) const { return touched()[position(leaf)].get(); }
+Arrays State::leaves() const {
+  Arrays out;
+  for (const VersionedArray& leaf : touched()) out.push_back(leaf.get());
+  return out;
+}
+Avals State::avals() const {
+  Avals out;
+  for (const VersionedArray& leaf : leaves_) out.push_back(leaf.aval());
+  return out;
+}
 
 void State::set(const Array& value) { put(only_leaf(), value); }
 void State::set(std::string_view leaf, const Array& value) { put(position(leaf), value); }
@@ -138,7 +150,11 @@ void State::put(std::size_t leaf, const Array& value) {
             "states can be traced",
         OriginScope::current());
   }
-  leaves_[leaf] = fitted(value, leaves_[leaf].aval());
+  Array next = fitted(value, leaves_[leaf].aval());
+  if (StatefulTrace::active() != nullptr)
+    leaves_[leaf].exchange(std::move(next));
+  else
+    leaves_[leaf].set(std::move(next));
 }
 
 Array State::fitted(const Array& value, const Aval& type) const {
@@ -164,7 +180,7 @@ void State::replace(Arrays leaves) {
                                 " was initialised inside a traced step; call init_all_states or "
                                 "reset_all_states before the sequence",
                             OriginScope::current());
-  leaves_ = std::move(leaves);
+  for (std::size_t i = 0; i < leaves_.size(); ++i) leaves_[i].set(std::move(leaves[i]));
 }
 
 // LongTermState ---------------------------------------------------------------------------------------------

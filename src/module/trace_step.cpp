@@ -44,14 +44,18 @@ StatefulTrace::StatefulTrace(const Module& root) : known_(states(root)) {
 
 StatefulTrace::~StatefulTrace() {
   active_trace = nullptr;
-  for (Touched& t : touched_) t.state->leaves_ = std::move(t.before);
+  for (Touched& t : touched_)
+    for (std::size_t i = 0; i < t.before.size(); ++i) t.state->leaves_[i].exchange(std::move(t.before[i]));
 }
 
 void StatefulTrace::touch(const State& state) {
   if (!index_.emplace(&state, touched_.size()).second) return;
-  Arrays tracers;
-  for (const Array& leaf : state.leaves_) tracers.push_back(recorder_->input(leaf.aval()));
-  touched_.push_back({&state, std::exchange(state.leaves_, std::move(tracers))});
+  Arrays before;
+  for (const VersionedArray& leaf : state.leaves_) {
+    leaf.get();
+    before.push_back(leaf.exchange(recorder_->input(leaf.aval())));
+  }
+  touched_.push_back({&state, std::move(before)});
 }
 
 std::string StatefulTrace::path_text(const State& state) const {
@@ -120,7 +124,8 @@ TracedStep StatefulTrace::run(Module& root, std::span<const Aval> args, std::str
     step.model.outputs.push_back(bare_record(Role::Out, i));
   }
   describe_states(step);
-  for (const Touched& t : touched_) outs.insert(outs.end(), t.state->leaves_.begin(), t.state->leaves_.end());
+  for (const Touched& t : touched_) 
+    for (const VersionedArray& leaf : t.state->leaves_) outs.push_back(leaf.get());
   step.model.program = close(recorder_->finish(outs));
   return step;
 }

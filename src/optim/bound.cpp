@@ -30,16 +30,16 @@ void require_concrete(ArraySpan values) {
                     "apply(), which are pure");
 }
 
-// A gradient that is no number would poison the model without a word.
-void require_finite(const std::string& name, const Array& grad) {
-  if (!grad.defined() || !is_floating(grad.dtype()) || grad.splat()) return;
-  if (all_finite(grad.tensor())) return;
-  for (const double v : grad.tensor().to_doubles())
+// What is no number would poison the model without a word. `what`: "gradient", "update".
+void require_finite(const char* what, const std::string& name, const Array& values) {
+  if (!values.defined() || !is_floating(values.dtype())) return;
+  if (const auto v = values.splat(); v ? std::isfinite(to_double(*v)) : all_finite(values.tensor())) return;
+  for (const double v : values.tensor().to_doubles())
     if (!std::isfinite(v))
       throw ValueError(kBoundStage,
-                       fmt::format("the gradient of {} holds {}; nothing was changed. Look for inputs that "
+                       fmt::format("the {} of {} holds {}; nothing was changed. Look for inputs that "
                                    "are not finite, or lower the learning rate, or clip (clip_norm)",
-                                   name, v));
+                                   what, name, not_finite_text(v)));
 }
 
 bool same_leaf(const ParamLeafId& a, const ParamLeafId& b) { return a.path == b.path && a.leaf == b.leaf; }
@@ -53,7 +53,9 @@ void Optimizer::bind(Module& model) {
   const Arrays values = values_of(params);
   require_concrete(values);
   Plans plans = plan(leaves);
-  state_ = init_planned(plans, values);
+  auto fresh = std::make_shared<std::vector<VersionedArray>>();
+  for (Array& a : init_planned(plans, values)) fresh->emplace_back(std::move(a));
+  state_ = std::move(fresh);
   leaves_ = std::move(leaves);
   plans_ = std::move(plans);
   params_ = std::move(params);
@@ -64,10 +66,10 @@ std::shared_ptr<const ClosedJaxpr> Optimizer::update_program() const {
   require_bound("update_program()");
   if (program_ != nullptr) return program_;
   const Arrays values = values_of(params_);
-  const std::size_t np = values.size(), no = state_.size(), nh = hyperparameter_list().size();
+  const std::size_t np = values.size(), no = state_->size(), nh = hyperparameter_list().size();
   Avals types = avals_of(values);
   types.insert(types.end(), types.begin(), types.begin() + static_cast<std::ptrdiff_t>(np));
-  for (const Array& a : state_) types.push_back(a.aval());
+  for (const VersionedArray& a : *state_) types.push_back(a.aval());
   types.insert(types.end(), nh, Aval{Dtype::F64, {}});
   program_ = std::make_shared<const ClosedJaxpr>(make_jaxpr(
       [&](ArraySpan in) {
@@ -118,20 +120,28 @@ void Optimizer::update(const ParamValues& grads) {
   const Arrays before = values_of(params_);
   require_concrete(before);
   require_concrete(ordered);
-  for (std::size_t i = 0; i < ordered.size(); ++i) require_finite(plans_[i].name, ordered[i]);
-  Updated after = apply_planned(plans_, before, ordered, state_, skipped, {});
+  for (std::size_t i = 0; i < ordered.size(); ++i) require_finite("gradient", plans_[i].name, ordered[i]);
+  const Updated after = apply_planned(plans_, before, ordered, state_now(), skipped, {});
+  for (std::size_t i = 0; i < ordered.size(); ++i)
+    if (!skipped[i] && !plans_[i].frozen) require_finite("update", plans_[i].name, after.params[i]);
   std::size_t first = 0;
   for (const auto& param : params_) {
     const std::size_t n = param->avals().size();
     param->set_leaves(ArraySpan(after.params).subspan(first, n));
     first += n;
   }
-  state_ = std::move(after.state);
+  for (std::size_t i = 0; i < state_->size(); ++i) (*state_)[i].set(after.state[i]);
+}
+
+Arrays Optimizer::state_now() const {
+  Arrays out;
+  for (const VersionedArray& a : *state_) out.push_back(a.get());
+  return out;
 }
 
 std::int64_t Optimizer::step() const {
   require_bound("step()");
-  return state_[0].item<std::int64_t>();
+  return state_->front().get().item<std::int64_t>();
 }
 
 double Optimizer::learning_rate() const { return rate_.at(step()); }
@@ -157,7 +167,7 @@ std::vector<std::pair<std::string, Tensor>> Optimizer::state() const {
   require_bound("state()");
   const std::vector<std::string> names = state_names(leaves_);
   std::vector<std::pair<std::string, Tensor>> out;
-  for (std::size_t i = 0; i < names.size(); ++i) out.emplace_back(names[i], state_[i].tensor());
+  for (std::size_t i = 0; i < names.size(); ++i) out.emplace_back(names[i], (*state_)[i].get().tensor());
   return out;
 }
 
@@ -176,10 +186,10 @@ void Optimizer::set_state(std::span<const std::pair<std::string, Tensor>> entrie
       differs(entry.first + " is unknown");
     else if (found[at].defined())
       differs(entry.first + " is given twice");
-    else if (!entry.second.defined() || entry.second.aval() != state_[at].aval())
+    else if (!entry.second.defined() || entry.second.aval() != (*state_)[at].aval())
       differs(fmt::format("{} is {}, expected {}", entry.first,
                           entry.second.defined() ? to_string(entry.second.aval()) : "undefined",
-                          to_string(state_[at].aval())));
+                          to_string((*state_)[at].aval())));
     if (at < names.size() && entry.second.defined()) found[at] = entry.second;
   }
   for (std::size_t i = 0; i < names.size(); ++i)
@@ -190,7 +200,7 @@ void Optimizer::set_state(std::span<const std::pair<std::string, Tensor>> entrie
                      fmt::format("the state does not fit this {}: {}; restore it into the optimiser and "
                                  "model it was saved from",
                                  name(), differences));
-  state_ = std::move(found);
+  for (std::size_t i = 0; i < names.size(); ++i) (*state_)[i].set(found[i]);
 }
 
 }  // namespace etrace::optim

@@ -39,6 +39,8 @@ std::string_view name(PortRole role) {
       return "loss";
     case PortRole::Result:
       return "result";
+    case PortRole::Finite:
+      return "finite";
     case PortRole::Aux:
       return "aux";
     case PortRole::Gradient:

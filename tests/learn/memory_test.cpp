@@ -1,4 +1,6 @@
 // Memory does not grow with time.
+#include <set>
+
 #include "learn/scenario.h"
 
 #include <unistd.h>
@@ -58,13 +60,13 @@ const StepFunction kSquared = [](StepCall& step, ArraySpan s) {
 struct Planned {
   ReadyModel ready;
   Learner learner;
-  LearnerPlan plan(std::int64_t length) const {
+  LearnerPlan plan() const {
     const Model& m = learner.graph().module_info.model;
-    return learner.plan(kSquared, Avals{ready.example[0].aval(), aval_of(m.program.jaxpr.outs[0])}, length);
+    return learner.plan(kSquared, Avals{ready.example[0].aval(), aval_of(m.program.jaxpr.outs[0])});
   }
 };
-Planned planned(const char* model, const RuleRow& row) {
-  ReadyModel ready = make_model(model, {.sizes = {4, kUnits, 2}, .batch = kSamples});
+Planned planned(const char* model, const RuleRow& row, std::int64_t units = kUnits) {
+  ReadyModel ready = make_model(model, {.sizes = {4, units, 2}, .batch = kSamples});
   Learner learner = compile(*ready.module, *telling_rule(row), ready.example,
                             {.batch_size = kSamples, .backend = "interpreter", .execution_window = 8});
   return {std::move(ready), std::move(learner)};
@@ -87,27 +89,37 @@ TEST(Memory, NoValueIsAsLargeAsTheWholeJacobian) {
     for (const RuleRow* row : rows_that_run(VjpMethod::SingleStep)) {
       if (row->name == "SnAp" || row->name == "ThreeFactor") continue;  // the latter: D_RTRL with a port more
       SCOPED_TRACE(row->name + std::string(" on ") + model);
-      for (const Program& p : planned(model, *row).plan(16).programs)
+      for (const Program& p : planned(model, *row).plan().programs)
         EXPECT_LT(largest_value(p.jaxpr), kSamples * kUnits * kSamples * kUnits / 2) << p.name;
     }
 }
 
-// What lies between arguments and results, on both engines, is the same for any length.
-TEST(Memory, BetweenPortsNothingGrowsWithTheSequence) {
+// Sequences of any length are the same few windows, so that nothing grows with the length.
+TEST(Memory, AnyLengthIsTheSameFewWindows) {
+  std::set<std::int64_t> known;
+  for (std::int64_t length = 1; length < 500; ++length) {
+    std::int64_t steps = 0;
+    const std::vector<std::int64_t> windows = window_lengths(length, 32);
+    for (const std::int64_t w : windows) steps += w;
+    EXPECT_EQ(steps, length);
+    EXPECT_LE(windows.size(), static_cast<std::size_t>(length / 32 + 3)) << length;
+    known.insert(windows.begin(), windows.end());
+  }
+  EXPECT_THAT(known, ::testing::ElementsAre(1, 2, 3, 4, 6, 8, 12, 16, 24, 32));
+}
+
+// What lies between arguments and results of a window, on both engines: no second copy of a trace.
+TEST(Memory, WindowsHoldNoCopyOfATrace) {
   for (const RuleRow* row : rows_that_run(VjpMethod::SingleStep)) {
-    if (row->name == "ThreeFactor") continue;
+    if (row->name != "D_RTRL" && row->name != "EProp") continue;
     SCOPED_TRACE(row->name);
-    const Planned p = planned("gru", *row);
-    const auto arenas = [&](std::int64_t length) {
-      const LearnerPlan plan = p.plan(length);
-      const Program& sequence = plan.at("sequence");
-      return std::pair(find_backend("interpreter").compile(sequence)->arena_bytes(),
-                       native::emit_program(sequence).program.arena_bytes);
-    };
-    const auto few = arenas(32), many = arenas(320);
-    EXPECT_GT(few.first, 0U);
-    EXPECT_EQ(few.first, many.first);
-    EXPECT_EQ(few.second, many.second);
+    const Planned p = planned("gru", *row, 192);
+    const LearnerPlan plan = p.plan();
+    const std::size_t traces = static_cast<std::size_t>(p.learner.trace_bytes());
+    for (const char* name : {"window", "step"}) {
+      EXPECT_LT(find_backend("interpreter").compile(plan.at(name))->arena_bytes(), traces) << name;
+      EXPECT_LT(native::emit_program(plan.at(name)).program.arena_bytes, traces) << name;
+    }
   }
 }
 

@@ -91,13 +91,10 @@ class Plans : public ::testing::TestWithParam<std::size_t> {
   const bool multi = method_of(*rule) == VjpMethod::MultiStep;
 
   PlanBuilder builder(const Learner& l) const { return {l.graph(), *rule, method_of(*rule)}; }
-  SequenceForm form(std::optional<std::int64_t> length, bool freeze = false) const {
-    SequenceForm f{.length = length,
-                   .execution_window = 32,
-                   .weighted = true,
-                   .freeze = freeze,
-                   .reduction = Reduction::Sum};
-    if (multi && length) f.chunk = 2;
+  // Of windows: their own, of two steps, or the whole sequence at once.
+  std::int64_t window() const { return multi ? 2 : 6; }
+  WindowForm form(std::optional<std::int64_t> steps, bool freeze = false) const {
+    WindowForm f{.steps = steps, .weighted = true, .freeze = freeze, .reduction = Reduction::Sum};
     if (rule->takes_modulator()) f.modulator = modulator.aval();
     return f;
   }
@@ -109,26 +106,36 @@ class Plans : public ::testing::TestWithParam<std::size_t> {
     l.set_modulator(modulator);
     if (b.program().name.find("evolve") == std::string::npos) b.set("modulator", PortRole::Signal, modulator);
   }
-  StepFunction loss(const SequenceForm& f) const { return squared_error(f.chunk.value_or(1)); }
-  Program gradient(const Learner& l, const SequenceForm& f) const {
-    const PlanBuilder b = builder(l);
-    return lean(b.gradient(b.objective(loss(f), slices, f), slices, f));
-  }
 };
+
+// Everything that goes on, from one program's results to another's arguments.
+void carry_on(const Bound& from, Bound& to) {
+  for (const Alias& a : from.program().aliases) {
+    const Port& port = from.program().results[a.result];
+    for (const Port& other : to.program().arguments)
+      if (other.name == port.name && other.role == port.role)
+        to.set(port.name, port.role, from.result(port.name, port.role));
+  }
+}
 
 TEST_P(Plans, SequencesHaveTheBitsOfTheLearner) {
   const Array mask = array({0.5, 0, 1, 0, 2, 1}, Dtype::F64);
   for (const bool freeze : {false, true}) {
     Learner learner = make_learner(model, *rule);
-    const SequenceForm f = form(6, freeze);
-    Bound by_hand(gradient(learner, f));
+    const PlanBuilder b = builder(learner);
+    const std::optional<std::int64_t> chunk = multi ? std::optional(window()) : std::nullopt;
+    const StepFunction loss = squared_error(chunk.value_or(1));
+    Bound by_hand(lean(b.window(b.objective(loss, slices, chunk), slices, form(window(), freeze))));
     start(by_hand, learner);
-    set_data(by_hand, data.all(), mask);
-    by_hand.run();
+    std::vector<double> losses;
+    for (std::int64_t t = 0; t < 6; t += window()) {
+      set_data(by_hand, data.part(t, t + window()).all(), slice_axis(mask, 0, t, t + window()));
+      by_hand.run();
+      for (const double l : by_hand.result("losses", PortRole::Loss).tensor().to_doubles()) losses.push_back(l);
+    }
     const SequenceGradient found = learner.etrace_grad(
-        data.all(), loss(f),
-        {.mask = mask, .freeze = freeze, .chunk_size = f.chunk, .reduction = Reduction::Sum});
-    EXPECT_EQ(by_hand.result("losses", PortRole::Loss).tensor(), found.losses.tensor());
+        data.all(), loss, {.mask = mask, .freeze = freeze, .chunk_size = chunk, .reduction = Reduction::Sum});
+    EXPECT_EQ(losses, found.losses.tensor().to_doubles());
     for (std::size_t i = 0; i < found.grads.leaves.size(); ++i)
       EXPECT_EQ(by_hand.result(to_string(found.grads.leaves[i]), PortRole::Gradient).tensor(),
                 found.grads.values[i].tensor());
@@ -141,7 +148,8 @@ TEST_P(Plans, SequencesHaveTheBitsOfTheLearner) {
 // Traces are replaced in place from step to step; the sum of the steps is the sequence.
 TEST_P(Plans, StepsAndSolve) {
   Learner learner = make_learner(model, *rule);
-  Bound step(gradient(learner, form(std::nullopt)));
+  const PlanBuilder b = builder(learner);
+  Bound step(lean(b.gradient(b.objective(squared_error(), slices), slices, form(std::nullopt))));
   start(step, learner);
   for (std::int64_t t = 0; t < 6; ++t) {
     set_data(step, {item(data.args[0], t), item(data.targets, t)}, full({}, 1.0, Dtype::F64));
@@ -153,7 +161,6 @@ TEST_P(Plans, StepsAndSolve) {
                 found.grads.values[i].tensor())
           << "step " << t;
   }
-  const PlanBuilder b = builder(learner);
   Bound solve(lean(b.solve()));
   set_params(solve, learner);
   for (const Port& port : solve.program().arguments)
@@ -187,28 +194,59 @@ TEST_P(Plans, TrainingWithEveryOptimiser) {
     Learner learner =
         compile(net, *rule, zeros({2, 3}, Dtype::F64), {.batch_size = 2, .vjp_method = method_of(*rule)});
     const Array x = Random(1).f64({5, 2, 3}), y = Random(2).f64({5, 2, 4});
-    SequenceForm f = form(5);
-    f.reduction = Reduction::Mean;
-    f.chunk.reset();
     const Avals types{{Dtype::F64, {2, 3}}, {Dtype::F64, {2, 4}}};
     const PlanBuilder b = builder(learner);
     const StepFunction mse = [](StepCall& m, ArraySpan s) { return LossAndAux{loss::mse(m(s[0]), s[1])}; };
-    Bound train(lean(b.train(b.objective(mse, types, f), types, f, *optimizer, 2)));
-    start(train, learner);
-    for (const auto& [name, value] : optimizer->state())
-      train.set("optimizer/" + name, PortRole::OptimizerSlot, value);
-    const std::vector<ParamLeafId> leaves = optimizer->leaves();
-    const std::vector<std::string> names = optimizer->hyperparameter_names(leaves);
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      std::vector<double> values;
-      for (std::int64_t u = 0; u < 3; ++u) values.push_back(optimizer->hyperparameters(u)[i]);
-      train.set(std::string(entry.name) + "/" + names[i], PortRole::Hyperparameter,
-                Array(Tensor::of(values, {3})));
+    const StepProgram objective = b.objective(mse, types);
+    const auto mean = [&](std::optional<std::int64_t> steps) {
+      WindowForm f = form(steps);
+      f.reduction = Reduction::Mean;
+      return f;
+    };
+    // Two windows of two steps with an update behind each, and one of one step. A multi-step learner has
+    // windows of one step here: two of them are summed.
+    Bound two(lean(multi ? b.window(objective, types, mean({})) : b.train(objective, types, mean(2), *optimizer)));
+    Bound one(lean(b.train(objective, types, mean({}), *optimizer)));
+    Bound update(lean(b.update(*optimizer, Reduction::Mean)));
+    for (Bound* p : {&two, &one}) start(*p, learner);
+    set_params(update, learner);
+    const auto set_optimizer = [&](Bound& p, std::int64_t done) {
+      const std::vector<std::string> names = optimizer->hyperparameter_names(optimizer->leaves());
+      for (std::size_t i = 0; i < names.size(); ++i)
+        p.set(std::string(entry.name) + "/" + names[i], PortRole::Hyperparameter,
+              Array(Tensor::full({Dtype::F64, {}}, optimizer->hyperparameters(done)[i])));
+    };
+    for (Bound* p : {&two, &one, &update})
+      for (const auto& [name, value] : optimizer->state())
+        for (const Port& port : p->program().arguments)
+          if (port.name == "optimizer/" + name) p->set(port.name, port.role, value);
+    const auto run = [&](Bound& p, std::int64_t begin, std::int64_t steps) {
+      Arrays part{slice_axis(x, 0, begin, begin + steps), slice_axis(y, 0, begin, begin + steps)};
+      if (steps == 1)
+        for (Array& a : part) a = squeeze(a, {0});
+      set_data(p, part, steps == 1 ? ones({}, Dtype::F64) : ones({steps}, Dtype::F64));
+      p.run();
+    };
+    for (std::int64_t u = 0; u < 2; ++u) {
+      if (!multi) {
+        set_optimizer(two, u);
+        run(two, 2 * u, 2);
+        continue;
+      }
+      run(two, 2 * u, 1);
+      run(two, 2 * u + 1, 1);
+      carry_on(two, update);
+      set_optimizer(update, u);
+      update.set("total_weight", PortRole::Weight, full({}, 2.0, Dtype::F64));
+      update.run();
+      carry_on(update, two);
     }
-    set_data(train, {x, y}, ones({5}, Dtype::F64));
-    train.run();
+    carry_on(two, one);
+    if (multi) carry_on(update, one);
+    set_optimizer(one, 2);
+    run(one, 4, 1);
     learner.etrace_train(x, y, loss::mse, *optimizer, {{}, UpdateEvery::Window, 2});
-    EXPECT_EQ(train.result("w", PortRole::Param).tensor(), net.w.value().tensor()) << entry.name;
+    EXPECT_EQ(one.result("w", PortRole::Param).tensor(), net.w.value().tensor()) << entry.name;
   }
 }
 
@@ -217,15 +255,15 @@ INSTANTIATE_TEST_SUITE_P(Rules, Plans, ::testing::Range(std::size_t{0}, plan_cas
 
 TEST(Plans, ListTheirProgramsWithPorts) {
   Learner learner = make_learner(two_state(), D_RTRL());
-  const LearnerPlan plan = learner.plan(squared_error(), Avals{{Dtype::F64, {3}}, {Dtype::F64, {3}}}, 100);
+  const LearnerPlan plan = learner.plan(squared_error(), Avals{{Dtype::F64, {3}}, {Dtype::F64, {3}}});
   std::vector<std::string> names;
   for (const Program& p : plan.programs) {
     check(p);
     names.push_back(p.name);
   }
-  EXPECT_THAT(names, ::testing::ElementsAre("init", "evolve", "step", "window", "sequence", "solve"));
+  EXPECT_THAT(names, ::testing::ElementsAre("init", "evolve", "evolve_window", "step", "window", "solve"));
   EXPECT_EQ(plan.at("step").aliases.size(), 2U + 1U + 2U) << "states, the trace, counters";
-  expect_error<ValueError>("there is no program train; there are: init", [&] { plan.at("train"); });
+  expect_error<ValueError>("there is no program train_step; there are: init", [&] { plan.at("train_step"); });
 }
 
 // A vanilla recurrence in diagonal scope needs no pass over a trace: x and f of the last step stand for it.

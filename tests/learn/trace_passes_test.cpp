@@ -36,7 +36,7 @@ Aval target_of(const Made& m) { return aval_of(m.learner.graph().module_info.mod
 
 std::vector<TracePass> passes(const Made& m, const char* program) {
   const Avals slices{m.ready.example[0].aval(), target_of(m)};
-  return trace_passes(m.learner.plan(kLoss, slices, kLength).at(program).jaxpr);
+  return trace_passes(m.learner.plan(kLoss, slices).at(program).jaxpr);
 }
 
 Arrays gradients(Made m) {
@@ -81,7 +81,7 @@ TEST(TracePasses, AreChosenByPatternAndSteps) {
 TEST(TracePasses, CarryTheNamesOfTheirTraces) {
   const Made m = made("two_layer_gru");
   std::vector<std::string> names;
-  for (const TracePass& p : passes(m, "sequence")) names.push_back(p.trace);
+  for (const TracePass& p : passes(m, "window")) names.push_back(p.trace);
   for (const EligibilityTrace& e : m.learner.etraces())
     EXPECT_THAT(names, ::testing::Contains(e.name)) << "the program runs no pass of this name";
 }

@@ -154,9 +154,9 @@ TEST(Uoro, NoDenseJacobian) {
                                in.set("h", tanh(matmul(in["x"], in["w"]) + back));
                                return in["h"];
                              });
-  Learner learner = make_learner(m, UORO());
+  Learner learner = make_learner(m, UORO(), Compat::None, 4);
   const Avals slices{{Dtype::F64, {3}}, {Dtype::F64, {kWide}}};
-  const LearnerPlan plan = learner.plan(squared_error(), slices, 4);
+  const LearnerPlan plan = learner.plan(squared_error(), slices);
   for (const Program& p : plan.programs)
     for (const Eqn& eqn : p.jaxpr.jaxpr.eqns)
       for (const Var& v : eqn.out)

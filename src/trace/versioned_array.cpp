@@ -1,0 +1,33 @@
+#include "etrace/versioned_array.h"
+
+#include <utility>
+
+namespace etrace {
+
+const Array& VersionedArray::get() const {
+  if (keeper_ != nullptr && !value_.defined()) value_ = keeper_->hand_over(ticket_);
+  return value_;
+}
+
+void VersionedArray::set(Array value) {
+  value_ = std::move(value);
+  aval_ = value_.aval();
+  keeper_ = nullptr;
+  ++version_;
+}
+
+void VersionedArray::kept_by(ArrayKeeper& keeper, std::size_t ticket) {
+  value_ = Array();
+  keeper_ = &keeper;
+  ticket_ = ticket;
+  ++version_;
+}
+
+void VersionedArray::bring_back(Array value) {
+  if (!value_.defined()) value_ = std::move(value);
+  keeper_ = nullptr;
+}
+
+Array VersionedArray::exchange(Array value) const { return std::exchange(value_, std::move(value)); }
+
+}  // namespace etrace

@@ -1,0 +1,171 @@
+// One truth about parameters, states and the optimiser: whoever reads gets the newest value, whoever writes is
+// seen by the next call; and the same few programs for any length.
+#include "etrace/backend.h"
+#include "learn/scenario.h"
+
+namespace etrace {
+namespace {
+
+using namespace testing;
+
+// h = w·x: the loss against zero is w².
+struct OneWeight : Module {
+  HiddenState& h = hidden("h", {1}, Dtype::F64);
+  ParamState& w = param("w", ones({1, 1}, Dtype::F64));
+  Array update(const Array& x) override {
+    h.set(0.0 * h.value() + matmul(x, w.value()));
+    return h.value();
+  }
+};
+const Array kOne = ones({1}, Dtype::F64), kZero = zeros({1}, Dtype::F64);
+
+struct Leaky : Module {
+  HiddenState& h = hidden("h", {1}, Dtype::F64);
+  ParamState& w = param("w", ones({1, 1}, Dtype::F64));
+  Array update(const Array& x) override {
+    h.set(0.5 * h.value() + matmul(x, w.value()));
+    return h.value();
+  }
+};
+
+TEST(Session, ResultsOfStepsAreCurrentAfterSync) {
+  for (const bool sync : {false, true}) {
+    Leaky net;
+    Learner learner = compile(net, D_RTRL(), kOne);
+    learner.bind_step(loss::mse);
+    double h = 0.0, e = 0.0;
+    for (int t = 0; t < 4; ++t) {
+      h = 0.5 * h + 1.0;
+      e = 0.5 * e + 1.0;
+      const Learner::StepResult& r = learner.step(kOne, kZero);
+      EXPECT_DOUBLE_EQ(r.results[0].item<double>(), h);
+      EXPECT_DOUBLE_EQ(r.grads.values[0].item<double>(), 2 * h * e);
+      EXPECT_DOUBLE_EQ(r.loss, h * h);
+      EXPECT_DOUBLE_EQ(net.h.value().item<double>(), h) << "the model has the newest value";
+      if (sync) learner.sync();
+    }
+  }
+}
+
+TEST(Session, StepsSeeParametersThatOthersChange) {
+  std::vector<std::vector<double>> losses(3);
+  for (std::size_t how = 0; how < 3; ++how) {
+    OneWeight net;
+    Learner learner = compile(net, D_RTRL(), kOne);
+    optim::SGD sgd(net, 0.1);
+    learner.bind_step(loss::mse, how == 0 ? &sgd : nullptr);
+    for (int t = 0; t < 5; ++t) {
+      const Learner::StepResult& r = learner.step(kOne, kZero);
+      losses[how].push_back(r.loss);
+      if (how > 0) sgd.update(r.grads);
+      if (how == 2) learner.sync();
+    }
+    EXPECT_NEAR(net.w.value().item<double>(), std::pow(0.8, 5), 1e-15);
+    EXPECT_EQ(sgd.step(), 5);
+  }
+  EXPECT_EQ(losses[0], losses[1]);
+  EXPECT_EQ(losses[0], losses[2]);
+  EXPECT_LT(losses[0][4], 0.2);
+}
+
+TEST(Session, WhatIsSetInTheModelCountsFromTheNextStepOn) {
+  Leaky net;
+  Learner learner = compile(net, D_RTRL(), kOne);
+  learner.step(kOne);
+  learner.step(kOne);
+  net.h.set(10.0 * kOne);
+  net.w.set(full({1, 1}, 2.0, Dtype::F64));
+  EXPECT_DOUBLE_EQ(learner.step(kOne).results[0].item<double>(), 7.0);
+  init_all_states(net);
+  EXPECT_DOUBLE_EQ(learner.step(kOne).results[0].item<double>(), 2.0);
+  EXPECT_DOUBLE_EQ(learner.state("h").item<double>(), 2.0);
+}
+
+TEST(Session, TwoLearnersShareTheModel) {
+  Leaky net;
+  Learner a = compile(net, D_RTRL(), kOne), b = compile(net, pp_prop(0.9), kOne);
+  optim::SGD sgd(net, 0.1);
+  a.bind_step(loss::mse, &sgd);
+  b.bind_step(loss::mse, &sgd);
+  Leaky alone;
+  Learner c = compile(alone, D_RTRL(), kOne);
+  double h = 0.0;
+  for (int t = 0; t < 6; ++t) {
+    Learner& now = t % 2 == 0 ? a : b;
+    const double w = net.w.value().item<double>();
+    h = 0.5 * h + w;
+    EXPECT_DOUBLE_EQ(now.step(kOne, kZero).results[0].item<double>(), h) << t;
+    EXPECT_DOUBLE_EQ(net.h.value().item<double>(), h);
+    EXPECT_NE(net.w.value().item<double>(), w);
+    EXPECT_EQ(sgd.step(), t + 1);
+  }
+}
+
+TEST(Session, ValuesOutliveTheLearnerAndTheOptimiser) {
+  Leaky net;
+  double w = 0.0;
+  {
+    std::optional<Learner> learner = compile(net, D_RTRL(), kOne);
+    {
+      optim::Adam adam(net, 0.1);
+      learner->bind_step(loss::mse, &adam);
+      learner->step(kOne, kZero);
+      learner->step(kOne, kZero);
+      w = learner->params().values[0].item<double>();
+    }
+    Learner moved = std::move(*learner);
+    learner.reset();
+    EXPECT_EQ(moved.params().values[0].item<double>(), w);
+    EXPECT_NE(w, 1.0);
+  }
+  EXPECT_EQ(net.w.value().item<double>(), w);
+  EXPECT_GT(net.h.value().item<double>(), 1.0);
+}
+
+TEST(Session, WhatWasReadStaysAsItWas) {
+  Leaky net;
+  Learner learner = compile(net, D_RTRL(), kOne);
+  optim::SGD sgd(net, 0.1);
+  learner.bind_step(loss::mse, &sgd);
+  learner.step(kOne, kZero);
+  const Array w = net.w.value(), h = learner.state("h"), trace = learner.etraces()[0].value;
+  const double was[] = {w.item<double>(), h.item<double>(), trace.item<double>()};
+  learner.step(kOne, kZero);
+  const double is[] = {w.item<double>(), h.item<double>(), trace.item<double>()};
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(was[i], is[i]) << i;
+}
+
+// Counts the programs that are compiled.
+class Counting final : public Backend {
+ public:
+  std::string_view name() const override { return "counting"; }
+  std::string_view doc() const override { return "the interpreter, for a test that counts programs"; }
+  std::shared_ptr<const Runnable> compile(const Program& p) const override {
+    ++compiled;
+    return find_backend("interpreter").compile(p);
+  }
+  mutable int compiled = 0;
+};
+const Counting kCounting;
+const RegisterBackend kCountingRow(kCounting);
+
+TEST(Session, AnyNumberOfLengthsIsTheSameFewPrograms) {
+  LeakyNet net;
+  Learner learner =
+      compile(net, D_RTRL(), zeros({2, 3}, Dtype::F64), {.batch_size = 2, .backend = "counting"});
+  const auto gradient = [&](std::int64_t length) {
+    learner.reset_state();
+    learner.reset_model_state();
+    const Array x = Random(1).f64({60, 2, 3}), y = Random(2).f64({60, 2, 4});
+    return learner.etrace_grad(slice_axis(x, 0, 0, length), slice_axis(y, 0, 0, length), loss::mse);
+  };
+  kCounting.compiled = 0;
+  for (std::int64_t length = 1; length <= 60; ++length) gradient(length);
+  EXPECT_LE(kCounting.compiled, 10);
+  const int before = kCounting.compiled;
+  for (std::int64_t length = 60; length > 0; --length) gradient(length);
+  EXPECT_EQ(kCounting.compiled, before) << "none was forgotten";
+}
+
+}  // namespace
+}  // namespace etrace
