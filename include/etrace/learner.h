@@ -4,13 +4,13 @@
 //   auto result = learner.etrace_grad(xs, ys, loss::mse);   // memory does not grow with the sequence
 //   optimizer.update(result.grads);
 //
-// A learner continues: every call starts from the states and traces that the one before has left. Sequences run
-// in windows, and a window is the unit of change: one that would leave anything that is not finite changes
-// nothing, and what the windows before it did stands. A call that throws for another reason (wrong types, data
-// that is not finite) changes nothing at all.
+// A learner continues: every call starts from the states and traces that the one before has left. Sequences
+// run in windows, and a window is the unit of change: one that would leave anything that is not finite
+// changes nothing, and what the windows before it did stands. A call that throws for another reason (wrong
+// types, data that is not finite) changes nothing at all.
 //
-// Parameters and states are the model's: whoever reads them there, or in the optimiser, gets the newest value,
-// and whoever sets them there is seen by the next call. Start with compile().
+// Parameters and states are the model's: whoever reads them there, or in the optimiser, gets the newest
+// value, and whoever sets them there is seen by the next call. Start with compile().
 #pragma once
 
 #include <memory>
@@ -24,8 +24,8 @@
 #pragma GCC visibility push(default)
 namespace etrace {
 
-// What a learner does with a step, window or update that would put numbers into parameters, optimiser, states or
-// traces that are not finite. Nothing is changed by it either way.
+// What a learner does with a step, window or update that would put numbers into parameters, optimiser, states
+// or traces that are not finite. Nothing is changed by it either way.
 enum class NotFinite : std::uint8_t {
   Error,  // ValueError says where
   Skip,   // left out, and counted: Learner::skipped()

@@ -156,7 +156,8 @@ class Optimizer {
   // The parameters of the bound model, one state each.
   std::span<const std::shared_ptr<State>> params() const { return params_; }
 
-  // For learners, which go on with the state in buffers of their own: one entry per name of state_names(leaves()).
+  // For learners, which go on with the state in buffers of their own: one entry per name of
+  // state_names(leaves()).
   const std::shared_ptr<std::vector<VersionedArray>>& stored_state() const { return state_; }
 
   // For checkpoints. set_state takes any order; ValueError names everything that is missing, unknown or of

@@ -95,8 +95,8 @@ struct StepProgram {
 StepFunction in_windows(StepProgram step);
 
 // Plans -----------------------------------------------------------------------------------------------------
-// A program covers one step or one window of K steps, never a whole sequence: the host loops over windows, and
-// any length is the same few programs.
+// A program covers one step or one window of K steps, never a whole sequence: the host loops over windows,
+// and any length is the same few programs.
 
 // What a program of one window is made for.
 struct WindowForm {
@@ -115,9 +115,9 @@ struct EvolveForm {
   bool freeze = false;  // takes weights
 };
 
-// Steps of the windows that a sequence of `length` is run in, one after the other: as many of `window` as fit,
-// then shorter ones of a small fixed set (1, 2, 3, 4, 6, 8, 12, 16, 24 …), so that the number of programs does
-// not depend on the number of lengths.
+// Steps of the windows that a sequence of `length` is run in, one after the other: as many of `window` as
+// fit, then shorter ones of a small fixed set (1, 2, 3, 4, 6, 8, 12, 16, 24 …), so that the number of
+// programs does not depend on the number of lengths.
 std::vector<std::int64_t> window_lengths(std::int64_t length, std::int64_t window);
 
 // How a single-step learner runs sequences.
@@ -145,9 +145,8 @@ class PlanBuilder {
   VjpMethod method() const;
   std::vector<TraceSlot> memory() const;  // slots of the rule, then age and calls
 
-  // Types of one step's slices. The step function of a multi-step learner sees `chunk` steps at a time, or one
-  // step without one;
-  // ValueError for a chunk that the method does not take.
+  // Types of one step's slices. The step function of a multi-step learner sees `chunk` steps at a time, or
+  // one step without one; ValueError for a chunk that the method does not take.
   StepProgram objective(const StepFunction&, std::span<const Aval> slices,
                         std::optional<std::int64_t> chunk = {},
                         std::optional<std::int64_t> samples = {}) const;
@@ -165,8 +164,8 @@ class PlanBuilder {
   Program gradient(const StepProgram&, std::span<const Aval> slices, const WindowForm&) const;
   // The same with sums of gradients that are carried on: they come in and go out.
   Program window(const StepProgram&, std::span<const Aval> slices, const WindowForm&) const;
-  // (params, states, traces, slots, hyperparameters, slices, weights) -> (losses, aux, states, traces, params,
-  // slots): a window, and the update after it.
+  // (params, states, traces, slots, hyperparameters, slices, weights) -> (losses, aux, states, traces,
+  // params, slots): a window, and the update after it.
   Program train(const StepProgram&, std::span<const Aval> slices, const WindowForm&,
                 const optim::Optimizer&) const;
   // (params, slots, hyperparameters, sums of gradients, their weight) -> (params, slots, sums at zero)

@@ -28,8 +28,8 @@ enum class PortRole : std::uint8_t {
   Key,             // for random numbers
   Signal,          // ∂L/∂h from elsewhere, or a modulator
   Loss,
-  Result,  // of the model
-  Aux,     // of the step function
+  Result,    // of the model
+  Aux,       // of the step function
   Gradient,  // of the loss; as an argument: the sum so far
   Finite,    // a truth value: what the program carries on is finite; if not, it has carried on nothing
 };

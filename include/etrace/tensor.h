@@ -46,8 +46,8 @@ class Tensor {
   // Storage to be filled once by its creator, before anyone else holds a copy.
   static Tensor uninitialized(const Aval&);
   std::byte* writable() { return data_.get(); }
-  // Memory of somebody else: row-major, aval.bytes() at an address that suits the type. `owner` is held for as
-  // long as the tensor lives; without one the memory must outlive every copy of it.
+  // Memory of somebody else: row-major, aval.bytes() at an address that suits the type. `owner` is held for
+  // as long as the tensor lives; without one the memory must outlive every copy of it.
   static Tensor over(const Aval&, const void* data, std::shared_ptr<const void> owner = {});
 
   template <class T>

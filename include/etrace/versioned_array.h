@@ -1,6 +1,7 @@
-// An array with one truth and a version. Its newest value is here, or with a keeper that has gone on with it in
-// buffers of its own (a learner) and hands it over as soon as somebody asks. Every write raises the version:
-// who keeps a copy, or a fact about the value, remembers the version it was taken at and looks before use.
+// An array with one truth and a version. Its newest value is here, or with a keeper that has gone on with it
+// in buffers of its own (a learner) and hands it over as soon as somebody asks. Every write raises the
+// version: who keeps a copy, or a fact about the value, remembers the version it was taken at and looks
+// before use.
 #pragma once
 
 #include <cstddef>
@@ -26,10 +27,10 @@ class VersionedArray {
  public:
   explicit VersionedArray(Array value) : value_(std::move(value)), aval_(value_.aval()) {}
 
-  const Array& get() const;                    // brought back if a keeper has it
-  const Aval& aval() const { return aval_; }   // asking is no read
+  const Array& get() const;                   // brought back if a keeper has it
+  const Aval& aval() const { return aval_; }  // asking is no read
   std::uint64_t version() const { return version_; }
-  void set(Array value);                       // a write, of a value of any type
+  void set(Array value);  // a write, of a value of any type
 
   // For keepers. From now on the newest value is with the keeper; what lies here is let go. Called anew with
   // every value that the keeper makes. The keeper stays alive for as long as it keeps the array.

@@ -70,8 +70,9 @@ std::optional<std::int64_t> samples_of(const Array& weights) {
   return weights.rank() == 2 ? std::optional(weights.shape()[1]) : std::nullopt;
 }
 
-// The sequences as tensors. Data that is not finite would go into states and traces: ValueError. Padding that is
-// frozen may hold anything, and is zero here where it is not finite: no weight takes away what is no number.
+// The sequences as tensors. Data that is not finite would go into states and traces: ValueError. Padding that
+// is frozen may hold anything, and is zero here where it is not finite: no weight takes away what is no
+// number.
 Tensors finite_data(const char* what, ArraySpan sequences, const Array& weights, bool freeze) {
   std::vector<bool> counts(static_cast<std::size_t>(weights.shape()[0]), true);
   if (freeze) {
@@ -87,7 +88,8 @@ Tensors finite_data(const char* what, ArraySpan sequences, const Array& weights,
     out.push_back(sequences[i].tensor());
     if (all_finite(out.back())) continue;
     const std::vector<double> values = out.back().to_doubles();
-    const std::size_t per_step = values.size() / counts.size(), bytes = out.back().aval().bytes() / counts.size();
+    const std::size_t per_step = values.size() / counts.size(),
+                      bytes = out.back().aval().bytes() / counts.size();
     Tensor clean = Tensor::copy_of(out.back().aval(), out.back().bytes());
     for (std::size_t k = 0; k < values.size(); ++k) {
       if (std::isfinite(values[k])) continue;
@@ -136,10 +138,10 @@ struct Prepared {
   bool updates;
   std::int64_t steps;
   Launch* launch;
-  bool per_call;                         // aux comes once per window, not once per step
-  std::vector<std::size_t> data;         // arguments
-  std::vector<std::size_t> hyper;        // arguments
-  std::size_t losses;                    // results; aux follow
+  bool per_call;                   // aux comes once per window, not once per step
+  std::vector<std::size_t> data;   // arguments
+  std::vector<std::size_t> hyper;  // arguments
+  std::size_t losses;              // results; aux follow
 };
 
 // A call over a sequence, in windows.
@@ -157,7 +159,8 @@ class Windows {
         slices_(step_types(sequences)),
         f_(f),
         skipped_(static_cast<std::size_t>(length_), false) {
-    if (o.chunk_size && *o.chunk_size != 1) chunk_ = multi_ ? std::min(*o.chunk_size, length_) : *o.chunk_size;
+    if (o.chunk_size && *o.chunk_size != 1)
+      chunk_ = multi_ ? std::min(*o.chunk_size, length_) : *o.chunk_size;
     form_.weighted = o.mask.defined();
     form_.samples = samples_of(weights_);
     form_.freeze = o.freeze && form_.weighted;
@@ -168,6 +171,10 @@ class Windows {
     }
     impl.require_fitted_for(what, *objective(call_steps()).program);
     data_ = finite_data(what, sequences, weights_, o.freeze);
+    const std::int64_t whole = length_ / call_steps() * call_steps();
+    if (whole > 0) objective(call_steps()).labels->sequences(what, sequences, weights_, 0, whole);
+    if (whole < length_)
+      objective(length_ - whole).labels->sequences(what, sequences, weights_, whole, length_);
     if (form_.weighted) data_.push_back(weights_.tensor());
     if (form_.modulator) data_.push_back(value_of(modulator_).tensor());
   }
@@ -231,12 +238,11 @@ class Windows {
     const Learner::Impl::KnownObjective known = objective(steps);
     WindowForm form = form_;
     if (steps > 1) form.steps = steps;
-    const std::string key =
-        fmt::format("{} {} {} {} {} {} {} {} {}",
-                    updates ? fmt::format("train {}", impl_.optimizer_number(*optimizer_)) : "window",
-                    known.number, steps, form.weighted, form.samples.value_or(0), form.freeze,
-                    static_cast<int>(form.reduction), form.modulator ? to_string(*form.modulator) : "",
-                    form.modulator_per_step);
+    const std::string key = fmt::format(
+        "{} {} {} {} {} {} {} {} {}",
+        updates ? fmt::format("train {}", impl_.optimizer_number(*optimizer_)) : "window", known.number,
+        steps, form.weighted, form.samples.value_or(0), form.freeze, static_cast<int>(form.reduction),
+        form.modulator ? to_string(*form.modulator) : "", form.modulator_per_step);
     Launch& l = impl_.launch(key, [&] {
       return updates ? impl_.builder.train(*known.program, slices_, form, *optimizer_)
                      : impl_.builder.window(*known.program, slices_, form);
@@ -277,10 +283,11 @@ class Windows {
     const Aval wanted{part.dtype, one.with_front(total)};
     if (!all.defined()) all = Tensor::zeros(wanted);
     if (all.aval() != wanted)
-      throw ValueError(what_, fmt::format("the step function gives an aux of type {} for a shorter window; it "
-                                          "must have the same type, {}, for every window",
-                                          to_string(Aval{part.dtype, one}),
-                                          to_string(Aval{all.dtype(), all.shape().without(0)})));
+      throw ValueError(what_,
+                       fmt::format("the step function gives an aux of type {} for a shorter window; it "
+                                   "must have the same type, {}, for every window",
+                                   to_string(Aval{part.dtype, one}),
+                                   to_string(Aval{all.dtype(), all.shape().without(0)})));
     p.launch->take(result, all.writable() + offset(wanted, total, begin));
   }
   static std::size_t offset(const Aval& all, std::int64_t entries, std::int64_t begin) {
@@ -406,8 +413,8 @@ SequenceTraining Learner::etrace_train(ArraySpan sequences, const StepFunction& 
   if (o.update == UpdateEvery::Step) every = 1;
   if (o.update == UpdateEvery::Window)
     every = o.window > 0 ? o.window : o.chunk_size ? *o.chunk_size : impl.execution.window;
-  const std::int64_t longest = o.update == UpdateEvery::Sequence ? impl.execution.window
-                                                                 : std::min(every, impl.execution.window);
+  const std::int64_t longest =
+      o.update == UpdateEvery::Sequence ? impl.execution.window : std::min(every, impl.execution.window);
   every = std::min(every, length);
   if (every % windows.call_steps() != 0 && every < length)
     throw ValueError(what, fmt::format("an update every {} steps, but the step function takes windows of {}",

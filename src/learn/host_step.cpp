@@ -55,6 +55,8 @@ void HostStep::prepare_learning(const Aval& target) {
   for (std::size_t i = 0; i < slices.size(); ++i)
     b.data.push_back(l.argument(PortRole::Slice, fmt::format("slice{}", i)));
   b.loss = l.keep(l.result(PortRole::Loss, "losses"));
+  b.labels = std::make_shared<const LabelCheck>(objective);
+  given_.resize(slices.size());
   for (std::size_t i = 0; i < result_types(learner_.graph).size(); ++i)
     b.result.results.push_back(l.keep(l.result(PortRole::Aux, fmt::format("aux{}", i))));
   if (modulator_.defined()) l.give(l.argument(PortRole::Signal, "modulator"), modulator_.bytes());
@@ -90,6 +92,10 @@ void HostStep::set_data(Bound& b, ArraySpan args, const Array* target) {
       require_finite("step", i < args.size() ? fmt::format("argument {}", i) : "the target", kept_[i]);
     b.launch.give(b.data[i], kept_[i].bytes());
   }
+  if (b.labels == nullptr || b.labels->empty()) return;
+  std::copy(args.begin(), args.end(), given_.begin());
+  given_.back() = *target;
+  b.labels->step("step", given_);
 }
 
 void HostStep::run(Bound& b) {

@@ -22,6 +22,7 @@ class HostStep {
     std::vector<std::size_t> data;
     Learner::StepResult result;
     Tensor loss;  // of the last step
+    std::shared_ptr<const LabelCheck> labels = {};
   };
   void take_modulator();
   void set_data(Bound&, ArraySpan args, const Array* target);
@@ -33,6 +34,7 @@ class HostStep {
   std::vector<double> hyper_;
   Tensor modulator_;  // for rules that take one: the learner's, as it was at the last call
   Tensors kept_;      // data of the current call
+  Arrays given_;      // the same, for the labels among it
   std::optional<Bound> evolving_, learning_;
 };
 

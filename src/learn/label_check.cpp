@@ -98,19 +98,19 @@ std::vector<std::size_t> inputs_used(const Jaxpr& jaxpr) {
 
 }  // namespace
 
-struct LabelCheck::Part {
+struct LabelCheck::Uses {
   struct Use {
     std::int64_t classes;
     std::optional<std::size_t> slice;    // the labels are this slice
     std::optional<Executable> computed;  // or this program of all inputs
   };
-  std::vector<Use> uses;
+  std::vector<Use> all;
   Avals inputs;  // of the step function's program
   std::size_t num_slices;
   std::int64_t steps;  // that it sees at once
   bool time_axis;      // of its slices
 
-  explicit Part(const StepProgram& p)
+  explicit Uses(const StepProgram& p)
       : inputs(p.program.in_avals()),
         num_slices(p.num_slices),
         steps(p.window.value_or(1)),
@@ -124,7 +124,7 @@ struct LabelCheck::Part {
     const std::int64_t classes = mark.params.integer("classes");
     if (const Var* source = source_of(program.jaxpr, mark.in[0]))
       if (const auto i = position_of(program.jaxpr.invars, *source)) {
-        if (*i < num_slices) uses.push_back({classes, i, std::nullopt});
+        if (*i < num_slices) all.push_back({classes, i, std::nullopt});
         return;
       }
     ClosedJaxpr labels = program;
@@ -132,7 +132,7 @@ struct LabelCheck::Part {
     labels = eliminate_dead_code(labels);
     const std::vector<std::size_t> needed = inputs_used(labels.jaxpr);
     if (!needed.empty() && needed.back() >= num_slices) return;  // known only once the model has run
-    uses.push_back({classes, std::nullopt, Executable(std::move(labels))});
+    all.push_back({classes, std::nullopt, Executable(std::move(labels))});
   }
 
   // The labels of a call of the step function.
@@ -145,15 +145,15 @@ struct LabelCheck::Part {
     return (*use.computed)(in)[0];
   }
 
-  void sequences(const char* what, ArraySpan all, std::int64_t first, std::int64_t calls,
+  void sequences(const char* what, ArraySpan data, std::int64_t first, std::int64_t calls,
                  const Weights& weights) const {
-    for (const Use& use : uses) {
+    for (const Use& use : all) {
       if (use.slice) {
-        require(what, slice_axis(all[*use.slice], 0, first, first + calls * steps).tensor(), use.classes,
+        require(what, slice_axis(data[*use.slice], 0, first, first + calls * steps).tensor(), use.classes,
                 first, weights);
         continue;
       }
-      for (std::int64_t c = 0; c < calls; ++c) computed(what, use, all, first + c * steps, weights);
+      for (std::int64_t c = 0; c < calls; ++c) computed(what, use, data, first + c * steps, weights);
     }
   }
 
@@ -173,26 +173,22 @@ struct LabelCheck::Part {
   }
 };
 
-LabelCheck::LabelCheck(const Objective& objective)
-    : whole_(std::make_unique<Part>(objective.steps)),
-      rest_(objective.rest ? std::make_unique<Part>(*objective.rest) : nullptr) {}
+LabelCheck::LabelCheck(const StepProgram& program) : uses_(std::make_unique<Uses>(program)) {}
 LabelCheck::~LabelCheck() = default;
 LabelCheck::LabelCheck(LabelCheck&&) noexcept = default;
 LabelCheck& LabelCheck::operator=(LabelCheck&&) noexcept = default;
 
-bool LabelCheck::empty() const { return whole_->uses.empty(); }
+bool LabelCheck::empty() const { return uses_->all.empty(); }
 
-void LabelCheck::sequences(const char* what, ArraySpan sequences, const Array& given) const {
-  if (empty()) return;
-  const Weights weights(given);
-  const std::int64_t length = given.shape()[0], calls = length / whole_->steps;
-  whole_->sequences(what, sequences, 0, calls, weights);
-  if (rest_ != nullptr) rest_->sequences(what, sequences, calls * whole_->steps, 1, weights);
+void LabelCheck::sequences(const char* what, ArraySpan sequences, const Array& given, std::int64_t begin,
+                           std::int64_t end) const {
+  if (empty() || begin == end) return;
+  uses_->sequences(what, sequences, begin, (end - begin) / uses_->steps, Weights(given));
 }
 
 void LabelCheck::step(const char* what, ArraySpan slices) const {
-  for (const Part::Use& use : whole_->uses) {
-    const Tensor labels = Part::labels_of(use, whole_->inputs, slices);
+  for (const Uses::Use& use : uses_->all) {
+    const Tensor labels = Uses::labels_of(use, uses_->inputs, slices);
     if (const auto wrong = first_wrong_label(labels, use.classes))
       refuse(what, label_at(labels, *wrong), fmt::format("in entry {}", *wrong), use.classes);
   }

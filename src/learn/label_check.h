@@ -16,7 +16,7 @@ namespace etrace {
 
 class LabelCheck {
  public:
-  explicit LabelCheck(const Objective&);
+  explicit LabelCheck(const StepProgram&);
   ~LabelCheck();
   LabelCheck(LabelCheck&&) noexcept;
   LabelCheck& operator=(LabelCheck&&) noexcept;
@@ -24,15 +24,17 @@ class LabelCheck {
   bool empty() const;  // there is nothing to look at
 
   // ValueError in the name of `what` says label, step and number of classes. Sequences have time first;
-  // weights are [T] or [T, B], and what has weight zero may hold any label.
-  void sequences(const char* what, ArraySpan sequences, const Array& weights) const;
+  // weights are [T] or [T, B], and what has weight zero may hold any label. Looks at steps [begin, end), a
+  // multiple of what the step function sees at once.
+  void sequences(const char* what, ArraySpan sequences, const Array& weights, std::int64_t begin,
+                 std::int64_t end) const;
   // One step's slices, as the step function takes them. Allocates nothing where the labels are a slice as it
   // is.
   void step(const char* what, ArraySpan slices) const;
 
  private:
-  struct Part;  // a step function: that of steps or whole windows, that of the rest
-  std::unique_ptr<Part> whole_, rest_;
+  struct Uses;
+  std::unique_ptr<Uses> uses_;
 };
 
 }  // namespace etrace

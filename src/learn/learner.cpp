@@ -288,9 +288,7 @@ std::vector<EligibilityTrace> Learner::get_etrace_of(std::string_view param) con
   return get_etrace_of(StatePath{std::string(param)});
 }
 
-ParamValues Learner::params() const {
-  return {impl_->params, impl_->params_now()};
-}
+ParamValues Learner::params() const { return {impl_->params, impl_->params_now()}; }
 
 void Learner::set_params(const ParamValues& values) {
   const std::vector<ParamLeafId>& ids = impl_->params;
@@ -300,9 +298,8 @@ void Learner::set_params(const ParamValues& values) {
                        fmt::format("the step uses no parameter {}", to_string(values.leaves[k])));
     const Aval type = impl_->session.value(PortRole::Param, to_string(values.leaves[k])).aval();
     if (values.values[k].aval() != type)
-      throw ValueError("set_params",
-                       fmt::format("{} has type {}, expected {}", to_string(values.leaves[k]),
-                                   to_string(values.values[k].aval()), to_string(type)));
+      throw ValueError("set_params", fmt::format("{} has type {}, expected {}", to_string(values.leaves[k]),
+                                                 to_string(values.values[k].aval()), to_string(type)));
   }
   for (std::size_t k = 0; k < values.leaves.size(); ++k)
     impl_->session.set(PortRole::Param, to_string(values.leaves[k]), values.values[k].tensor());
@@ -314,8 +311,8 @@ namespace {
 const KnownState& find_state(const std::vector<KnownState>& states, std::string_view path) {
   for (const KnownState& s : states)
     if (s.name == path) return s;
-  throw ValueError("state", fmt::format("there is no state {}; there are: {}", path,
-                                        fmt::join(row_names(states), ", ")));
+  throw ValueError(
+      "state", fmt::format("there is no state {}; there are: {}", path, fmt::join(row_names(states), ", ")));
 }
 }  // namespace
 

@@ -141,8 +141,8 @@ Arrays Learner::Impl::evolve(const char* what, ArraySpan args, const Array& weig
       const Aval& part = l.program().results[at].aval;
       const Shape one = steps > 1 ? part.shape.without(0) : part.shape;
       if (!results[i].defined()) results[i] = Tensor::zeros({part.dtype, one.with_front(length)});
-      l.take(at, results[i].writable() +
-                     results[i].aval().bytes() / static_cast<std::size_t>(length) * static_cast<std::size_t>(begin));
+      l.take(at, results[i].writable() + results[i].aval().bytes() / static_cast<std::size_t>(length) *
+                                             static_cast<std::size_t>(begin));
     }
     if (!l.run())
       say_not_finite(what, steps == 1 ? fmt::format("step {}", begin)
@@ -157,11 +157,12 @@ Arrays Learner::Impl::evolve(const char* what, ArraySpan args, const Array& weig
 void Learner::Impl::say_not_finite(const char* what, const std::string& found) {
   ++skipped;
   if (options.not_finite == NotFinite::Skip) return;
-  throw ValueError(what, fmt::format("{}: a loss, a state, a gradient or a new parameter would not be finite; "
-                                     "nothing that {} would have changed was changed. A smaller learning rate "
-                                     "or clipping (clip_norm) may help; with LearnerOptions::not_finite = "
-                                     "NotFinite::Skip such steps are left out and counted",
-                                     found, found.starts_with("steps") ? "they" : "it"));
+  throw ValueError(what,
+                   fmt::format("{}: a loss, a state, a gradient or a new parameter would not be finite; "
+                               "nothing that {} would have changed was changed. A smaller learning rate "
+                               "or clipping (clip_norm) may help; with LearnerOptions::not_finite = "
+                               "NotFinite::Skip such steps are left out and counted",
+                               found, found.starts_with("steps") ? "they" : "it"));
 }
 
 // Programs --------------------------------------------------------------------------------------------------
@@ -193,13 +194,16 @@ const Learner::Impl::KnownObjective& Learner::Impl::objective(const StepFunction
   auto traced = std::make_shared<const StepProgram>(builder.objective(f, slices, chunk, samples));
   // Another function that does the same shares its programs.
   std::size_t number = next_objective++;
+  std::shared_ptr<const LabelCheck> labels;
   for (const KnownObjective& known : objectives)
     if (known.key == key && equal(known.program->program, traced->program)) {
       number = known.number;
       traced = known.program;
+      labels = known.labels;
     }
+  if (labels == nullptr) labels = std::make_shared<const LabelCheck>(*traced);
   if (objectives.size() == kRemembered) objectives.pop_front();
-  objectives.push_back({std::move(key), f.identity(), std::move(traced), number});
+  objectives.push_back({std::move(key), f.identity(), std::move(traced), std::move(labels), number});
   return objectives.back();
 }
 
@@ -264,7 +268,8 @@ StepFunction Learner::Impl::step_function(const Loss& loss, bool windows, bool p
   return losses.back().step;
 }
 
-// What the rule holds -----------------------------------------------------------------------------------------
+// What the rule holds
+// -----------------------------------------------------------------------------------------
 const TraceSlot& Learner::Impl::rule_param(std::string_view name) const {
   std::string known;
   for (const TraceSlot& s : memory) {

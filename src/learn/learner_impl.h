@@ -5,6 +5,7 @@
 #include <list>
 
 #include "etrace/learner.h"
+#include "learn/label_check.h"
 #include "learn/session.h"
 
 namespace etrace {
@@ -47,6 +48,7 @@ struct Learner::Impl {
     std::string key;
     std::shared_ptr<const StepFunction::Body> function;
     std::shared_ptr<const StepProgram> program;
+    std::shared_ptr<const LabelCheck> labels;
     std::size_t number;
   };
   const KnownObjective& objective(const StepFunction&, std::span<const Aval> slices,
@@ -74,7 +76,8 @@ struct Learner::Impl {
   std::optional<FittedFor> fitted;
   void require_fitted_for(const char* what, const StepProgram&) const;
   std::vector<std::shared_ptr<State>> resettable;  // the model's short-term states
-  std::vector<std::shared_ptr<State>> param_states;  // of the model; empty: the parameters are the learner's own
+  std::vector<std::shared_ptr<State>>
+      param_states;          // of the model; empty: the parameters are the learner's own
   std::int64_t skipped = 0;  // windows that were not finite and changed nothing
 
   std::unique_ptr<HostStep> host;  // steps in real time; none: there were none

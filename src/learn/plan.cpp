@@ -1,5 +1,5 @@
-// From a rule and a graph to programs: what a window does (window_plan.cpp) gets its ports, and the optimiser's
-// update behind it.
+// From a rule and a graph to programs: what a window does (window_plan.cpp) gets its ports, and the
+// optimiser's update behind it.
 #include "etrace/plan.h"
 
 #include <fmt/format.h>

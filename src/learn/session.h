@@ -2,9 +2,9 @@
 // gradients. Each lives once, in a buffer under its role and name. A program is bound to these buffers by the
 // names of its ports, once, and launched.
 //
-// Values that belong to a model or an optimiser have versions (etrace/versioned_array.h): a launch looks whether
-// somebody has written them, and takes the new value; what it writes itself stays here until the owner is asked
-// for it. Nothing is copied that nobody asked for.
+// Values that belong to a model or an optimiser have versions (etrace/versioned_array.h): a launch looks
+// whether somebody has written them, and takes the new value; what it writes itself stays here until the
+// owner is asked for it. Nothing is copied that nobody asked for.
 #pragma once
 
 #include <memory>
@@ -35,7 +35,7 @@ class Session final : public ArrayKeeper {
 
   Tensor value(PortRole, std::string_view name);  // the newest; later launches do not change it
   void set(PortRole, std::string_view name, const Tensor& value);  // of the same type
-  std::int64_t integer(PortRole, std::string_view name);  // the newest, of a scalar, without a copy
+  std::int64_t integer(PortRole, std::string_view name);           // the newest, of a scalar, without a copy
   Tensor taken(PortRole, std::string_view name);  // the session's own value, which is then gone
   void bring_back();                              // the newest values to their owners
 
@@ -52,10 +52,12 @@ class Session final : public ArrayKeeper {
     std::uint64_t seen = 0;            // version of the source that `value` is
   };
   Place& find(PortRole, std::string_view name);
-  Place& at(std::size_t ticket) { return ticket < places_.size() ? places_[ticket] : slots_[ticket - places_.size()]; }
+  Place& at(std::size_t ticket) {
+    return ticket < places_.size() ? places_[ticket] : slots_[ticket - places_.size()];
+  }
   std::size_t ticket_of(PortRole, std::string_view name) const;
-  const void* read(Place&);                      // its newest value
-  void* write(Place&, std::size_t ticket);       // the same, in a buffer that nobody else holds
+  const void* read(Place&);                 // its newest value
+  void* write(Place&, std::size_t ticket);  // the same, in a buffer that nobody else holds
   void give_back(std::vector<Place>&);
 
   std::vector<Place> places_, slots_;
@@ -63,8 +65,8 @@ class Session final : public ArrayKeeper {
   std::uint64_t generation_ = 0;     // raised when places come and go
 };
 
-// A program on its backend, bound to a session. Arguments that no place of the session stands for are given by
-// the caller, results that are not carried on are taken by it.
+// A program on its backend, bound to a session. Arguments that no place of the session stands for are given
+// by the caller, results that are not carried on are taken by it.
 class Launch {
  public:
   Launch(Session&, Program, std::shared_ptr<const Runnable>);

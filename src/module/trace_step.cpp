@@ -124,7 +124,7 @@ TracedStep StatefulTrace::run(Module& root, std::span<const Aval> args, std::str
     step.model.outputs.push_back(bare_record(Role::Out, i));
   }
   describe_states(step);
-  for (const Touched& t : touched_) 
+  for (const Touched& t : touched_)
     for (const VersionedArray& leaf : t.state->leaves_) outs.push_back(leaf.get());
   step.model.program = close(recorder_->finish(outs));
   return step;

@@ -32,9 +32,9 @@ struct Compiled {
     init_all_states(model, kBatch);
     graph = compile_etrace_graph(model, zeros({kBatch, 2}));
   }
-  LabelCheck check(const StepFunction& f, const Aval& target, const SequenceForm& form = {}) const {
+  LabelCheck check(const StepFunction& f, const Aval& target, std::optional<std::int64_t> chunk = {}) const {
     return LabelCheck(
-        PlanBuilder(graph, D_RTRL(), method).objective(f, Avals{{Dtype::F32, {kBatch, 2}}, target}, form));
+        PlanBuilder(graph, D_RTRL(), method).objective(f, Avals{{Dtype::F32, {kBatch, 2}}, target}, chunk));
   }
   VjpMethod method;
   Classifier model;
@@ -50,7 +50,7 @@ Array labels(const std::vector<double>& v) {
 void look(const LabelCheck& check, const Array& targets, const Array& weights = {}) {
   const std::int64_t steps = targets.shape()[0];
   check.sequences("etrace_grad", Arrays{zeros({steps, kBatch, 2}), targets},
-                  weights.defined() ? weights : full({steps}, 1.0, Dtype::F32));
+                  weights.defined() ? weights : full({steps}, 1.0, Dtype::F32), 0, steps);
 }
 
 TEST(LabelCheck, LabelsOfASequence) {
@@ -117,15 +117,32 @@ TEST(LabelCheck, WindowsAndTheirRest) {
     const Function each = [](ArraySpan a) { return Arrays{loss::cross_entropy(a[0], a[1])}; };
     return {vmap(each)(Arrays{y, s[1]})[0], {}};
   };
-  const LabelCheck check = multi.check(windows, kLabels, {.length = 5, .chunk = 2});
-  look(check, labels({0, 1, 2, 2, 1, 0, 1, 1, 2, 0}));
+  const LabelCheck check = multi.check(windows, kLabels, 2);
+  look(check, labels({0, 1, 2, 2, 1, 0, 1, 1}));
+  // Five steps are two windows and a rest of one: a learner looks at all of them before it runs.
+  Classifier model;
+  Learner learner = compile(model, D_RTRL(), zeros({kBatch, 2}),
+                            {.batch_size = kBatch, .vjp_method = VjpMethod::MultiStep});
   for (const std::int64_t step : {0, 3, 4}) {
     std::vector<double> wrong(10, 1.0);
     wrong[static_cast<std::size_t>(2 * step + 1)] = 5.0;
-    EXPECT_THAT(message_of<ValueError>([&] { look(check, labels(wrong)); }),
-                HasSubstr("label 5 at step " + std::to_string(step) + ", entry 1"));
+    EXPECT_THAT(
+        message_of<ValueError>([&] {
+          learner.etrace_grad(Arrays{zeros({5, kBatch, 2}), labels(wrong)}, windows, {.chunk_size = 2});
+        }),
+        HasSubstr("label 5 at step " + std::to_string(step) + ", entry 1"));
+    EXPECT_EQ(learner.age(), 0);
   }
-  const LabelCheck one_by_one = multi.check(plain, kLabels, {.length = 5});
+  // A step in real time looks, too.
+  Classifier other;
+  Learner real_time = compile(other, D_RTRL(), zeros({kBatch, 2}), {.batch_size = kBatch});
+  real_time.bind_step(loss::cross_entropy);
+  EXPECT_THAT(message_of<ValueError>([&] {
+                real_time.step(zeros({kBatch, 2}), array({0, 3}, Dtype::I32));
+              }),
+              HasSubstr("label 3 in entry 1"));
+  EXPECT_EQ(real_time.age(), 0);
+  const LabelCheck one_by_one = multi.check(plain, kLabels);
   EXPECT_THAT(message_of<ValueError>([&] {
                 look(one_by_one, labels({0, 0, 0, 3}));
               }),

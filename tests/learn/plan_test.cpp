@@ -131,7 +131,8 @@ TEST_P(Plans, SequencesHaveTheBitsOfTheLearner) {
     for (std::int64_t t = 0; t < 6; t += window()) {
       set_data(by_hand, data.part(t, t + window()).all(), slice_axis(mask, 0, t, t + window()));
       by_hand.run();
-      for (const double l : by_hand.result("losses", PortRole::Loss).tensor().to_doubles()) losses.push_back(l);
+      for (const double l : by_hand.result("losses", PortRole::Loss).tensor().to_doubles())
+        losses.push_back(l);
     }
     const SequenceGradient found = learner.etrace_grad(
         data.all(), loss, {.mask = mask, .freeze = freeze, .chunk_size = chunk, .reduction = Reduction::Sum});
@@ -205,7 +206,8 @@ TEST_P(Plans, TrainingWithEveryOptimiser) {
     };
     // Two windows of two steps with an update behind each, and one of one step. A multi-step learner has
     // windows of one step here: two of them are summed.
-    Bound two(lean(multi ? b.window(objective, types, mean({})) : b.train(objective, types, mean(2), *optimizer)));
+    Bound two(
+        lean(multi ? b.window(objective, types, mean({})) : b.train(objective, types, mean(2), *optimizer)));
     Bound one(lean(b.train(objective, types, mean({}), *optimizer)));
     Bound update(lean(b.update(*optimizer, Reduction::Mean)));
     for (Bound* p : {&two, &one}) start(*p, learner);

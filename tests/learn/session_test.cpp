@@ -1,5 +1,5 @@
-// One truth about parameters, states and the optimiser: whoever reads gets the newest value, whoever writes is
-// seen by the next call; and the same few programs for any length.
+// One truth about parameters, states and the optimiser: whoever reads gets the newest value, whoever writes
+// is seen by the next call; and the same few programs for any length.
 #include "etrace/backend.h"
 #include "learn/scenario.h"
 
@@ -83,7 +83,7 @@ TEST(Session, WhatIsSetInTheModelCountsFromTheNextStepOn) {
 
 TEST(Session, TwoLearnersShareTheModel) {
   Leaky net;
-  Learner a = compile(net, D_RTRL(), kOne), b = compile(net, pp_prop(0.9), kOne);
+  Learner a = compile(net, D_RTRL(), kOne), b = compile(net, *factorised(0.9), kOne);
   optim::SGD sgd(net, 0.1);
   a.bind_step(loss::mse, &sgd);
   b.bind_step(loss::mse, &sgd);
@@ -138,7 +138,7 @@ TEST(Session, WhatWasReadStaysAsItWas) {
 // Counts the programs that are compiled.
 class Counting final : public Backend {
  public:
-  std::string_view name() const override { return "counting"; }
+  std::string_view name() const override { return "test-counting"; }
   std::string_view doc() const override { return "the interpreter, for a test that counts programs"; }
   std::shared_ptr<const Runnable> compile(const Program& p) const override {
     ++compiled;
@@ -152,7 +152,7 @@ const RegisterBackend kCountingRow(kCounting);
 TEST(Session, AnyNumberOfLengthsIsTheSameFewPrograms) {
   LeakyNet net;
   Learner learner =
-      compile(net, D_RTRL(), zeros({2, 3}, Dtype::F64), {.batch_size = 2, .backend = "counting"});
+      compile(net, D_RTRL(), zeros({2, 3}, Dtype::F64), {.batch_size = 2, .backend = "test-counting"});
   const auto gradient = [&](std::int64_t length) {
     learner.reset_state();
     learner.reset_model_state();
