@@ -145,8 +145,8 @@ Planned planned(const PlanArguments& o) {
                             o.method == "multi-step" ? VjpMethod::MultiStep : VjpMethod::SingleStep);
   const auto optimizer = optim::make(o.optimizer);
   out.execution = builder.execution(o.window);
-  out.plan = builder.plan(loss_of_first_result(o.loss), slices_of(out.model),
-                          out.execution.window, optimizer.get());
+  out.plan =
+      builder.plan(loss_of_first_result(o.loss), slices_of(out.model), out.execution.window, optimizer.get());
   require_known(o.trace_passes, row_names(builder.rule().slots()));
   for (Program& p : out.plan.programs) p = with_trace_passes(std::move(p), o.trace_passes);
   return out;

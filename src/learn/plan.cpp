@@ -9,6 +9,7 @@
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
+#include "learn/finite_guard.h"
 #include "learn/interface.h"
 #include "learn/lists.h"
 #include "learn/trace_sums.h"
@@ -34,7 +35,7 @@ VjpMethod PlanBuilder::method() const { return impl_->windows.method(); }
 std::vector<TraceSlot> PlanBuilder::memory() const { return impl_->windows.memory(); }
 
 Program lean(Program p) {
-  p.jaxpr = sum_in_passes(simplify(p.jaxpr));
+  p.jaxpr = guard_passes(sum_in_passes(simplify(p.jaxpr)));
   return p;
 }
 
@@ -191,6 +192,25 @@ struct OptimizerPorts {
   }
 };
 
+// An update that changes nothing unless its gradient is finite, and no element whose new value is not.
+struct Update {
+  Arrays params, state;
+  Array finite;
+
+  Update(const optim::Optimizer& optimizer, std::span<const ParamLeafId> leaves, ArraySpan old,
+         ArraySpan gradients, ArraySpan slots, ArraySpan rates, const Array& so_far) {
+    finite = all_finite(gradients);
+    if (so_far.defined()) finite = logical_and(so_far, finite);
+    const optim::Updated next = optimizer.apply(old, gradients, slots, leaves, rates);
+    for (std::size_t i = 0; i < old.size(); ++i) {
+      const Array& p = next.params[i];
+      const Array good = is_floating(p.dtype()) ? logical_and(is_finite(p), finite) : finite;
+      params.push_back(select_n(good, Arrays{old[i], p}));
+    }
+    state = if_finite(finite, next.state, slots);
+  }
+};
+
 std::vector<Port> joined_ports(std::initializer_list<std::span<const Port>> parts) {
   std::vector<Port> out;
   for (const std::span<const Port> part : parts) out.insert(out.end(), part.begin(), part.end());
@@ -270,6 +290,7 @@ Program PlanBuilder::evolve(const EvolveForm& form) const {
     const Driven d = plan.drive(p, {to_list(s), to_list(m)}, inputs, active);
     out.add_all("result", PortRole::Result, d.outputs);
     out.replace(carried.params, joined({d.carry.states, d.carry.memory}));
+    out.add("finite", PortRole::Finite, d.finite);
   });
 }
 
@@ -288,6 +309,7 @@ Program PlanBuilder::gradient(const StepProgram& objective, std::span<const Aval
     out.replace(carried.params, joined({l.carry.states, l.carry.memory}));
     for (std::size_t i = 0; i < p.size(); ++i)
       out.add(carried.list[i].name, PortRole::Gradient, l.gradients[i]);
+    out.add("finite", PortRole::Finite, l.finite);
   });
 }
 
@@ -307,7 +329,8 @@ Program PlanBuilder::window(const StepProgram& objective, std::span<const Aval> 
     add_losses(out, l, form.steps.has_value());
     Arrays next;
     for (std::size_t i = 0; i < sums.size(); ++i) next.push_back(sums[i] + l.gradients[i]);
-    out.replace(carried.params, joined({l.carry.states, l.carry.memory, next}));
+    out.replace(carried.params, joined({l.carry.states, l.carry.memory, if_finite(l.finite, next, sums)}));
+    out.add("finite", PortRole::Finite, l.finite);
   });
 }
 
@@ -326,11 +349,12 @@ Program PlanBuilder::train(const StepProgram& objective, std::span<const Aval> s
     const Data data = take_data(in, slices.size(), form, working_dtype(graph()));
     const Learned l = learn(plan, objective, form, p, s, m, data);
     const Arrays g = reduced(l.gradients, sum(data.weights), form.reduction, graph().options.compat);
-    const optim::Updated next = optimizer.apply(p, g, o, leaves, rates);
+    const Update update(optimizer, leaves, p, g, o, rates, l.finite);
     add_losses(out, l, form.steps.has_value());
     out.replace(carried.params, joined({l.carry.states, l.carry.memory}));
-    out.replace(0, next.params);
-    out.replace(carried.list.size(), next.state);
+    out.replace(0, update.params);
+    out.replace(carried.list.size(), update.state);
+    out.add("finite", PortRole::Finite, update.finite);
   });
 }
 
@@ -347,8 +371,9 @@ Program PlanBuilder::update(const optim::Optimizer& optimizer, Reduction reducti
     const ArraySpan p = take_front(in, params.size()), o = take_front(in, own.slots.size()),
                     rates = take_front(in, own.hyper.size()), sums = take_front(in, params.size());
     const Arrays g = reduced(to_list(sums), in[0], reduction, graph().options.compat);
-    const optim::Updated next = optimizer.apply(p, g, o, leaves, rates);
-    out.replace(0, joined({next.params, next.state}));
+    const Update update(optimizer, leaves, p, g, o, rates, {});
+    out.replace(0, joined({update.params, update.state}));
+    out.add("finite", PortRole::Finite, update.finite);
     Arrays zeros;
     for (const Array& a : sums) zeros.push_back(zeros_of(a.aval()));
     out.replace(first_sum, zeros);

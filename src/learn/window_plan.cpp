@@ -5,6 +5,7 @@
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
+#include "learn/finite_guard.h"
 #include "learn/interface.h"
 #include "learn/lists.h"
 #include "learn/window.h"
@@ -193,6 +194,24 @@ Arrays stacked_args(std::span<const StepInput> args, std::int64_t steps) {
 
 Arrays rule_memory(const Carry& c) { return {c.memory.begin(), c.memory.end() - 2}; }
 
+// What traces are moved by.
+Arrays trace_data(const WindowData& w) {
+  Arrays out = joined({w.kept, w.jacobians});
+  for (const std::vector<Arrays>* lists : {&w.df, &w.transitions})
+    for (const Arrays& list : *lists) out.insert(out.end(), list.begin(), list.end());
+  return out;
+}
+
+// Losses of steps and samples that weigh something.
+Array counted(const Array& losses, const Array& weights) {
+  return where(not_equal_to(weights, 0.0), losses, full({}, 0.0, losses.dtype()));
+}
+
+Carry if_finite(const Array& finite, const Carry& next, const Carry& old) {
+  return {etrace::if_finite(finite, next.states, old.states),
+          etrace::if_finite(finite, next.memory, old.memory)};
+}
+
 }  // namespace
 
 Driven WindowPlan::drive(ArraySpan params, const Carry& c, std::span<const StepInput> args,
@@ -205,8 +224,9 @@ Driven WindowPlan::drive(ArraySpan params, const Carry& c, std::span<const StepI
   WindowData w = window_data(params, c, steps, active);
   fill(w, step.data, r, step.outputs);
   Driven out;
-  out.carry.states = r.carried;
-  out.carry.memory = next_memory(c, rule_.advance(w, rule_memory(c), {}).memory, steps, active);
+  out.finite = all_finite(joined({r.carried, trace_data(w)}));
+  const Carry next{r.carried, next_memory(c, rule_.advance(w, rule_memory(c), {}).memory, steps, active)};
+  out.carry = if_finite(out.finite, next, c);
   for (std::size_t i = 0; i < step.outputs; ++i) {
     const Array y = r.all_steps(i, steps);
     out.outputs.push_back(length ? y : squeeze(y, {0}));
@@ -254,13 +274,15 @@ Learned WindowPlan::learn_steps(ArraySpan params, const Carry& c, const StepProg
   for (std::size_t i = 0; i < g.cotangents.size(); ++i) w.own[i].cotangent = g.cotangents[i];
   fill(w, step.data, r, 1 + step.aux);
   const Arrays memory = rule_memory(c);
-  BoundRule::Advanced advanced = rule_.advance(w, memory, signals_of(w, memory, g));
 
   Learned out;
   out.losses = r.all_steps(0, steps);
   for (std::size_t i = 0; i < step.aux; ++i) out.aux.push_back(r.all_steps(1 + i, steps));
-  out.carry.states = r.carried;
-  out.carry.memory = next_memory(c, std::move(advanced.memory), steps, active);
+  out.finite = all_finite(joined({Arrays{counted(out.losses, weights)}, r.carried, trace_data(w),
+                                  g.group_signal, g.before_signal, g.cotangents, g.leaves}));
+  BoundRule::Advanced advanced = rule_.advance(w, memory, signals_of(w, memory, g));
+  const Carry next{r.carried, next_memory(c, std::move(advanced.memory), steps, active)};
+  out.carry = if_finite(out.finite, next, c);
   advanced.gradients.resize(params.size());
   for (std::size_t i = 0; i < params.size(); ++i)
     out.gradients.push_back(
@@ -340,6 +362,7 @@ Learned WindowPlan::learn_window(ArraySpan params, const Carry& c, const StepPro
   for (Array& a : entry) a = expand_dims(a, {0});
   entry = rule_.learning_signal(w, memory, BoundRule::SignalTo::Entry, std::move(entry));
   for (Array& a : entry) a = squeeze(a, {0});
+  const Array finite = all_finite(joined({Arrays{counted(losses, weights)}, states, trace_data(w), entry}));
   BoundRule::Advanced advanced = rule_.advance(w, memory, {entry, {}, {}});
   const Arrays estimate = rule_.exit_estimate(w, memory, of_groups(states));
   if (!estimate.empty()) {
@@ -351,8 +374,8 @@ Learned WindowPlan::learn_window(ArraySpan params, const Carry& c, const StepPro
   Learned out;
   out.losses = losses;
   for (const Array& a : aux) out.aux.push_back(expand_dims(a, {0}));
-  out.carry.states = states;
-  out.carry.memory = next_memory(c, std::move(advanced.memory), steps, active);
+  out.finite = finite;
+  out.carry = if_finite(finite, {states, next_memory(c, std::move(advanced.memory), steps, active)}, c);
   advanced.gradients.resize(np);
   for (std::size_t i = 0; i < np; ++i)
     out.gradients.push_back(

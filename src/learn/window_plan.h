@@ -18,12 +18,14 @@ struct Carry {
 struct Driven {
   Carry carry;
   Arrays outputs;
+  Array finite;  // a truth value; false: the carry is what it was
 };
 struct Learned {
   Carry carry;
   Array losses;      // [K], as the step function gives them
   Arrays aux;        // stacked over steps (over calls of the step function, if that takes windows)
-  Arrays gradients;  // per parameter leaf
+  Arrays gradients;  // per parameter leaf; of no use if nothing was carried on
+  Array finite;      // a truth value; false: the carry is what it was
 };
 
 class WindowPlan {

@@ -55,6 +55,7 @@ Layout::Layout(const Params& params) {
   if (params.boolean_or("has_gain", false)) gain = count++;
   if (params.boolean_or("has_entry", false)) entry = count++;
   if (params.boolean_or("has_weighted", false)) weighted = count++;
+  if (params.boolean_or("has_go", false)) go = count++;
   if (params.boolean_or("has_total", false)) total = count++;
 }
 
@@ -114,8 +115,12 @@ Avals abstract(const Params& params, std::span<const Aval> in) {
     expect_shape("the gradient so far", in[*at.total], parameter);
   }
   const Dtype dtype = in[at.injection].dtype;
+  if (at.go && in[*at.go] != Aval{Dtype::Bool, {}})
+    refuse_type(kOp, "whether to go on is said by " + to_string(in[*at.go]) + ", expected bool[]");
   for (std::size_t i = 1; i < in.size(); ++i)
-    if (in[i].dtype != dtype || !is_floating(dtype))
+    if (at.go == i)
+      continue;
+    else if (in[i].dtype != dtype || !is_floating(dtype))
       refuse_type(kOp, "operand " + std::to_string(i) + " has type " + to_string(in[i]) +
                            "; all but the trace must be float32, or all float64");
   expect_number(kOp, dtype);
@@ -152,7 +157,11 @@ Arrays lower(const Params& params, ArraySpan x) {
     return gain.defined() ? v * gain : v;
   };
   next = next + transpose(injected(x[at.injection]), {1, 0, 2});
-  Arrays out{reshape(convert(next, x[at.trace].dtype()), x[at.trace].shape().to_dims())};
+  const auto if_it_goes_on = [&](const Array& then, const Array& otherwise) {
+    return at.go ? select_n(x[*at.go], Arrays{otherwise, then}) : then;
+  };
+  Arrays out{if_it_goes_on(reshape(convert(next, x[at.trace].dtype()), x[at.trace].shape().to_dims()),
+                           x[at.trace])};
   if (!at.entry) return out;
   const Array signal = transpose(at_anchor(x[*at.entry]), {1, 0, 2});  // [b, c, s]
   Array gradient = reduce_sum(signal * reshape(old, {batch, states, n}), {0, 1});
@@ -160,6 +169,7 @@ Arrays lower(const Params& params, ArraySpan x) {
   Dims positions;
   for (const int a : p.position_axes) positions.push_back(a);
   gradient = reduce_sum(reshape(gradient, p.slots.to_dims()), positions);
+  gradient = if_it_goes_on(gradient, full({}, 0.0, dtype));
   out.push_back(at.total ? x[*at.total] + gradient : gradient);
   return out;
 }
@@ -177,12 +187,13 @@ Params params_of(const TracePattern& p, const TraceWindow& w) {
                    {"has_entry", w.entry.defined()},
                    {"has_weighted", w.weighted.defined()},
                    {"has_total", w.total.defined()}};
+  if (w.go.defined()) return (w.name.empty() ? out : out.with("trace", w.name)).with("has_go", true);
   return w.name.empty() ? out : out.with("trace", w.name);
 }
 
 Arrays operands_of(const TraceWindow& w) {
   Arrays x{w.trace, w.transition, w.injection};
-  for (const Array* a : {&w.source, &w.gain, &w.entry, &w.weighted, &w.total})
+  for (const Array* a : {&w.source, &w.gain, &w.entry, &w.weighted, &w.go, &w.total})
     if (a->defined()) x.push_back(*a);
   return x;
 }
@@ -209,6 +220,9 @@ Samples samples(std::uint64_t seed) {
     if (gradient > 1) w.weighted = r.floats({k, b, positions}, dtype);
     if (gradient > 2) w.total = r.floats(Shape(p.parameter_dims()), dtype);
     if (stored) w.trace = convert(w.trace, *stored);
+    out.push_back({operands_of(w), params_of(p, w), !stored});
+    if (out.size() % 4 != 0) return;
+    w.go = full({}, out.size() % 8 == 0, Dtype::Bool);
     out.push_back({operands_of(w), params_of(p, w), !stored});
   };
   const std::int64_t i = r.integer(1, 4), o = r.integer(1, 5), g = r.integer(1, 3);
@@ -266,7 +280,7 @@ const Primitive trace_window_p{{
     .doc = "e ← P·e + gain·Σ_k x_k·q_k at every slot's anchor, and the gradient (so far +) u·e + "
            "gain·Σ_k x_k·w_k",
     .params = {"slots", "position_axes", "anchor_strides", "anchor_table", "source_strides", "source_table",
-               "has_source", "has_gain", "has_entry", "has_weighted", "has_total", "trace", "form",
+               "has_source", "has_gain", "has_entry", "has_weighted", "has_go", "has_total", "trace", "form",
                "threads"},
     .abstract = abstract,
     .kernel = trace::make_kernel,

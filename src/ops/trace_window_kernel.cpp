@@ -553,6 +553,25 @@ Kernel kernel_of(const KernelRequest& r) {
   return with_total<T>(kernel_for<T>(form, r, storage), r);
 }
 
+// Where it is said whether to go on: a pass that does not leaves everything as it is.
+Kernel with_go(Kernel inner, const KernelRequest& request) {
+  const Layout at(request.params);
+  if (!at.go) return inner;
+  const std::size_t trace_bytes = request.y(0).bytes();
+  const std::size_t gradient_bytes = at.entry ? request.y(1).bytes() : 0;
+  Kernel kernel = inner;
+  kernel.run = [=, run = std::move(inner.run)](const KernelArgs& args) {
+    if (*static_cast<const std::uint8_t*>(args.in[*at.go]) != 0) return run(args);
+    if (args.out[0] != args.in[at.trace]) std::memcpy(args.out[0], args.in[at.trace], trace_bytes);
+    if (!at.entry) return;
+    if (!at.total)
+      std::memset(args.out[1], 0, gradient_bytes);
+    else if (args.out[1] != args.in[*at.total])
+      std::memcpy(args.out[1], args.in[*at.total], gradient_bytes);
+  };
+  return kernel;
+}
+
 }  // namespace
 
 int threads_of(const Params& params, std::int64_t chosen, std::int64_t most) {
@@ -567,7 +586,7 @@ std::vector<TraceForm> forms_that_fit(const KernelRequest& r) {
 }
 
 Kernel make_kernel(const KernelRequest& r) {
-  return r.x(1).dtype == Dtype::F32 ? kernel_of<float>(r) : kernel_of<double>(r);
+  return with_go(r.x(1).dtype == Dtype::F32 ? kernel_of<float>(r) : kernel_of<double>(r), r);
 }
 
 }  // namespace etrace::trace

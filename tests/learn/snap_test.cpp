@@ -205,7 +205,7 @@ TEST(SnAp, NothingIsLargerThanWhatTheLimitCounts) {
       std::int64_t most = c.counted;
       for (const TraceSlot& s : builder.memory()) most = std::max(most, s.aval.shape.size());
       for (const std::int64_t steps : {1, 3}) {
-        const Program program = lean(builder.evolve({.length = steps, .window = steps}));
+        const Program program = lean(builder.evolve({.steps = steps}));
         EXPECT_LE(largest_array(program.jaxpr.jaxpr), most) << name(method) << ", " << steps << " steps";
       }
     }
