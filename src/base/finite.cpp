@@ -1,9 +1,6 @@
 #include "base/finite.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-
 #include <cmath>
 #include <span>
 
@@ -39,7 +36,5 @@ bool all_finite(const Tensor& t) {
     if (!std::isfinite(v)) return false;
   return true;
 }
-
-std::string not_finite_text(double v) { return std::isnan(v) ? "nan" : fmt::format("{}", v); }
 
 }  // namespace etrace

@@ -1,7 +1,8 @@
 // Whether numbers are finite, without a copy of them. Private.
 #pragma once
 
-#include <string>
+#include <cmath>
+#include <limits>
 
 #include "etrace/tensor.h"
 
@@ -10,8 +11,9 @@ namespace etrace {
 
 // True for tensors of integers.
 bool all_finite(const Tensor&);
-// "nan" whatever its sign, "inf", "-inf", else the number.
-std::string not_finite_text(double);
+
+// For texts: a NaN without the sign that arithmetic happens to leave on it.
+inline double unsigned_nan(double x) { return std::isnan(x) ? std::numeric_limits<double>::quiet_NaN() : x; }
 
 }  // namespace etrace
 #pragma GCC visibility pop

@@ -85,7 +85,7 @@ void ModelRun::add_sequence_options(CLI::App& verb) {
       ->type_name("NAME");
   verb.add_option("--scale", scale, "standard deviation of random inputs (default: 1)")
       ->type_name("X")
-      ->check(number());
+      ->check(number_at_least(0));
 }
 
 }  // namespace etrace::cli

@@ -11,6 +11,8 @@
 #include <iostream>
 #include <string_view>
 
+#include "base/finite.h"
+
 namespace etrace::cli {
 
 namespace {
@@ -41,8 +43,7 @@ void Smoothed::add(double value) {
 }
 
 std::string loss_text(double loss) {
-  if (std::isnan(loss)) return "nan";  // its sign means nothing
-  return loss < 1e4 ? fmt::format("{:.4f}", loss) : fmt::format("{:.1e}", loss);
+  return loss < 1e4 ? fmt::format("{:.4f}", loss) : fmt::format("{:.1e}", unsigned_nan(loss));
 }
 
 std::string score_line(const Score& score, std::int64_t batches) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/finite.h"
 #include "cli/sequence.h"
 #include "etrace/error.h"
 #include "etrace/ops/elementwise.h"
@@ -96,11 +97,25 @@ void SavedSettings::task_settings(std::vector<std::pair<std::string, double>>& o
   }
 }
 
+namespace {
+// Nothing that a run computes from such parameters means anything.
+void require_finite(const TensorFile& file, const std::string& path) {
+  for (const auto& [name, value] : file.tensors)
+    if (!all_finite(value))
+      throw ValueError(
+          "parameters",
+          fmt::format("'{}': {} holds numbers that are not finite; the run that saved it had diverged", path,
+                      name));
+}
+}  // namespace
+
 void take_parameters(Module& module, const TensorFile& file, const std::string& path) {
+  require_finite(file, path);
   fit_or_explain(file, path, [&] { set_parameters(module, file, path); });
 }
 
 void take_parameters(Model& model, const TensorFile& file, const std::string& path) {
+  require_finite(file, path);
   const std::vector<std::size_t> params = inputs_with(model, {Role::Param});
   WantedParameters wanted;
   TensorFile fitted = file;

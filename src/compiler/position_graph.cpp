@@ -249,7 +249,8 @@ class Sweeper {
   // would move positions.
   bool move(const Eqn& eqn) {
     if (eqn.prim == &concatenate_p || eqn.prim == &stack_p) return join(eqn);
-    if (eqn.prim == &custom_jvp_call_p) return call(eqn.params.jaxpr("call_jaxpr")->jaxpr, eqn, 0);
+    if (eqn.prim == &custom_jvp_call_p || (eqn.prim == &custom_vjp_call_p && compat_ == Compat::None))
+      return custom_call(eqn);
     if (eqn.prim == &cond_p) return conditional(eqn);
     if (eqn.prim == &while_p) return while_loop(eqn);
     const AxisMap* map = map_of(eqn.in[0]);
@@ -387,10 +388,56 @@ class Sweeper {
     Sweeper inner(varshape_, compat_, what_);
     if (!sweep_body(body, eqn, first, inner)) return false;
     for (std::size_t i = 0; i < eqn.out.size(); ++i)
-      if (const AxisMap* map = inner.map_of(body.outs[i])) {
-        if (const AxisMap* other = map_of(eqn.out[i]); other != nullptr && *other != *map) return false;
-        reach(eqn.out[i], *map);
+      if (!agree(inner.map_of(body.outs[i]), eqn.out[i])) return false;
+    return true;
+  }
+
+  // What reaches v by one more way, if anything does, must carry positions on the axes that it has.
+  bool agree(const AxisMap* map, const Var& v) {
+    if (map == nullptr) return true;
+    if (const AxisMap* other = map_of(v); other != nullptr && *other != *map) return false;
+    reach(v, *map);
+    return true;
+  }
+
+  // A function with derivatives of its own preserves positions if its values do and if its rules do, along
+  // which influence is followed. (The reference looks at the values alone.)
+  bool custom_call(const Eqn& eqn) {
+    if (!call(eqn.params.jaxpr("call_jaxpr")->jaxpr, eqn, 0)) return false;
+    if (compat_ != Compat::None) return true;
+    if (const JaxprPtr rule = eqn.params.jaxpr_or_null("jvp_jaxpr")) return tangents(rule->jaxpr, eqn);
+    const JaxprPtr fwd = eqn.params.jaxpr_or_null("fwd_jaxpr"), bwd = eqn.params.jaxpr_or_null("bwd_jaxpr");
+    return fwd == nullptr || bwd == nullptr || cotangents(fwd->jaxpr, bwd->jaxpr, eqn);
+  }
+
+  // (x…, dx…) -> (y…, dy…)
+  bool tangents(const Jaxpr& rule, const Eqn& eqn) {
+    Sweeper inner(varshape_, compat_, what_);
+    for (std::size_t i = 0; i < eqn.in.size(); ++i)
+      if (const AxisMap* map = map_of(eqn.in[i])) {
+        inner.reach(rule.invars[i], *map);
+        inner.reach(rule.invars[eqn.in.size() + i], *map);
       }
+    if (!inner.sweep_equations(rule)) return false;
+    for (std::size_t i = 0; i < eqn.out.size(); ++i)
+      if (!agree(inner.map_of(rule.outs[eqn.out.size() + i]), eqn.out[i])) return false;
+    return true;
+  }
+
+  // (x…) -> (y…, residuals…), (residuals…, ct of y…) -> (ct of x…)
+  bool cotangents(const Jaxpr& fwd, const Jaxpr& bwd, const Eqn& eqn) {
+    Sweeper forward(varshape_, compat_, what_), backward(varshape_, compat_, what_);
+    if (!sweep_body(fwd, eqn, 0, forward)) return false;
+    const std::size_t n = eqn.out.size(), residuals = fwd.outs.size() - n;
+    for (std::size_t i = 0; i < residuals; ++i)
+      if (const AxisMap* map = forward.map_of(fwd.outs[n + i])) backward.reach(bwd.invars[i], *map);
+    for (std::size_t i = 0; i < n; ++i)
+      if (const AxisMap* map = map_of(eqn.out[i])) backward.reach(bwd.invars[residuals + i], *map);
+    if (!backward.sweep_equations(bwd)) return false;
+    for (std::size_t i = 0; i < eqn.in.size(); ++i) {
+      const AxisMap *to = map_of(eqn.in[i]), *found = backward.map_of(bwd.outs[i]);
+      if (to != nullptr && found != nullptr && *to != *found) return false;
+    }
     return true;
   }
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <exception>
 
+#include "base/finite.h"
 #include "etrace/error.h"
 #include "learn/interface.h"
 #include "learn/online_run.h"
@@ -84,7 +85,7 @@ Judge judge_of(const ETraceGraph& graph, const SequenceOracle& oracle, std::int6
   if (!std::isfinite(reference.loss))
     throw ValueError("rules", fmt::format("the loss over the sequence is {}, so nothing can be compared; use "
                                           "smaller inputs, fewer steps or other parameters",
-                                          reference.loss));
+                                          unsigned_nan(reference.loss)));
   const Tensors by_origin = oracle.last_step_by_origin();
   Judge j;
   j.ids = param_leaf_ids(graph.module_info);

@@ -97,7 +97,7 @@ Tensors finite_data(const char* what, ArraySpan sequences, const Array& weights,
         throw ValueError(what,
                          fmt::format("sequence {} holds {} at step {}; nothing was changed. Padding may hold "
                                      "anything with a mask of zero there and freeze",
-                                     i, not_finite_text(values[k]), k / per_step));
+                                     i, unsigned_nan(values[k]), k / per_step));
       std::memset(clean.writable() + k / per_step * bytes, 0, bytes);
     }
     out.back() = std::move(clean);

@@ -294,7 +294,7 @@ void require_finite(const char* what, const std::string& where, const Tensor& t)
   if (all_finite(t)) return;
   for (const double v : t.to_doubles())
     if (!std::isfinite(v))
-      throw ValueError(what, fmt::format("{} holds {}; nothing was changed", where, not_finite_text(v)));
+      throw ValueError(what, fmt::format("{} holds {}; nothing was changed", where, unsigned_nan(v)));
 }
 
 }  // namespace etrace

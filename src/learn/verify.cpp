@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/finite.h"
 #include "compiler/dropped_ways.h"
 #include "compiler/explain_text.h"
 #include "compiler/scopes.h"
@@ -148,7 +149,7 @@ std::vector<std::int64_t> window_lengths(const VerifyOptions& o, std::int64_t st
 
 void check_finite(const VerifyReport& r) {
   std::string found;
-  if (!std::isfinite(r.loss)) found = fmt::format("the loss over the sequence is {}", r.loss);
+  if (!std::isfinite(r.loss)) found = fmt::format("the loss over the sequence is {}", unsigned_nan(r.loss));
   for (const VerifyReport::Leaf& leaf : r.leaves)
     if (found.empty() && !std::isfinite(leaf.norm))
       found = fmt::format("the BPTT gradient of {} is not finite", to_string(leaf.id));

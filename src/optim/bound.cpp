@@ -39,7 +39,7 @@ void require_finite(const char* what, const std::string& name, const Array& valu
       throw ValueError(kBoundStage,
                        fmt::format("the {} of {} holds {}; nothing was changed. Look for inputs that "
                                    "are not finite, or lower the learning rate, or clip (clip_norm)",
-                                   what, name, not_finite_text(v)));
+                                   what, name, unsigned_nan(v)));
 }
 
 bool same_leaf(const ParamLeafId& a, const ParamLeafId& b) { return a.path == b.path && a.leaf == b.leaf; }

@@ -230,6 +230,21 @@ TEST_F(TrainFiles, ParametersThatDoNotFitAreNamed) {
   }
 }
 
+TEST_F(TrainFiles, ParametersThatAreNoNumbersAreRefused) {
+  ASSERT_EQ(run_etrace(tiny({"--updates", "1", "--save", file("p.safetensors")})).code, 0);
+  TensorFile saved = load_safetensors(file("p.safetensors"));
+  Tensor& first = saved.tensors.front().second;
+  first = full(first.shape(), -std::numeric_limits<double>::quiet_NaN(), first.dtype()).tensor();
+  save_safetensors(file("nan.safetensors"), saved);
+  for (const Words& command :
+       {Words{"eval"}, tiny({"--updates", "1"}), Words{"verify", "gru"}, Words{"print", "gru"}}) {
+    const auto r = run_etrace(command + Words{"--load", file("nan.safetensors")});
+    EXPECT_EQ(r.code, 2) << r.text;
+    EXPECT_THAT(r.text, HasSubstr("nan.safetensors': " + saved.tensors.front().first +
+                                  " holds numbers that are not finite"));
+  }
+}
+
 TEST_F(TrainFiles, VerifyTakesSavedParameters) {
   ASSERT_EQ(run_etrace(tiny({"--updates", "20", "--save", file("p.safetensors")})).code, 0);
   const Words verify{"verify", "gru", "--steps", "4", "--lags", "0", "--json"};

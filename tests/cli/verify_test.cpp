@@ -107,6 +107,14 @@ TEST(VerifyVerb, AThirdFactorIsAskedForInWordsOfTheCommandLine) {
             0);
 }
 
+TEST(VerifyVerb, ANaNHasNoSign) {
+  const auto r = run_etrace({"verify", "lru", "--scale", "1e308", "--steps", "3"});
+  EXPECT_EQ(r.code, 2);
+  EXPECT_THAT(r.text, HasSubstr("the loss over the sequence is nan, so nothing can be compared"));
+  EXPECT_THAT(run_etrace({"verify", "lru", "--scale", "-1"}).text,
+              HasSubstr("--scale: expected a number that is 0 or more, got '-1'"));
+}
+
 TEST(VerifyVerb, Errors) {
   const auto says = [](const std::vector<std::string>& words, int code, const char* phrase) {
     std::vector<std::string> all{"verify"};

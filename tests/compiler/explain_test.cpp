@@ -15,6 +15,9 @@
 #include <sstream>
 
 #include "etrace/compiler.h"
+#include "etrace/etp.h"
+#include "etrace/module.h"
+#include "etrace/ops/numpy.h"
 #include "etrace/primitive.h"
 
 namespace etrace {
@@ -400,6 +403,28 @@ TEST(ExplainCli, ShowsTheRecordsOfAFailedCompilation) {
   EXPECT_THAT(refused.output, HasSubstr("error weight_in_while"));
 }
 #endif
+
+// One parameter, learned online or not.
+struct OneWeight : Module {
+  explicit OneWeight(bool online_) : online(online_) {}
+  bool online;
+  ParamState& w = param("w", ones({3}));
+  HiddenState& h = hidden("h", {3});
+  Array update(const Array& x) override {
+    const Array kept = 0.5 * h.value();
+    h.set(kept + x * (online ? element_wise(w.value()) : w.value()));
+    return h.value();
+  }
+};
+
+TEST(Explain, NumbersAgreeWithTheirVerb) {
+  for (const bool online : {false, true}) {
+    OneWeight net(online);
+    EXPECT_THAT(
+        compile_etrace_graph(net, zeros({3})).explain(),
+        HasSubstr(online ? "1 of 1 parameter is learned online" : "0 of 1 parameter is learned online"));
+  }
+}
 
 }  // namespace
 }  // namespace etrace

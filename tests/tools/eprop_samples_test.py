@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import unittest
 import zipfile
 from pathlib import Path
 
+SOURCE = Path(__file__).resolve().parents[2] / "examples" / "08_eprop_evidence.cpp"
 DATA = Path(__file__).resolve().parents[1] / "eprop" / "evidence_accumulation.npz"
 PROGRAM = Path(os.environ.get("ETRACE_CLI", "")).parents[1] / "examples" / "08_eprop_evidence"
 
@@ -26,33 +28,31 @@ def npy(description, data):
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + data
 
 
-def repeated(npy_file, times):
-    """[updates, 1, …] becomes [updates, times, …]."""
+def repeated(npy_file, times, updates):
+    """[all updates, 1, …] becomes [updates, times, …]."""
     description, data = parts(npy_file)
     assert not description["fortran_order"] and description["shape"][1] == 1
-    updates = description["shape"][0]
-    size = len(data) // updates
+    size = len(data) // description["shape"][0]
     description["shape"] = (updates, times) + tuple(description["shape"][2:])
     return npy(description, b"".join(data[i * size:(i + 1) * size] * times for i in range(updates)))
 
 
-def losses(path):
-    done = subprocess.run([str(PROGRAM), str(path)], capture_output=True, text=True, check=True)
-    return [float(line) for line in done.stdout.split()]
-
-
 class Samples(unittest.TestCase):
     def test_two_of_the_same(self):
+        updates = 2
+        recorded = re.search(r"// numbers to 1e-8: (.*)", SOURCE.read_text(encoding="utf-8")).group(1).split()
         with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(DATA) as source:
             path = Path(folder) / "two.npz"
             with zipfile.ZipFile(path, "w") as target:
                 for name in source.namelist():
                     data = source.read(name)
-                    target.writestr(name, repeated(data, 2) if name in ("input_spikes.npy", "target.npy") else data)
-            one, two = losses(DATA), losses(path)
-        self.assertEqual(len(one), len(two))
-        for a, b in zip(one, two):
-            self.assertAlmostEqual(a, b, delta=1e-9)
+                    sampled = name in ("input_spikes.npy", "target.npy")
+                    target.writestr(name, repeated(data, 2, updates) if sampled else data)
+            done = subprocess.run([str(PROGRAM), str(path)], capture_output=True, text=True, check=True)
+        losses = [float(line) for line in done.stdout.split()]
+        self.assertEqual(len(losses), updates)
+        for found, expected in zip(losses, recorded):
+            self.assertAlmostEqual(found, float(expected), delta=1e-8)
 
 
 if __name__ == "__main__":
