@@ -27,7 +27,7 @@ void HostStep::prepare_evolving() {
   for (std::size_t i = 0; i < result_types(learner_.graph).size(); ++i)
     b.result.results.push_back(b.launch.keep(b.launch.result(PortRole::Result, fmt::format("result{}", i))));
   b.result.loss = std::numeric_limits<double>::quiet_NaN();
-  b.launch.code().prepare();
+  b.launch.prepare();
   evolving_.emplace(std::move(b));
 }
 
@@ -70,7 +70,9 @@ void HostStep::prepare_learning(const Aval& target) {
     for (const ParamLeafId& p : learner_.params)
       b.result.grads.values.push_back(l.keep(l.result(PortRole::Gradient, learner_.param_name(p))));
   }
-  l.code().prepare();
+  if (optimizer_ != nullptr) learner_.session.use(*optimizer_, learner_.params);
+  l.prepare();
+  kept_.reserve(slices.size());
   learning_.emplace(std::move(b));
 }
 

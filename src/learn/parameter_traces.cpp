@@ -293,6 +293,11 @@ Array ParameterTraces::Impl::source_of(const Trace& t, const StepData& data) con
 }
 
 // The last x of relations with factors, then one source per trace that has one, then what composites need.
+bool ParameterTraces::reads_jacobians() const {
+  return std::none_of(impl_->g.hidden_groups.begin(), impl_->g.hidden_groups.end(),
+                      [](const HiddenGroup& group) { return group.snap.has_value(); });
+}
+
 Arrays ParameterTraces::keep(const StepData& data) const {
   Arrays out;
   for (const LastX& x : impl_->last_xs) {

@@ -79,6 +79,7 @@ class RandomProjection final : public BoundRule {
   }
 
   // x of every relation that has one.
+  bool reads_jacobians() const override { return false; }
   Arrays keep(const StepData& data) const override {
     Arrays out;
     for (std::size_t r = 0; r < g_.hidden_param_op_relations.size(); ++r) {

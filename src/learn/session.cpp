@@ -172,7 +172,7 @@ Tensor Launch::keep(std::size_t result) {
   return own;
 }
 
-bool Launch::run() {
+void Launch::point_to_places() {
   if (generation_ != session_.generation_) bind();
   for (const Bound& b : bound_) {
     Session::Place& p = session_.at(b.ticket);
@@ -181,6 +181,15 @@ bool Launch::run() {
     else
       in_[b.argument] = session_.read(p);
   }
+}
+
+void Launch::prepare() {
+  point_to_places();
+  code_->prepare();
+}
+
+bool Launch::run() {
+  point_to_places();
   code_->run(in_.data(), out_.data());
   return !finite_ || *static_cast<const bool*>(out_[*finite_]);
 }

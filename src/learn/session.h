@@ -80,6 +80,8 @@ class Launch {
   void take(std::size_t result, void* data) { out_[result] = data; }
   Tensor keep(std::size_t result);  // a buffer of the launch's own, the same at every run
 
+  // All that the first run would allocate: buffers that nobody else holds, and what the code needs.
+  void prepare();
   // False: what would have been carried on is not finite, and nothing that is carried on has changed.
   bool run();
 
@@ -89,6 +91,7 @@ class Launch {
     std::optional<std::size_t> result;  // replaced in place
   };
   void bind();
+  void point_to_places();
 
   Session& session_;
   Program program_;

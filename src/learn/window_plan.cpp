@@ -195,11 +195,16 @@ Arrays stacked_args(std::span<const StepInput> args, std::int64_t steps) {
 Arrays rule_memory(const Carry& c) { return {c.memory.begin(), c.memory.end() - 2}; }
 
 // What traces are moved by.
-Arrays trace_data(const WindowData& w) {
-  Arrays out = joined({w.kept, w.jacobians});
-  for (const std::vector<Arrays>* lists : {&w.df, &w.transitions})
-    for (const Arrays& list : *lists) out.insert(out.end(), list.begin(), list.end());
+Arrays trace_data(const WindowData& w, const BoundRule& rule) {
+  Arrays out = w.kept;
+  if (rule.reads_jacobians()) out.insert(out.end(), w.jacobians.begin(), w.jacobians.end());
+  for (const Arrays& list : w.df) out.insert(out.end(), list.begin(), list.end());
   return out;
+}
+
+// Also of what the rule made of it, where that is by its own way.
+Array finite_with(const Array& finite, const BoundRule& rule, ArraySpan memory) {
+  return rule.reads_jacobians() ? finite : logical_and(finite, all_finite(memory));
 }
 
 // Losses of steps and samples that weigh something.
@@ -224,9 +229,10 @@ Driven WindowPlan::drive(ArraySpan params, const Carry& c, std::span<const StepI
   WindowData w = window_data(params, c, steps, active);
   fill(w, step.data, r, step.outputs);
   Driven out;
-  out.finite = all_finite(joined({r.carried, trace_data(w)}));
-  const Carry next{r.carried, next_memory(c, rule_.advance(w, rule_memory(c), {}).memory, steps, active)};
-  out.carry = if_finite(out.finite, next, c);
+  out.finite = all_finite(joined({r.carried, trace_data(w, rule_)}));
+  const Arrays memory = rule_.advance(w, rule_memory(c), {}).memory;
+  out.finite = finite_with(out.finite, rule_, memory);
+  out.carry = if_finite(out.finite, {r.carried, next_memory(c, memory, steps, active)}, c);
   for (std::size_t i = 0; i < step.outputs; ++i) {
     const Array y = r.all_steps(i, steps);
     out.outputs.push_back(length ? y : squeeze(y, {0}));
@@ -278,11 +284,12 @@ Learned WindowPlan::learn_steps(ArraySpan params, const Carry& c, const StepProg
   Learned out;
   out.losses = r.all_steps(0, steps);
   for (std::size_t i = 0; i < step.aux; ++i) out.aux.push_back(r.all_steps(1 + i, steps));
-  out.finite = all_finite(joined({Arrays{counted(out.losses, weights)}, r.carried, trace_data(w),
+  out.finite = all_finite(joined({Arrays{counted(out.losses, weights)}, r.carried, trace_data(w, rule_),
                                   g.group_signal, g.before_signal, g.cotangents, g.leaves}));
   BoundRule::Advanced advanced = rule_.advance(w, memory, signals_of(w, memory, g));
-  const Carry next{r.carried, next_memory(c, std::move(advanced.memory), steps, active)};
-  out.carry = if_finite(out.finite, next, c);
+  out.finite = finite_with(out.finite, rule_, advanced.memory);
+  out.carry =
+      if_finite(out.finite, {r.carried, next_memory(c, std::move(advanced.memory), steps, active)}, c);
   advanced.gradients.resize(params.size());
   for (std::size_t i = 0; i < params.size(); ++i)
     out.gradients.push_back(
@@ -362,7 +369,8 @@ Learned WindowPlan::learn_window(ArraySpan params, const Carry& c, const StepPro
   for (Array& a : entry) a = expand_dims(a, {0});
   entry = rule_.learning_signal(w, memory, BoundRule::SignalTo::Entry, std::move(entry));
   for (Array& a : entry) a = squeeze(a, {0});
-  const Array finite = all_finite(joined({Arrays{counted(losses, weights)}, states, trace_data(w), entry}));
+  const Array finite =
+      all_finite(joined({Arrays{counted(losses, weights)}, states, trace_data(w, rule_), entry}));
   BoundRule::Advanced advanced = rule_.advance(w, memory, {entry, {}, {}});
   const Arrays estimate = rule_.exit_estimate(w, memory, of_groups(states));
   if (!estimate.empty()) {
@@ -374,8 +382,8 @@ Learned WindowPlan::learn_window(ArraySpan params, const Carry& c, const StepPro
   Learned out;
   out.losses = losses;
   for (const Array& a : aux) out.aux.push_back(expand_dims(a, {0}));
-  out.finite = finite;
-  out.carry = if_finite(finite, {states, next_memory(c, std::move(advanced.memory), steps, active)}, c);
+  out.finite = finite_with(finite, rule_, advanced.memory);
+  out.carry = if_finite(out.finite, {states, next_memory(c, std::move(advanced.memory), steps, active)}, c);
   advanced.gradients.resize(np);
   for (std::size_t i = 0; i < np; ++i)
     out.gradients.push_back(

@@ -208,6 +208,36 @@ TEST(NotFinite, InputsAreRefusedAndNothingChanges) {
   });
 }
 
+// After prepare() a step allocates nothing, not even the first, and looking whether it is finite does not
+// either.
+TEST(NotFinite, StepsAllocateNothingAfterPrepare) {
+  struct Logarithm : Module {
+    HiddenState& h = hidden("h", {3}, Dtype::F64);
+    ParamState& w = param("w", ones({3, 3}, Dtype::F64));
+    Array update(const Array& x) override {
+      const Array old = h.value();
+      h.set(0.5 * old + log(x) + matmul(x, w.value()));
+      return h.value();
+    }
+  } net;
+  Learner l = compile(net, D_RTRL(), zeros({3}, Dtype::F64),
+                      {.backend = "interpreter", .not_finite = NotFinite::Skip});
+  optim::Adam adam(net, 0.01);
+  l.bind_step(loss::mse, &adam);
+  std::vector<double> buffer{1.0, 0.5, 0.25};
+  const Array x = Tensor::over({Dtype::F64, {3}}, buffer.data()), y = Array(ones({3}, Dtype::F64).tensor());
+  l.prepare(y.aval());
+  EXPECT_EQ(l.age(), 0) << "nothing has run";
+  const std::size_t before = allocations();
+  l.step(x);
+  l.step(x, y);
+  buffer[1] = -1.0;  // the next step reads the buffer as it is then
+  l.step(x, y);
+  EXPECT_EQ(allocations(), before);
+  EXPECT_EQ(l.skipped(), 1);
+  EXPECT_EQ(l.age(), 2);
+}
+
 TEST(NotFinite, OptimisersRefuseGradients) {
   LeakyNet net;
   optim::SGD optimizer(net, 0.1);

@@ -1,0 +1,191 @@
+// Numbers that are not finite do not get in: a step, window or update that would carry one on changes
+// nothing.
+#include "etrace/nn.h"
+#include "learn/scenario.h"
+
+namespace etrace {
+namespace {
+
+using namespace testing;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+struct GruNet : Module {
+  nn::GRUCell& rnn = child<nn::GRUCell>("rnn", 3, 8);
+  nn::Linear& out = child<nn::Linear>("out", 8, 2);
+  Array update(const Array& x) override { return out(rnn(x)); }
+};
+
+// Everything that a learner carries on, bit for bit.
+std::vector<Tensor> all_of(const Learner& l, const optim::Optimizer* optimizer) {
+  std::vector<Tensor> out;
+  for (const auto& [name, value] : l.checkpoint(optimizer).tensors)
+    out.push_back(Tensor::copy_of(value.aval(), value.bytes()));
+  return out;
+}
+
+TEST(NotFinite, ADataPointThatIsNoNumberIsRefusedByAStep) {
+  GruNet net;
+  Learner l = compile(net, D_RTRL(), zeros({3}));
+  optim::Adam adam(net, 1e-3);
+  l.bind_step(loss::mse, &adam);
+  const Array x = ones({3}), y = ones({2}), bad = Tensor::of(std::vector<float>{1, NAN, 1}, {3});
+  l.step(x, y);
+  const auto before = all_of(l, &adam);
+  expect_error<ValueError>("argument 0 holds nan; nothing was changed", [&] { l.step(bad, y); });
+  expect_error<ValueError>("argument 0 holds nan; nothing was changed", [&] { l.step(bad); });
+  expect_error<ValueError>("the target holds nan", [&] {
+    l.step(x, Tensor::of(std::vector<float>{NAN, 1}, {2}));
+  });
+  expect_error<ValueError>("argument 0 holds nan", [&] { l.update({bad}); });
+  EXPECT_EQ(all_of(l, &adam), before);
+  EXPECT_TRUE(std::isfinite(l.step(x, y).loss)) << "and it goes on";
+}
+
+// h' = h/2 + x·w. What is asked for decides what is no number: the state, a derivative by it, or the loss's.
+struct Fragile : Module {
+  enum What { State, Jacobian, Loss };
+  What what;
+  HiddenState& h = hidden("h", {4}, Dtype::F64);
+  ParamState& w = param("w", 0.5 * random::normal(random::key(1), {3, 4}, Dtype::F64));
+  ParamState& r = param("r", ones({4}, Dtype::F64));
+  explicit Fragile(What fails) : what(fails) {}
+  Array update(const Array& x) override {
+    const Array y = matmul(x, w.value()), old = h.value();
+    if (what == State) h.set(0.5 * old + log(y - y + mean(x) + 2.0));  // of a negative number: nan
+    // Where x is zero, √ has an infinite slope at the finite value 0.
+    if (what == Jacobian) h.set(0.5 * old + y + sqrt(abs((old + 9.0) * sum(x))));
+    if (what == Loss) h.set(0.5 * old + y);
+    return h.value() * r.value();
+  }
+};
+Array root_loss(const Array& y, const Array& target) {
+  return sqrt(sum(square(y - target)));
+}  // 0·∞ at y = target
+
+// (model, loss, good input, bad input, bad target)
+struct Failing {
+  const char* name;
+  Fragile::What what;
+};
+
+class Failures : public ::testing::TestWithParam<std::tuple<Failing, const char*, std::string>> {
+ protected:
+  Fragile net{std::get<0>(GetParam()).what};
+  optim::Adam adam{net, 0.01};
+  Array good = array({1.0, 0.5, -0.25}, Dtype::F64), target = ones({4}, Dtype::F64);
+  bool of_loss() const { return net.what == Fragile::Loss; }
+  Array bad() const {
+    return net.what == Fragile::State      ? full({3}, -9.0, Dtype::F64)
+           : net.what == Fragile::Jacobian ? zeros({3}, Dtype::F64)
+                                           : array({1.0, 0.25, 0.5}, Dtype::F64);
+  }
+  Loss loss() const { return of_loss() ? Loss(root_loss) : Loss(loss::mse); }
+  // For the loss's derivative the target is what the model will say.
+  Array bad_target(Learner& l) {
+    if (!of_loss()) return target;
+    const Array y = matmul(bad(), net.w.value()) + 0.5 * l.state("h");
+    return y * net.r.value();
+  }
+  Learner make(NotFinite policy, std::optional<std::int64_t> window = {}) {
+    return compile(net, *make_rule(std::get<1>(GetParam())), zeros({3}, Dtype::F64),
+                   {.backend = std::get<2>(GetParam()), .execution_window = window, .not_finite = policy});
+  }
+};
+
+TEST_P(Failures, AStepWithAnOptimiserChangesNothing) {
+  Learner l = make(NotFinite::Error);
+  l.bind_step(loss(), &adam);
+  l.step(good, target);
+  l.step(good, target);
+  const auto before = all_of(l, &adam);
+  const Array t = bad_target(l);
+  expect_error<ValueError>("would not be finite", [&] { l.step(bad(), t); });
+  EXPECT_EQ(all_of(l, &adam), before);
+  EXPECT_EQ(l.skipped(), 1);
+  const double loss = l.step(good, target).loss;
+  EXPECT_TRUE(std::isfinite(loss));
+  EXPECT_NE(all_of(l, &adam), before);
+}
+
+TEST_P(Failures, SkippingGoesOnAndCounts) {
+  Learner l = make(NotFinite::Skip);
+  l.bind_step(loss(), &adam);
+  l.step(good, target);
+  const auto before = all_of(l, &adam);
+  const Array t = bad_target(l);
+  l.step(bad(), t);
+  EXPECT_EQ(all_of(l, &adam), before);
+  EXPECT_EQ(l.skipped(), 1);
+  EXPECT_EQ(adam.step(), 1);
+  l.step(good, target);
+  EXPECT_EQ(adam.step(), 2);
+}
+
+// The window with the bad step changes nothing; what came before it stands.
+TEST_P(Failures, OneWindowOfASequence) {
+  if (of_loss()) return;  // its target is known only when the sequence runs
+  Learner l = make(NotFinite::Skip, 2), other = make(NotFinite::Error, 2);
+  Arrays xs(8, good);
+  xs[3] = bad();
+  for (Array& x : xs) x = expand_dims(x, {0});
+  const Array all = concatenate(xs), ys = ones({8, 4}, Dtype::F64);
+  const SequenceTraining r = l.etrace_train(all, ys, loss(), adam, {{}, UpdateEvery::Window, 2});
+  EXPECT_EQ(r.updates, 3);
+  EXPECT_EQ(l.skipped(), 1);
+  EXPECT_TRUE(std::isfinite(r.loss));
+  for (const Tensor& t : all_of(l, &adam))
+    for (const double v : t.to_doubles()) EXPECT_TRUE(std::isfinite(v));
+  const SequenceGradient g = l.etrace_grad(all, ys, loss());
+  EXPECT_TRUE(std::isfinite(g.loss));
+  for (const Array& a : g.grads.values)
+    for (const double v : a.tensor().to_doubles()) EXPECT_TRUE(std::isfinite(v));
+  EXPECT_EQ(l.skipped(), 2);
+  expect_error<ValueError>("steps 2 to 3", [&] { other.etrace_grad(all, ys, loss()); });
+}
+
+TEST_P(Failures, MovingOnWithoutLearning) {
+  if (of_loss()) return;
+  Learner l = make(NotFinite::Error);
+  l.step(good);
+  const auto before = all_of(l, nullptr);
+  expect_error<ValueError>("would not be finite", [&] { l.step(bad()); });
+  expect_error<ValueError>("would not be finite", [&] { l.update({bad()}); });
+  EXPECT_EQ(all_of(l, nullptr), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(NotFinite, Failures,
+                         ::testing::Combine(::testing::Values(Failing{"state", Fragile::State},
+                                                              Failing{"jacobian", Fragile::Jacobian},
+                                                              Failing{"loss", Fragile::Loss}),
+                                            ::testing::Values("D_RTRL", "pp_prop", "UORO", "EProp", "SnAp"),
+                                            ::testing::Values(std::string("interpreter"))),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param).name) + "_" + std::get<1>(info.param) +
+                                  "_" + std::get<2>(info.param);
+                         });
+INSTANTIATE_TEST_SUITE_P(NotFiniteNative, Failures,
+                         ::testing::Combine(::testing::Values(Failing{"state", Fragile::State},
+                                                              Failing{"jacobian", Fragile::Jacobian}),
+                                            ::testing::Values("D_RTRL"),
+                                            ::testing::Values(std::string("native"))),
+                         [](const auto& info) { return std::string(std::get<0>(info.param).name); });
+
+// An update of which a part overflows: what is no number never gets in.
+TEST(NotFinite, UpdatesThatOverflow) {
+  LeakyNet net;
+  optim::SGD sgd(net, 1e300);
+  Learner l =
+      compile(net, D_RTRL(), zeros({2, 3}, Dtype::F64), {.batch_size = 2, .not_finite = NotFinite::Skip});
+  const Array x = 1e10 * ones({4, 2, 3}, Dtype::F64), y = 1e10 * Random(2).f64({4, 2, 4});
+  for (const UpdateEvery every : {UpdateEvery::Step, UpdateEvery::Window, UpdateEvery::Sequence})
+    l.etrace_train(x, y, loss::mse, sgd, {{}, every, 2});
+  for (const double v : net.w.value().tensor().to_doubles()) EXPECT_TRUE(std::isfinite(v));
+  ParamValues g{param_leaf_ids(net), {full({3, 4}, 1e10, Dtype::F64)}};
+  const Array before = net.w.value();
+  expect_error<ValueError>("nothing was changed", [&] { sgd.update(g); });
+  EXPECT_EQ(before.tensor(), net.w.value().tensor());
+}
+
+}  // namespace
+}  // namespace etrace
