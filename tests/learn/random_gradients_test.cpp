@@ -24,14 +24,6 @@ struct KnownGap {
 };
 const std::vector<KnownGap>& known_gaps() {
   static const std::vector<KnownGap> gaps{
-      {Fault::FalseExact,
-       "single steps: signals to old states go to the wrong group, shared weights lose "
-       "their own step, ways within a step count twice; states are matched by position"},
-      {Fault::NotReverseMode, "states are matched by position"},
-      {Fault::WindowDependent, "signals to old states where a tail mixes positions"},
-      {Fault::LearnsFromLoss, "tails that mix positions learn from the loss without a modulator"},
-      {Fault::UntypedRefusal, "states are matched by position"},
-      {Fault::UnequalRules, "follows from the others"},
       {Fault::FalseApproximate, "theory does not ask whether what is lost reaches the loss"}};
   return gaps;
 }
