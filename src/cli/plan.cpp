@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/nearest.h"
+#include "cli/help.h"
 #include "cli/option_values.h"
 #include "cli/plan.h"
 #include "cli/rule_option.h"
@@ -228,6 +229,7 @@ void add_plan(CLI::App& app, Status&) {
       ->needs(program)
       ->excludes(passes)
       ->excludes(json);
+  verb->footer([] { return rules_short_help() + "\n" + help_table("Losses", loss::all()); });
   verb->callback([o] { run_plan(*o); });
 }
 

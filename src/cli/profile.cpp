@@ -10,6 +10,7 @@
 #include "cli/option_values.h"
 #include "cli/plan.h"
 #include "cli/verbs.h"
+#include "etrace/loss.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/random.h"
 #include "native/profile.h"
@@ -158,12 +159,14 @@ void add_profile(CLI::App& app, Status&) {
       ->check(count_from(1))
       ->capture_default_str();
   verb->add_flag("--json", o->json, "all steps, for programs");
-  verb->footer(wrapped("A step is", 10,
-                       "a function of fused loops, a matrix product or a kernel of the library; below it "
-                       "stand the equations it "
-                       "computes, beside it the modules they come from. `etrace plan MODEL --program NAME "
-                       "--emit c` prints the "
-                       "code."));
+  verb->footer([] {
+    return rules_short_help() + "\n" + help_table("Losses", loss::all()) + "\n" +
+           wrapped(
+               "A step is", 10,
+               "a function of fused loops, a matrix product or a kernel of the library; below it stand the "
+               "equations it computes, beside it the modules they come from. `etrace plan MODEL --program "
+               "NAME --emit c` prints the code.");
+  });
   verb->callback([o] { run_profile(*o); });
 }
 

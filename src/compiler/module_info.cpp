@@ -72,6 +72,31 @@ void collect_batches(const Jaxpr& jaxpr, std::vector<std::int64_t>& found) {
   }
 }
 
+// Inputs in the order of the table of weights: parameters by first appearance, leaves of each by their
+// number, wherever they stand among the inputs.
+std::vector<std::size_t> leaves_in_order(const Model& model) {
+  std::vector<std::size_t> out;
+  for (std::size_t first = 0; first < model.inputs.size(); ++first) {
+    const InputRecord& p = model.inputs[first];
+    const auto same = [&](std::size_t i) {
+      return model.inputs[i].role == Role::Param && model.inputs[i].path == p.path;
+    };
+    if (p.role != Role::Param || std::any_of(out.begin(), out.end(), same)) continue;
+    const auto begin = static_cast<std::ptrdiff_t>(out.size());
+    for (std::size_t i = first; i < model.inputs.size(); ++i)
+      if (same(i)) out.push_back(i);
+    std::sort(out.begin() + begin, out.end(),
+              [&](std::size_t a, std::size_t b) { return model.inputs[a].leaf < model.inputs[b].leaf; });
+    for (std::int64_t leaf = 0; begin + leaf < static_cast<std::ptrdiff_t>(out.size()); ++leaf)
+      if (model.inputs[out[static_cast<std::size_t>(begin + leaf)]].leaf != leaf)
+        throw CompilationError("module_info",
+                               fmt::format("parameter {} has no leaf {} among the inputs, but later ones; "
+                                           "every leaf must be an input",
+                                           to_string(p.path), leaf));
+  }
+  return out;
+}
+
 std::optional<std::int64_t> batch_of(const ModuleInfo& info, const CompileOptions& options) {
   if (!options.batch_size) {
     std::vector<std::int64_t> found;
@@ -100,9 +125,9 @@ ModuleInfo extract_module_info(const Model& model, Reporter& reporter, const Com
   for (std::size_t i = 0; i < model.inputs.size(); ++i) {
     const InputRecord& record = model.inputs[i];
     const Var& var = program.jaxpr.invars[i];
-    if (record.role != Role::Arg &&
-        (info.compiled_model_states.empty() || info.compiled_model_states.back() != record.path))
-      info.compiled_model_states.push_back(record.path);
+    auto& states = info.compiled_model_states;
+    if (record.role != Role::Arg && std::find(states.begin(), states.end(), record.path) == states.end())
+      states.push_back(record.path);
     if (record.role == Role::Hidden) {
       std::size_t at = 0;
       if (find_output(model, record, at) == nullptr)
@@ -119,10 +144,11 @@ ModuleInfo extract_module_info(const Model& model, Reporter& reporter, const Com
       tables.hidden_out.insert(out.id);
     } else if (record.role == Role::Param) {
       require_unwritten(model, program, i);
-      info.add_weight_leaf(record.path, var, record.leaf_key);
       tables.weights.insert(var.id);
     }
   }
+  for (const std::size_t i : leaves_in_order(model))
+    info.add_weight_leaf(model.inputs[i].path, program.jaxpr.invars[i], model.inputs[i].leaf_key);
   for (const OutputRecord& o : model.outputs) ++(o.role == Role::Out ? info.num_var_out : info.num_var_state);
   info.closed_jaxpr = canonicalize_control_flow(program, tables, options.control_flow, reporter);
   if (options.compat == Compat::None)

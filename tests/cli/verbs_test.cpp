@@ -258,6 +258,8 @@ TEST(Verbs, HelpFitsAPageAndExplainsEveryName) {
                 Not(AnyOf(HasSubstr("INT"), HasSubstr("FLOAT"), HasSubstr("TEXT"), HasSubstr("UINT"))))
         << "names of C++ types";
   }
+  for (const char* verb : {"plan", "profile", "verify", "train"})  // what options refer to as "see below"
+    EXPECT_THAT(run_etrace({verb, "--help"}).text, HasSubstr("\n  D_RTRL ")) << verb;
   EXPECT_THAT(run_etrace({"verify", "--help"}).text,
               HasSubstr("\n  --sizes N,N,…            of a built-in model"));
   EXPECT_THAT(run_etrace({"verify", "--help"}).text,

@@ -187,6 +187,11 @@ constexpr double kExact = 1e-9;      // relative to the reference
 constexpr double kRounding = 1e-12;  // relative to the sum of absolute values
 constexpr double kDead = 1e-8;       // norms below count as zero
 
+// What sums in another order may change of one leaf.
+double rounding_of(const ReferenceGradient& g, std::size_t leaf) {
+  return kRounding * g.magnitude[leaf] + 1e-14 * (1.0 + std::abs(g.loss));
+}
+
 class Judge {
  public:
   Judge(const Model& m, const JudgeOptions& o, const Tamper& tamper)
@@ -226,7 +231,7 @@ class Judge {
       const ReferenceGradient other = reverse_mode(model_, d.values);
       for (std::size_t i = 0; i < other.leaves.size(); ++i) {
         const Deviation apart = deviation(other.leaves[i], d.reference.leaves[i]);
-        if (!apart.finite || apart.apart > kExact * (apart.reference + 1e-3 * d.reference.magnitude[i]))
+        if (!apart.finite || apart.apart > kExact * apart.reference + rounding_of(d.reference, i))
           find({Fault::References, "BPTT", "against RTRL", leaf_name(i), "", {}, apart.relative(), 0});
       }
     }
@@ -372,7 +377,7 @@ class Judge {
                        const Gradient& b) {
     for (std::size_t i = 0; i < a.size(); ++i) {
       const Deviation d = deviation(b[i], a[i]);
-      if (!d.finite || d.apart > kExact * d.reference + kRounding * draws_[0].reference.magnitude[i])
+      if (!d.finite || d.apart > kExact * d.reference + rounding_of(draws_[0].reference, i))
         find({Fault::WindowDependent, rule.label, method.text(), leaf_name(i), "", method, d.relative(), 0});
     }
   }
@@ -381,7 +386,7 @@ class Judge {
   std::optional<double> measure(const Numbers& found, const Drawn& d, std::size_t leaf) const {
     const Deviation apart = deviation(found, d.reference.leaves[leaf]);
     if (!apart.finite) return HUGE_VAL;
-    const double rounding = kRounding * d.reference.magnitude[leaf];
+    const double rounding = rounding_of(d.reference, leaf);
     if (apart.reference <= kDead) {
       if (apart.apart <= kDead + rounding) return std::nullopt;
       return HUGE_VAL;
@@ -436,7 +441,7 @@ class Judge {
     if (!beside_) beside_ = reference_.beside_states(draws_[0].values);
     if (!is_traced(rule, leaf)) return;
     const Deviation apart = deviation(found[leaf], beside_->leaves[leaf]);
-    if (apart.apart > kExact * apart.reference + kRounding * draws_[0].reference.magnitude[leaf])
+    if (apart.apart > kExact * apart.reference + rounding_of(draws_[0].reference, leaf))
       find({Fault::LearnsFromLoss, rule.label, method.text(), leaf_name(leaf), "", method, apart.apart, 0});
   }
   bool is_traced(const RuleChoice& rule, std::size_t leaf) {
@@ -459,7 +464,7 @@ class Judge {
           if (a.label != rule.label || b.label != rule.same_as || a.vjp != b.vjp) continue;
           for (std::size_t i = 0; i < a.gradient.size(); ++i) {
             const Deviation d = deviation(a.gradient[i], b.gradient[i]);
-            if (!d.finite || d.apart > kExact * d.reference + kRounding * draws_[0].reference.magnitude[i])
+            if (!d.finite || d.apart > kExact * d.reference + rounding_of(draws_[0].reference, i))
               find({Fault::UnequalRules,
                     rule.label,
                     a.vjp == VjpMethod::SingleStep ? "single steps" : "windows",
