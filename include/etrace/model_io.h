@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,6 +38,8 @@ struct OutputRecord {
   std::int64_t leaf = 0;   // states: position among the owner's leaves
   StatePath leaf_key{};    // states: the leaf's own key; empty for a bare array
   std::string type{};      // states: the class its author named, "ParamState", "HiddenState" …
+  // States: whether the leading axis counts samples; none: not known.
+  std::optional<bool> per_sample{};
 };
 // What an input of the program is: an argument of the step, or the old value of a state.
 struct InputRecord : OutputRecord {

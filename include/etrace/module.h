@@ -154,6 +154,10 @@ class ShortTermState : public State {
   // The initial value, with or without a batch axis; random keys differ between samples.
   void init(std::optional<std::int64_t> batch);
   void reset() { init(batch_); }
+  // Whether the leading axis counts samples; none: it was never initialised with or without a batch.
+  std::optional<bool> has_batch_axis() const {
+    return times_ == 0 ? std::nullopt : std::optional(batch_.has_value() && per_sample_);
+  }
 
  protected:
   ShortTermState(StateKind kind, const Array& init, bool per_sample = true);

@@ -41,18 +41,19 @@ void read_record(const Node& node, Role bare, OutputRecord& out) {
   out.path = read_path(node.at("path"));
   if (const auto leaf = node.find("leaf")) out.leaf = leaf->count();
   if (const auto key = node.find("leaf_key")) out.leaf_key = read_path(*key);
+  if (const auto per_sample = node.find("per_sample")) out.per_sample = per_sample->boolean();
   if (const auto type = node.find("type")) out.type = type->text();
 }
 
 OutputRecord read_output(const Node& node) {
-  node.allow({"role", "index", "path", "leaf", "leaf_key", "type"});
+  node.allow({"role", "index", "path", "leaf", "leaf_key", "type", "per_sample"});
   OutputRecord out;
   read_record(node, Role::Out, out);
   return out;
 }
 
 InputRecord read_input(const Node& node) {
-  node.allow({"role", "index", "path", "leaf", "leaf_key", "type", "init"});
+  node.allow({"role", "index", "path", "leaf", "leaf_key", "type", "per_sample", "init"});
   InputRecord out;
   read_record(node, Role::Arg, out);
   if (is_state(out.role)) out.init = read_tensor(node.at("init"));
@@ -69,6 +70,7 @@ OrderedJson write_output(const OutputRecord& r) {
   out["path"] = write_path(r.path);
   out["leaf"] = r.leaf;
   out["leaf_key"] = write_path(r.leaf_key);
+  if (r.per_sample) out["per_sample"] = *r.per_sample;
   if (!r.type.empty()) out["type"] = r.type;
   return out;
 }

@@ -53,7 +53,7 @@ Array weights_of(const char* what, const Array& mask, std::int64_t length, const
                     to_string(mask.shape()), length, length));
   if (per_sample)
     for (const HiddenGroup& group : g.hidden_groups)
-      if (group.varshape().rank() == 0 || group.varshape()[0] != mask.shape()[1])
+      if (group.batch_size != mask.shape()[1])
         throw ValueError(
             what, fmt::format("the mask has weights for {} samples, but the hidden states of group {} have "
                               "shape {}: they need a leading batch axis of that size",

@@ -79,7 +79,7 @@ ExitCredit::ExitCredit(const ETraceGraph& g) : g_(g) {
   kinds.insert(kinds.end(), args.size(), StepSplit::Input::PerStep);
   // It is differentiated, so that the cuts must stay: no simplify().
   const ClosedJaxpr tidy = eliminate_dead_code(eliminate_common_subexpressions(inline_calls(step)));
-  steps_ = std::make_unique<const StepSplit>(tidy, kinds);
+  steps_ = std::make_unique<const StepSplit>(tidy, kinds, states_per_sample(g_));
 }
 
 ExitCredit::Found ExitCredit::gradients(std::int64_t steps, ArraySpan params, ArraySpan states,

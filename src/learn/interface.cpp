@@ -1,6 +1,10 @@
 #include "learn/interface.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "etrace/error.h"
 
 #include "io/step_outputs.h"
 
@@ -38,6 +42,36 @@ std::vector<StatePath> state_paths(const ETraceGraph& g) {
   for (const InputRecord& in : g.module_info.model.inputs)
     if (is_state(in.role)) out.push_back(in.path);
   return out;
+}
+
+namespace {
+// None: nothing says it.
+std::optional<bool> counts_samples(const ETraceGraph& g, const InputRecord& in) {
+  if (in.role == Role::Hidden) return g.module_info.batch_size.has_value();
+  return in.per_sample;
+}
+}  // namespace
+
+std::vector<bool> states_per_sample(const ETraceGraph& g) {
+  std::vector<bool> out;
+  for (const InputRecord& in : g.module_info.model.inputs)
+    if (is_state(in.role)) out.push_back(counts_samples(g, in).value_or(false));
+  return out;
+}
+
+void require_known_samples(const ETraceGraph& g, std::int64_t samples) {
+  for (const InputRecord& in : g.module_info.model.inputs) {
+    if (!is_state(in.role) || counts_samples(g, in)) continue;
+    const Shape& shape = in.init.shape();
+    if (shape.is_scalar() || shape[0] != samples) continue;  // no axis of samples
+    throw NotSupportedError(
+        "mask",
+        fmt::format(
+            "a mask per sample: nothing says whether the leading axis of state {} counts samples, and "
+            "its size {} is no proof. Give the states their batch by init_all_states(model, batch) or "
+            "LearnerOptions::batch_size; in a model file say per_sample",
+            state_leaf_name(in), samples));
+  }
 }
 
 std::string state_leaf_name(const InputRecord& in) {

@@ -79,7 +79,9 @@ Model in_lanes(const Model& model, std::int64_t batch) {
   Model out = model;
   out.program = vmap(model.program, mapped, batch, out_mapped).jaxpr;
   for (InputRecord& in : out.inputs) {
-    if (!is_state(in.role) || in_every_lane(in)) continue;
+    if (!is_state(in.role)) continue;
+    in.per_sample = !in_every_lane(in);
+    if (in_every_lane(in)) continue;
     const Array init = in.init;
     if (in.init.aval() == Aval{Dtype::U32, {2}}) {  // every lane draws for itself
       in.init = random::split(init, batch).tensor();

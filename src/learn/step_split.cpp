@@ -67,8 +67,8 @@ Ids needed_for(const Jaxpr& jaxpr, std::size_t count) {
 
 }  // namespace
 
-StepSplit::StepSplit(ClosedJaxpr step, std::vector<Input> inputs)
-    : step_(std::move(step)), inputs_(std::move(inputs)) {
+StepSplit::StepSplit(ClosedJaxpr step, std::vector<Input> inputs, std::vector<bool> per_sample)
+    : step_(std::move(step)), inputs_(std::move(inputs)), per_sample_(std::move(per_sample)) {
   const Jaxpr& jaxpr = step_.jaxpr;
   num_carried_ = static_cast<std::size_t>(std::count(inputs_.begin(), inputs_.end(), Input::Carried));
   const Dependence depends(jaxpr, inputs_);
@@ -133,10 +133,10 @@ Array StepSplit::Result::all_steps(std::size_t i, std::int64_t steps) const {
   return broadcast_to(expand_dims(outs[i], {0}), outs[i].shape().with_front(steps));
 }
 
-Array unless_frozen(const Array& active, const Array& next, const Array& old) {
+Array unless_frozen(const Array& active, const Array& next, const Array& old, bool per_sample) {
   if (!active.defined()) return next;
   if (active.rank() == 0) return where(active, next, old);
-  if (next.rank() == 0 || next.shape()[0] != active.shape()[0]) return next;  // shared by the samples: a key
+  if (!per_sample) return where(any(active), next, old);
   Dims dims(next.rank(), 1);
   dims[0] = active.shape()[0];
   return where(reshape(active, dims), next, old);
@@ -153,7 +153,8 @@ StepSplit::Result StepSplit::run_once(ArraySpan inputs, const Array& active) con
   std::size_t next = 0;
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (inputs_[i] == Input::Carried) {
-      r.carried.push_back(unless_frozen(active.defined() ? squeeze(active, {0}) : active, out[next], now[i]));
+      r.carried.push_back(unless_frozen(active.defined() ? squeeze(active, {0}) : active, out[next], now[i],
+                                        per_sample_[next]));
       ++next;
     }
   for (std::size_t i = num_carried_; i < out.size(); ++i)
@@ -232,7 +233,8 @@ StepSplit::Result StepSplit::run(std::int64_t steps, ArraySpan inputs, const Arr
         ScanResult s;
         for (std::size_t i = 0; i < num_carried_; ++i) {
           const Array next = env.get(jaxpr.outs[i]);
-          s.carry.push_back(unless_frozen(active.defined() ? now.back() : Array(), next, carry[i]));
+          s.carry.push_back(
+              unless_frozen(active.defined() ? now.back() : Array(), next, carry[i], per_sample_[i]));
         }
         s.ys = env.get_all(handed_on);
         return s;

@@ -16,8 +16,9 @@ namespace etrace {
 class StepSplit {
  public:
   enum class Input : std::uint8_t { Fixed, PerStep, Carried };
-  // The first results are the new values of the carried inputs, in their order.
-  StepSplit(ClosedJaxpr step, std::vector<Input> inputs);
+  // The first results are the new values of the carried inputs, in their order. `per_sample`: which of these
+  // have a leading axis of samples; the others are shared by all samples.
+  StepSplit(ClosedJaxpr step, std::vector<Input> inputs, std::vector<bool> per_sample);
 
   struct Result {
     Arrays carried;
@@ -26,7 +27,8 @@ class StepSplit {
     Array all_steps(std::size_t i, std::int64_t steps) const;  // [K, …] whatever it is
   };
   // Inputs in the program's order, those per step with a leading axis K. active: [K], or [K, B] per sample:
-  // steps that do not count leave what is carried as it was; undefined: all count.
+  // steps that do not count leave what is carried as it was (what samples share goes on while one of them
+  // does); undefined: all count.
   Result run(std::int64_t steps, ArraySpan inputs, const Array& active) const;
 
  private:
@@ -39,12 +41,13 @@ class StepSplit {
 
   ClosedJaxpr step_;
   std::vector<Input> inputs_;
+  std::vector<bool> per_sample_;
   std::size_t num_carried_ = 0;
   Part fixed_, before_, body_, after_, wide_;
   std::vector<bool> out_stacked_;
 };
 
 // What is carried over a step that may not count. active: a truth value, or one per sample.
-Array unless_frozen(const Array& active, const Array& next, const Array& old);
+Array unless_frozen(const Array& active, const Array& next, const Array& old, bool per_sample);
 
 }  // namespace etrace

@@ -107,8 +107,9 @@ const WindowPlan::PlainStep& WindowPlan::plain_step() const {
       chained({params, states, args}));
   // Windows differentiate this step, so that marks of derivatives must stay: no simplify().
   const ClosedJaxpr tidy = eliminate_dead_code(eliminate_common_subexpressions(inline_calls(step)));
-  plain_ = std::make_unique<const PlainStep>(
-      PlainStep{StepSplit(tidy, input_kinds(params.size(), states.size(), args.size())), outputs, layout});
+  plain_ = std::make_unique<const PlainStep>(PlainStep{
+      StepSplit(tidy, input_kinds(params.size(), states.size(), args.size()), states_per_sample(graph_)),
+      outputs, layout});
   return *plain_;
 }
 
@@ -138,7 +139,8 @@ const WindowPlan::LossStep& WindowPlan::loss_step(const StepProgram& program, st
   constexpr std::size_t kRemembered = 8;
   if (losses_.size() == kRemembered) losses_.pop_front();
   losses_.push_back({program.program, std::move(derivative),
-                     StepSplit(simplify(step), input_kinds(params.size(), states.size(), extra.size())),
+                     StepSplit(simplify(step), input_kinds(params.size(), states.size(), extra.size()),
+                               states_per_sample(graph_)),
                      program.num_aux(), layout});
   return losses_.back();
 }
@@ -151,6 +153,7 @@ const ExitCredit& WindowPlan::exit_credit() const {
 // Windows ---------------------------------------------------------------------------------------------------
 WindowData WindowPlan::window_data(ArraySpan params, const Carry& c, std::int64_t steps,
                                    const Array& active) const {
+  if (active.defined() && active.rank() == 2) require_known_samples(graph_, active.shape()[1]);
   WindowData w;
   w.steps = steps;
   w.params.assign(params.begin(), params.end());

@@ -86,6 +86,9 @@ void StatefulTrace::describe_states(TracedStep& step) const {
     OutputRecord record;
     record.role = role_of(*t.state);
     record.type = std::string(t.state->type());
+    record.per_sample = false;
+    if (is_a(t.state->kind(), StateKind::ShortTerm))
+      record.per_sample = static_cast<const ShortTermState&>(*t.state).has_batch_axis();
     if (const auto it = paths_.find(t.state); it != paths_.end()) {
       record.path = it->second;
     } else {

@@ -167,5 +167,34 @@ TEST(Session, AnyNumberOfLengthsIsTheSameFewPrograms) {
   EXPECT_EQ(kCounting.compiled, before) << "none was forgotten";
 }
 
+// A key of two words is no batch of two: which axis counts samples is said, not guessed.
+struct Noisy : Module {
+  HiddenState& h = hidden("h", {3}, Dtype::F64);
+  RandomState& key = random_key("key", 7);
+  ParamState& w = param("w", random::normal(random::key(1), {3, 3}, Dtype::F64));
+  Array update(const Array& x) override {
+    const Array noise = random::normal(key.next(), {3}, Dtype::F64), old = h.value();
+    h.set(0.9 * old + matmul(x, w.value()) + noise);
+    return h.value();
+  }
+};
+
+TEST(Session, AKeyThatSamplesShareGoesOnWhileOneOfThemDoes) {
+  for (const std::int64_t batch : {2, 3}) {
+    Noisy net, twin;
+    const Array x = Random(1).f64({3, batch, 3}), y = Random(2).f64({3, batch, 3});
+    Learner l = compile(net, D_RTRL(), zeros({batch, 3}, Dtype::F64), {.batch_size = batch});
+    Learner other = compile(twin, D_RTRL(), zeros({batch, 3}, Dtype::F64), {.batch_size = batch});
+    std::vector<double> mask(static_cast<std::size_t>(3 * batch), 1.0);
+    mask[0] = 0.0;  // a sample of the first step
+    for (std::int64_t b = 0; b < batch; ++b)
+      mask[static_cast<std::size_t>(2 * batch + b)] = 0.0;  // the last step
+    l.etrace_grad(x, y, loss::mse, {.mask = array(mask, {3, batch}, Dtype::F64), .freeze = true});
+    other.etrace_grad(slice_axis(x, 0, 0, 2), slice_axis(y, 0, 0, 2), loss::mse);
+    EXPECT_EQ(net.key.value().tensor(), twin.key.value().tensor()) << batch;
+    EXPECT_NE(net.h.value().tensor(), twin.h.value().tensor()) << "one sample has a step less";
+  }
+}
+
 }  // namespace
 }  // namespace etrace
