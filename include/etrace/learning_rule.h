@@ -24,7 +24,7 @@ namespace etrace {
 class ETraceConfig;  // etrace/config.h
 
 enum class VjpMethod : std::uint8_t {
-  SingleStep,  // the loss of each step meets the trace after it
+  SingleStep,  // reverse mode inside each step, and its signal meets the trace from before, moved by D
   MultiStep,   // reverse mode inside a window, and the signal at its entry meets the trace from before
 };
 std::string_view name(VjpMethod);  // "single-step"
