@@ -89,6 +89,7 @@ class Theory {
     for (const ParamLeaf& l : param_leaves(g_.module_info))
       params.push_back(zeros_of(program_.invars[l.input].aval));
     traces_ = bound->traces(params, bound->initial(0));
+    estimates_ = starts_with_estimates(*bound);
     follow_states();
   }
 
@@ -100,7 +101,7 @@ class Theory {
     const bool past =
         std::any_of(reached.begin(), reached.end(), [&](std::size_t s) { return states_[s].live; });
     if (uses.relations.empty() && uses.composites.empty()) {
-      if (past || (estimates_the_future() && !reached.empty())) return untraced();
+      if (past || (estimates_ && !reached.empty())) return untraced();
       return both(Expectation::Exact,
                   reached.empty() ? "acts at its own step only: no state depends on it" : kOwnStepOnly);
     }
@@ -182,7 +183,7 @@ class Theory {
   // Do signals meet nothing but zeros where the parameter has a past, whatever the rule makes of its traces?
   bool nothing_is_met(std::size_t index, const Uses& uses, const std::vector<std::size_t>& reached, bool past,
                       Mode mode) const {
-    if (estimates_the_future()) return false;
+    if (estimates_) return false;
     const ETraceConfig* config = rule_.config();
     const bool whole = own_step_ != OwnStep::Signal && own_.leaves[index] == OwnSteps::LeafWays::All;
     const auto is_traced = [&](const StateInfo& s) { return s.group != nullptr && uses.traced_in(*s.group); };
@@ -198,9 +199,20 @@ class Theory {
     return !past && own_step_ == OwnStep::Factors && whole && config != nullptr &&
            config->axes().temporal_recursion.f() != TemporalRecursion::ScalarLeak;
   }
-  bool estimates_the_future() const {
-    return rule_.config() != nullptr &&
-           rule_.config()->axes().learning_signal == LearningSignal::Bootstrapped;
+  // Does a synthesizer speak for what comes after a window? One whose parameters start at zero does not yet.
+  bool starts_with_estimates(const BoundRule& bound) const {
+    if (rule_.config() == nullptr || rule_.config()->axes().learning_signal != LearningSignal::Bootstrapped)
+      return false;
+    const std::vector<TraceSlot> slots = bound.slots();
+    const Arrays values = bound.initial(0);
+    bool parameters = false;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (slots[i].role != PortRole::RuleParam) continue;
+      parameters = true;
+      for (const double v : values[i].tensor().to_doubles())
+        if (v != 0.0) return true;
+    }
+    return !parameters;
   }
 
   // Influence of some values on every other of the step.
@@ -344,6 +356,7 @@ class Theory {
   // Does every position of the sources act on the same position of these results alone?
   static bool keeps_positions(const Jaxpr& program, const std::vector<Var>& sources,
                               const std::vector<Atom>& results, const HiddenGroup& group) {
+    if (group.varshape().size() == 1) return true;
     return sweep_positions(leading_to(program, results), sources, group.varshape(), Compat::None)
         .preserving();
   }
@@ -492,6 +505,7 @@ class Theory {
   std::vector<EligibilityTrace> traces_;  // for their types
   OwnStep own_step_ = OwnStep::ReverseMode;
   OwnSteps own_;
+  bool estimates_ = false;
 };
 
 }  // namespace

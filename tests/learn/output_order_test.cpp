@@ -1,5 +1,5 @@
-// The output records of a step are found by number and path: their order means nothing, to learners, windows,
-// verify and reverse mode. A state that is no hidden one and has no output keeps its value.
+// The records of a step are found by number and path: their order means nothing, to learners, windows, verify
+// and reverse mode. A state that is no hidden one and has no output keeps its value.
 #include "learn/scenario.h"
 
 #include <numeric>
@@ -110,6 +110,52 @@ TEST(OutputOrder, Verify) {
         verify(other, SnAp(), data.all(), f, {.windows = {2}, .lags = 2, .full_rtrl = true});
     EXPECT_EQ(found.to_string(), expected.to_string());
   }
+}
+
+// Parameter leaves ------------------------------------------------------------------------------------------
+// The leaves of a parameter stand in any order among the inputs, other inputs in between.
+Model with_leaves(const std::vector<std::string>& order) {
+  const std::vector<testing::StepInput> leaves{leaf("p", "bias", 0, {4}), leaf("p", "scale", 1, {4}),
+                                               leaf("p", "weight", 2, {3, 4}), hidden("h", {4})};
+  std::vector<testing::StepInput> inputs{arg("x", {3})};
+  for (const std::string& name : order)
+    for (const testing::StepInput& in : leaves)
+      if (name == (in.role == Role::Hidden ? "h" : std::get<std::string>(in.leaf_key.back())))
+        inputs.push_back(in);
+  Model m = step_model(inputs, [](In& in) {
+    in.set("h", 0.7 * in["h"] + matmul(in["x"], in["p:weight"] * in["p:scale"], in["p:bias"]));
+    return in["h"];
+  });
+  for (InputRecord& r : m.inputs)  // the same values in every order
+    if (r.role != Role::Arg) {
+      Random random(r.role == Role::Hidden ? 1 : static_cast<std::uint64_t>(r.leaf) + 2);
+      r.init = random.f64(r.init.shape()).tensor();
+    }
+  return m;
+}
+
+TEST(LeafOrder, GradientsByNumber) {
+  const Model m = with_leaves({"h", "bias", "scale", "weight"});
+  const Sequence data = draw_sequence(m, 5);
+  expect_gradients(gradients_of(m, D_RTRL(), data), bptt(m, data).grads, 1e-12);
+  for (const std::vector<std::string>& order :
+       {std::vector<std::string>{"weight", "scale", "bias", "h"}, {"scale", "h", "weight", "bias"}})
+    for (const RuleRow* row : rows_that_run(VjpMethod::SingleStep)) {
+      SCOPED_TRACE(row->name + " " + order.front());
+      const ParamValues found = gradients_of(with_leaves(order), *telling_rule(*row), data),
+                        same = gradients_of(m, *telling_rule(*row), data);
+      for (const char* name : {"p.bias", "p.scale", "p.weight"})
+        EXPECT_LT(relative_deviation(found.at(name), same.at(name)), 1e-13) << name;
+    }
+}
+
+TEST(LeafOrder, HiddenStatesAreOneArray) {
+  Model m = two_layers();
+  for (InputRecord& r : m.inputs)
+    if (to_string(r.path) == "b") r.path = {"a"}, r.leaf = 1;
+  for (OutputRecord& r : m.outputs)
+    if (to_string(r.path) == "b") r.path = {"a"}, r.leaf = 1;
+  expect_error<NotSupportedError>("hidden state a has several leaves", [&] { compile_etrace_graph(m); });
 }
 
 }  // namespace
