@@ -105,7 +105,7 @@ class Clock {
 };
 
 // A rule that the model allows.
-struct Prepared {
+struct Candidate {
   const LearningRule* rule;
   const ETraceGraph* graph;
   std::string name;
@@ -131,15 +131,15 @@ class Comparison {
   }
 
   RuleComparison operator()(std::span<const std::shared_ptr<const LearningRule>> rules) {
-    std::vector<Prepared> prepared;
-    for (const auto& rule : rules) attempt(rule->describe(), "", [&] { prepare(*rule, prepared); });
-    if (prepared.empty() && first_error_ != nullptr) std::rethrow_exception(first_error_);
-    if (prepared.empty()) throw ValueError("rules", "no rule was given, or no way to run it");
+    std::vector<Candidate> candidates;
+    for (const auto& rule : rules) attempt(rule->describe(), "", [&] { prepare(*rule, candidates); });
+    if (candidates.empty() && first_error_ != nullptr) std::rethrow_exception(first_error_);
+    if (candidates.empty()) throw ValueError("rules", "no rule was given, or no way to run it");
     // What costs little comes first, so that no rule holds up the others.
-    std::stable_sort(prepared.begin(), prepared.end(),
-                     [](const Prepared& a, const Prepared& b) { return a.numbers < b.numbers; });
-    start(*prepared.front().graph);
-    for (const Prepared& p : prepared) run(p);
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.numbers < b.numbers; });
+    start(*candidates.front().graph);
+    for (const Candidate& p : candidates) run(p);
     if (out_.rows.empty() && !out_of_time_ && first_error_ != nullptr) std::rethrow_exception(first_error_);
     mark_best();
     return std::move(out_);
@@ -176,7 +176,7 @@ class Comparison {
     return *graphs_.back();
   }
 
-  void prepare(const LearningRule& rule, std::vector<Prepared>& list) {
+  void prepare(const LearningRule& rule, std::vector<Candidate>& list) {
     const ETraceGraph& graph = graph_for(rule);
     if (graph.all_relations().empty()) Learner(graph, rule);  // refuses, and says why
     const std::unique_ptr<const BoundRule> bound = rule.bind(graph);
@@ -236,7 +236,7 @@ class Comparison {
         out_.left_out.push_back({to_string(ids[i]), reasons[i]});
   }
 
-  void run(const Prepared& p) {
+  void run(const Candidate& p) {
     OnlineRun online(*p.graph, *p.rule, draws_[0].sequences, f_, *step_, o_.backend);
     double seconds_per_step = 0.0;  // as far as it is known
     const auto row = [&](std::int64_t window) {
@@ -248,7 +248,7 @@ class Comparison {
       for (const std::int64_t k : windows_) row(k);
   }
 
-  bool allows(const Prepared& p, VjpMethod method, const char* where) {
+  bool allows(const Candidate& p, VjpMethod method, const char* where) {
     try {
       p.rule->require(method);
       return true;
@@ -258,7 +258,7 @@ class Comparison {
     }
   }
 
-  void measure(const Prepared& p, OnlineRun& online, std::int64_t window, const std::string& where,
+  void measure(const Candidate& p, OnlineRun& online, std::int64_t window, const std::string& where,
                double& seconds_per_step) {
     constexpr std::int64_t kQuick = 1 << 20;  // numbers that a step moves in less than it takes to ask
     const auto leave = [&](const std::string& why) {
