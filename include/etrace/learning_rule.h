@@ -24,7 +24,7 @@ namespace etrace {
 class ETraceConfig;  // etrace/config.h
 
 enum class VjpMethod : std::uint8_t {
-  SingleStep,  // the loss of each step meets the trace after it
+  SingleStep,  // reverse mode inside each step, and its signal meets the trace from before, moved by D
   MultiStep,   // reverse mode inside a window, and the signal at its entry meets the trace from before
 };
 std::string_view name(VjpMethod);  // "single-step"
@@ -131,6 +131,9 @@ class LearningRule {
   virtual ~LearningRule() = default;
   virtual std::string name() const = 0;                    // "D_RTRL"
   virtual std::string describe() const { return name(); }  // with its options
+  virtual std::string describe_on(const ETraceGraph&) const {
+    return describe();
+  }  // and what a graph decides
   virtual std::shared_ptr<const LearningRule> clone() const = 0;
   virtual void configure(CompileOptions&) const {}                // the recurrence scope
   virtual const ETraceConfig* config() const { return nullptr; }  // its coordinates, if it has any

@@ -26,6 +26,7 @@ struct ParameterTraceOptions {
   // trace: a trace of twice the states (e, ē), whose D is [[D, 0], [D, κ]], fed by (f, f) and met by (0, l).
   std::optional<double> kappa = {};
   std::vector<std::string> unfiltered = {};  // paths of hidden states whose signals meet e, not ē
+  bool kappa_at_entry = true;                // false: signals at the entry of a window meet e, all of them
   // Bytes that the traces of composite relations may take, where the graph has any.
   std::int64_t composite_max_bytes = std::int64_t{1} << 30;
 };

@@ -28,7 +28,10 @@ struct RuleSettings {
   std::int64_t snap_max_jacobian_elements = std::int64_t{1} << 24;  // sparse_n
   std::optional<std::uint64_t> random_feedback_key = {};            // random_feedback; it must be given
   std::vector<std::string> unfiltered = {};  // kappa: paths of hidden states whose signals meet e, not ē
-  Array modulator = {};                      // modulatory: stands where a call gives none
+  // Without a kappa: that of a leaky readout, where the model has one (learn/readout_filter.h). With one:
+  // leaky readouts are not filtered, since their own traces remember already.
+  bool kappa_of_readout = false, readouts_unfiltered = false;
+  Array modulator = {};                                      // modulatory: stands where a call gives none
   std::shared_ptr<const Synthesizer> synthesizer = nullptr;  // bootstrapped; null: an affine one
   RandomProjectionOptions projection = {};                   // random_projection
   // per_param in scopes diagonal and coupled: weights that reach hidden states only through other trainable
@@ -48,6 +51,7 @@ class ConfiguredRule : public LearningRule {
 
   std::string name() const override { return name_; }
   std::string describe() const override;
+  std::string describe_on(const ETraceGraph&) const override;
   std::shared_ptr<const LearningRule> clone() const override {
     return std::make_shared<ConfiguredRule>(*this);
   }
@@ -62,6 +66,7 @@ class ConfiguredRule : public LearningRule {
 
  private:
   std::unique_ptr<const BoundRule> engine(const ETraceGraph&) const;
+  std::string described(const std::vector<std::string>& unfiltered, const std::string& filter) const;
   std::string name_;
   ETraceConfig config_;
   RuleSettings settings_;
@@ -99,12 +104,14 @@ class SnAp : public ConfiguredRule {
 };
 
 // e-prop: the trace may be filtered, ē ← κ·ē + e, and the signal may come back through fixed random weights.
-// The filter is that of a leaky readout. What is said to a state by something else (a regulariser of the
-// firing rate, by a state that counts spikes) can meet the trace itself: name the state in `unfiltered`.
+// The filter is that of a leaky readout r ← λ·r + W·z, so κ is λ = e^(−dt/τ) of the model's readout, and what
+// is said to r itself meets e. What is said to a state by something else (a regulariser of the firing rate,
+// by a state that counts spikes) can meet the trace itself, too: name the state in `unfiltered`.
 enum class Feedback : std::uint8_t { Symmetric, Random };
 struct EPropOptions {
   Feedback feedback = Feedback::Symmetric;
-  double kappa_filter_decay = 0.0;
+  // None: that of the model's leaky readout; no filter where there is none (describe_on says so).
+  std::optional<double> kappa_filter_decay = {};
   std::optional<std::uint64_t> random_feedback_key = {};  // Feedback::Random needs one
   std::optional<Dtype> trace_dtype = {};
   std::vector<std::string> unfiltered = {};  // paths of hidden states whose signals meet e, not ē

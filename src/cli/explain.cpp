@@ -18,6 +18,7 @@
 #include "compiler/pipeline.h"
 #include "etrace/error.h"
 #include "etrace/primitive.h"
+#include "learn/readout_filter.h"
 #include "learn/verify_words.h"
 
 namespace etrace::cli {
@@ -111,17 +112,20 @@ void dump_after(const std::string& pass, const Model& model, const CompileOption
   }
 }
 
-// The compiler knows scopes, not rules: who runs in those that keep more of the recurrence.
+// The compiler knows scopes and readouts, not rules: who runs in those that keep more of the recurrence, and
+// what e-prop makes of a readout.
 std::vector<std::string> notes_on(const ETraceGraph& graph) {
+  std::vector<std::string> notes = readout_notes(graph);
   const bool left_out = std::any_of(graph.hidden_groups.begin(), graph.hidden_groups.end(),
                                     [](const HiddenGroup& g) { return !g.dropped.empty(); });
-  if (!graph.options.sparse_n && !left_out) return {};
+  if (!graph.options.sparse_n && !left_out) return notes;
   const auto rules = [](const std::string& scope) {
     const std::vector<std::string> found = rules_in_scope(scope);
     return found.empty() ? std::string("no learning rule yet") : fmt::format("{}", fmt::join(found, ", "));
   };
-  return {fmt::format("In scope coupled runs: {}. In sparse scopes (snapN) runs: {}.", rules("coupled"),
-                      rules("snap2"))};
+  notes.push_back(fmt::format("In scope coupled runs: {}. In sparse scopes (snapN) runs: {}.",
+                              rules("coupled"), rules("snap2")));
+  return notes;
 }
 
 template <class... Errors>

@@ -22,6 +22,7 @@ struct ModelRun : ModelChoice {
 
   void add_sequence_options(CLI::App& verb);  // --steps, --loss, --scale
 
+  bool carries_sequences(const Model&) const;  // the model file has them; otherwise they are drawn
   // One sequence per argument, then the targets of the first result.
   Arrays sequences(const Model&) const;
   StepFunction step() const;  // the loss of one step

@@ -13,6 +13,7 @@
 #include "cli/verbs.h"
 #include "etrace/compare_rules.h"
 #include "etrace/error.h"
+#include "learn/compare_words.h"
 
 namespace etrace::cli {
 
@@ -20,23 +21,46 @@ namespace {
 
 struct RulesArguments {
   ModelRun run{"rules", 64};
-  std::vector<std::string> only;
+  std::vector<std::string> only, skip;
   std::vector<std::int64_t> windows;
   std::optional<VjpMethod> method;
   std::string compat, html, backend = "interpreter";
-  std::int64_t lags = 32, repeats = 3;
+  std::int64_t lags = 32, repeats = 3, seeds = 3;
+  double seconds = 120.0;
   bool json = false;
 };
 
-std::vector<std::shared_ptr<const LearningRule>> chosen_rules(const std::vector<std::string>& only) {
-  if (only.empty()) return rules_to_compare();
+const RuleRow& compared_row(const std::string& name) {
+  const RuleRow& row = find_rule(name);
+  if (row.compared.empty())
+    throw ValueError("rules",
+                     fmt::format("{} is a family and not one rule; name one of its members", row.name));
+  return row;
+}
+
+std::vector<std::shared_ptr<const LearningRule>> chosen_rules(const RulesArguments& a) {
+  std::vector<const RuleRow*> rows;
+  for (const std::string& name : a.only) rows.push_back(&compared_row(name));
+  if (rows.empty()) rows = rule_rows();
+  for (const std::string& name : a.skip) std::erase(rows, &compared_row(name));
   std::vector<std::shared_ptr<const LearningRule>> out;
-  for (const std::string& name : only) {
-    const RuleRow& row = find_rule(name);
-    if (row.compared.empty())
-      throw ValueError("rules",
-                       fmt::format("{} is a family and not one rule; name one of its members", row.name));
-    for (const RuleOptions& o : row.compared) out.push_back(row.make(o));
+  for (const RuleRow* row : rows)
+    for (const RuleOptions& o : row->compared) out.push_back(row->make(o));
+  if (out.empty()) throw ValueError("rules", "--skip leaves no rule to measure");
+  return out;
+}
+
+// Parameters and sequences of one seed after the other. What a file carries is the same for all of them.
+std::vector<ModelDraw> draws_of(const RulesArguments& a) {
+  std::vector<ModelDraw> out;
+  for (std::int64_t i = 0; i < a.seeds; ++i) {
+    ModelRun run = a.run;
+    run.seed += static_cast<std::uint64_t>(i);
+    Model model = run.make_model();
+    const bool fixed = run.carries_sequences(model);
+    Arrays sequences = run.sequences(model);
+    out.push_back({std::move(model), std::move(sequences)});
+    if (fixed) break;
   }
   return out;
 }
@@ -48,8 +72,11 @@ CompareOptions options_of(const RulesArguments& a) {
   o.single_step = a.method != VjpMethod::MultiStep;
   if (!a.windows.empty()) o.windows = a.windows;
   if (a.method == VjpMethod::SingleStep) o.windows = {};
+  if (!(a.seconds > 0.0))
+    throw ValueError("rules", fmt::format("--seconds is {}; it must be positive", a.seconds));
   o.lags = a.lags;
   o.repeats = static_cast<int>(a.repeats);
+  o.seconds = a.seconds;
   if (!a.compat.empty()) o.compat = Compat::Braintrace;
   o.backend = a.backend;
   return o;
@@ -57,31 +84,52 @@ CompareOptions options_of(const RulesArguments& a) {
 
 void run_rules(const RulesArguments& a) {
   if (a.run.model.empty()) {
-    if (a.json || !a.html.empty() || !a.only.empty())
-      throw ValueError("rules",
-                       "MODEL is missing: --json, --html and --rule are for rules that are measured on it");
+    if (a.json || !a.html.empty() || !a.only.empty() || !a.skip.empty())
+      throw ValueError(
+          "rules",
+          "MODEL is missing: --json, --html, --only and --skip are for rules that are measured on it");
     std::cout << rules_help() << "\netrace rules MODEL measures all of them on a model.\n";
     return;
   }
   require_writable("rules", {"--html", a.html});
   require_different_files("rules", {{"MODEL", a.run.model}, {"--html", a.html}});
   require_different_files("rules", {{"--load", a.run.load}, {"--html", a.html}});
-  const CompareOptions options = options_of(a);
-  const auto rules = chosen_rules(a.only);
+  CompareOptions options = options_of(a);
+  const auto rules = chosen_rules(a);
   const StepFunction f = a.run.step();
-  const Model model = a.run.make_model();
-  const RuleComparison found = compare_rules(model, rules, a.run.sequences(model), f, options);
-  if (!a.html.empty())
-    write_output(a.html, found.to_html());
+  const std::vector<ModelDraw> draws = draws_of(a);
+  const bool table = a.html.empty() && !a.json;
+  if (table)  // each row as soon as it is there
+    options.on_row = [](const RuleComparison& c) {
+      std::cout << (c.rows.empty() ? comparison_head(c) : comparison_row(c, c.rows.back())) << std::flush;
+    };
+  const RuleComparison found = compare_rules(draws, rules, f, options);
+  if (table)
+    std::cout << comparison_tail(found);
+  else if (a.json)
+    std::cout << found.to_json();
   else
-    std::cout << (a.json ? found.to_json() : found.to_string());
+    write_output(a.html, found.to_html());
 }
 
 void add_comparison_options(CLI::App& verb, RulesArguments& a) {
-  verb.add_option("--rule", a.only, "only this rule; may be repeated")
+  verb.add_option("--only,--rule", a.only, "only this rule; may be repeated")
       ->type_name("NAME")
       ->allow_extra_args(false)
       ->take_all();
+  verb.add_option("--skip", a.skip, "all but this rule; may be repeated")
+      ->type_name("NAME")
+      ->allow_extra_args(false)
+      ->take_all();
+  verb.add_option("--seconds", a.seconds,
+                  "for everything; rules that cost little come first, and what would take longer is listed "
+                  "(default: 120)")
+      ->type_name("X")
+      ->check(number());
+  verb.add_option("--seeds", a.seeds,
+                  "draws of parameters and sequences, from --seed on (default: 3; what a file carries: one)")
+      ->type_name("N")
+      ->check(whole_number(std::int64_t{1}, std::int64_t{1000}));
   add_method_option(verb, a.method, "both, where a rule can");
   verb.add_option("--window", a.windows, "steps per window, several are possible (default: 1, 8, 32)")
       ->type_name("N …")

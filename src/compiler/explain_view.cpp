@@ -169,7 +169,11 @@ std::vector<std::string> ExplainView::Relation::keys_of(const ExplainView& view,
 }
 
 ExplainView::ExplainView(const ETraceGraph& g)
-    : graph(g), report(g), program(g.module_info.jaxpr()), scopes(scope_costs(g)) {
+    : graph(g),
+      report(g),
+      program(g.module_info.jaxpr()),
+      readouts(g.options.compat == Compat::None ? leaky_readouts(g) : std::vector<LeakyReadout>()),
+      scopes(scope_costs(g)) {
   std::unordered_map<std::string, std::size_t> index_of_path;
   for (const WeightInfo& w : g.module_info.weights) {
     index_of_path.emplace(to_string(w.path), weights.size());
@@ -315,6 +319,10 @@ std::string ExplainView::recurrence(const HiddenGroup& g) const {
   else
     text = "positions depend on each other" + (g.mixing_reason.empty() ? "" : " (" + g.mixing_reason + ")");
   if (!g.dropped.empty()) text += "; the rest of the recurrence is left out";
+  for (const LeakyReadout& r : readouts)
+    if (r.group == g.index)
+      text += "; a leaky readout" + (r.decay ? fmt::format(" that keeps {:.4g} of itself", *r.decay)
+                                             : fmt::format(" without one known decay: {}", r.unknown));
   if (g.snap)
     text += fmt::format("; SnAp-{} keeps {} for each, itself included{}", g.snap->n,
                         counted(g.snap->num_neighbour(), "position"),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/memory_table.h"
+#include "compiler/readouts.h"
 #include "compiler/scopes.h"
 #include "etrace/graph.h"
 
@@ -63,6 +64,7 @@ struct ExplainView {
   std::int64_t number_bytes = 4;                       // of one number of a trace
   std::string summary() const;                         // two or three sentences
 
+  std::vector<LeakyReadout> readouts;
   std::vector<ScopeCost> scopes;  // what each scope keeps of the recurrence; empty: nothing is left out
   std::vector<const DroppedWay*> dropped() const;  // of all groups
 

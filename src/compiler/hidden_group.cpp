@@ -80,13 +80,15 @@ bool acts_on(const PositionPattern& pattern, const Shape& varshape, std::int64_t
 }
 
 // A colour per position, different for two that act on one and the same: one push along all positions of a
-// colour tells their columns of the Jacobian apart. `positions` are those of the first sample.
+// colour tells their columns of the Jacobian apart. `positions` are those of the first sample; a pattern that
+// was not sure that samples keep apart may name others, which nothing acts on.
 std::vector<std::int64_t> colours(const PositionPattern& pattern, std::int64_t positions) {
   std::vector<Dims> acting(static_cast<std::size_t>(positions));  // by the position that is acted on
   const auto reached = [&](std::int64_t q, const auto& f) {
     const auto at = static_cast<std::size_t>(q);
     for (std::size_t k = 0; k < pattern.neighbours[at].size(); ++k)
-      if (pattern.valid[at][k]) f(static_cast<std::size_t>(pattern.neighbours[at][k]));
+      if (pattern.valid[at][k] && pattern.neighbours[at][k] < positions)
+        f(static_cast<std::size_t>(pattern.neighbours[at][k]));
   };
   for (std::int64_t q = 0; q < positions; ++q) reached(q, [&](std::size_t p) { acting[p].push_back(q); });
   std::vector<std::int64_t> out(static_cast<std::size_t>(positions), -1);

@@ -133,6 +133,11 @@ ModuleInfo extract_module_info(const Model& model, Reporter& reporter, const Com
       if (find_output(model, record, at) == nullptr)
         throw CompilationError("module_info",
                                "hidden state " + to_string(record.path) + " has no value at step exit");
+      if (info.hidden_at(record.path) != nullptr)
+        throw NotSupportedError("module_info",
+                                fmt::format("hidden state {} has several leaves; traces follow one array per "
+                                            "hidden state, so give each a path of its own",
+                                            to_string(record.path)));
       const Var out = separator.own(at, record.path);
       if (out.aval != var.aval)
         throw CompilationError(

@@ -100,8 +100,7 @@ class Placement {
       }
     if (store == nullptr) return kNoValue;
     // What stays in place while time goes on would be overwritten before the next time reads it.
-    if (!nest->axes.empty() && nest->axes.back().kind == Axis::Time && store->at.step.back() == 0)
-      return kNoValue;
+    if (has_time(*nest) && store->at.step.back() == 0) return kNoValue;
     for (const Stmt& s : nest->body)
       if (s.kind == Stmt::Load && fits(s.value) && same_elements(*nest, s.value, *store)) return s.value;
     return kNoValue;

@@ -2,9 +2,12 @@
 // are left to the compiler, which is told that the innermost loop has no dependences (omp simd): so one text
 // serves every width, every compiler and every target, and a lane rounds as a lone number does.
 //
-// Folds come in two forms:
-//   columns   the vector axis is kept: blocks of accumulators, folded row by row
-//   lines     the vector axis is folded: 16 lanes, joined after every 4096 elements
+// Folds come in three forms, all in the order of ops/reduce_order.h:
+//   columns   without a line, the vector axis is kept: blocks of accumulators, folded row by row
+//   chain     the same where no axis is kept
+//   lines     blocks of a line in lanes (runtime/etp_fold.h), in place where the line is one axis; where it
+//   is
+//             several, its elements are laid side by side first, some hundred at a time
 // A nest with a time axis walks it inside blocks of the vector axis, or of the axis around a short one, so
 // that what it carries stays near and every time reads a stretch of memory.
 #include <fmt/format.h>
@@ -15,12 +18,14 @@
 #include "emit/c_printer.h"
 #include "emit/eqn_text.h"
 #include "etrace/error.h"
+#include "runtime/etp_fold.h"
 
 namespace etrace::emit {
 
 namespace {
 
-constexpr Index kLanes = 16, kLineBlock = 4096, kColumnBlock = 512;
+constexpr Index kColumnBlock = 512;
+constexpr Index kSideBySide = 512;  // elements of a line: whole lanes
 
 std::string variable_type(Dtype t) { return t == Dtype::Bool ? "_Bool" : std::string(c_type(t)); }
 
@@ -30,6 +35,12 @@ bool is_wide(const Stmt& fold) {
 }
 std::string accumulator_type(const Stmt& fold) {
   return is_wide(fold) ? "double" : std::string(c_type(fold.dtype));
+}
+
+// The functions of etp_fold.h for it.
+std::string fold_functions(const Stmt& fold) {
+  constexpr const char* names[] = {"sum", "product", "max", "min", "and", "or"};
+  return fmt::format("etp_fold_{}_{}", names[static_cast<std::size_t>(fold.op)], short_name(fold.dtype));
 }
 
 std::string join_text(const Stmt& fold, const std::string& a, const std::string& b) {
@@ -42,8 +53,8 @@ class NestPrinter {
       : p_(p), n_(n), pointers_(nest_pointers(n)), lane_(n.lane) {
     for (std::size_t i = 0; i < n.axes.size(); ++i) {
       const int a = static_cast<int>(i);
-      if (n.axes[i].kind == Axis::Fold)
-        folds_.push_back(a);
+      if (n.axes[i].folds())
+        (n.axes[i].kind == Axis::Line ? line_ : chain_).push_back(a);
       else if (n.axes[i].kind == Axis::Time)
         time_ = a;
       else if (a != lane_)
@@ -66,12 +77,14 @@ class NestPrinter {
     }
     if (time_ >= 0)
       timed();
-    else if (folds_.empty())
+    else if (!has_folds(n_))
       plain();
-    else if (lane_ >= 0 && is_each(lane_))
+    else if (!line_.empty())
+      lines();
+    else if (lane_ >= 0)
       columns();
     else
-      lines();
+      chain();
     while (depth_ > 1) close();
     return out_ + "}\n";
   }
@@ -133,10 +146,10 @@ class NestPrinter {
       for (std::size_t a = 0; a < s.at.step.size(); ++a)
         if (s.at.step[a] != 0) m.insert(static_cast<int>(a));
     if (s.kind == Stmt::Load && time_ >= 0 && is_written(s.value)) m.insert(time_);  // what it carries
-    if (s.kind == Stmt::Fold)
-      for (const int a : folds_) m.erase(a);
-    if (s.kind == Stmt::Store && !folds_.empty())  // once, not at every position of the folds
-      late = std::none_of(folds_.begin(), folds_.end(), [&](int a) { return m.contains(a); });
+    const auto is_folded = [&](int a) { return n_.axes[static_cast<std::size_t>(a)].folds(); };
+    if (s.kind == Stmt::Fold) std::erase_if(m, is_folded);
+    if (s.kind == Stmt::Store && has_folds(n_))  // once, not at every position of the folds
+      late = std::none_of(m.begin(), m.end(), is_folded);
     varies_.push_back(m);
     late_.push_back(late);
     hoist_.push_back(s.kind == Stmt::Store || late ? -1 : loops_needed(m, outer_));
@@ -209,6 +222,13 @@ class NestPrinter {
     return text;
   }
 
+  // A product, which may hide in a function, is rounded before anything is added to it (kSupport of
+  // c_program.cpp).
+  static std::string rounded(const Stmt& s, const std::string& text) {
+    const bool may_be_product = is_floating(s.dtype) && text.find_first_of("*(") != std::string::npos;
+    return may_be_product ? "ETP_ROUNDED(" + text + ")" : text;
+  }
+
   void statement(std::size_t s) {
     const Stmt& stmt = n_.body[s];
     const std::string head = fmt::format("const {} v{} = ", variable_type(stmt.dtype), s);
@@ -221,7 +241,7 @@ class NestPrinter {
       case Stmt::Position:
         return line(head + form_text(stmt.at, stmt.at.first) + ";");
       case Stmt::Apply:
-        return line(head + apply_text(stmt) + ";");
+        return line(head + rounded(stmt, apply_text(stmt)) + ";");
       case Stmt::Store:
         return line(element(stmt) + " = " + name(stmt.in[0]) + ";");
     }
@@ -282,8 +302,7 @@ class NestPrinter {
       open_lanes();
     else if (lane_ >= 0)
       open_simd(fmt::format("i{}", lane_), begin(lane_), end(lane_));
-    for (const std::size_t s : all)
-      if (n_.body[s].kind == Stmt::Store || loops_needed(varies_[s], open_axes) < 0) statement(s);
+    innermost(all, open_axes);
     while (depth_ > outside) close();
   }
 
@@ -312,7 +331,8 @@ class NestPrinter {
     for (const std::size_t s : needed(stores)) {
       const Stmt& stmt = n_.body[s];
       if (stmt.kind == Stmt::Fold)
-        line(fmt::format("const {} v{} = ({}){};", variable_type(stmt.dtype), s, c_type(stmt.dtype), sum(s)));
+        line(fmt::format("const {} v{} = {};", variable_type(stmt.dtype), s,
+                         rounded(stmt, fmt::format("({}){}", c_type(stmt.dtype), sum(s)))));
       else
         statement(s);
     }
@@ -339,63 +359,119 @@ class NestPrinter {
       line(fmt::format("for (int64_t k = 0; k < n; ++k) s{}[k] = {};", f, neutral(f)));
     }
     const std::vector<std::size_t> before = before_folds();
-    const std::vector<int> open_axes = open_inner(folds_, before);
+    const std::vector<int> open_axes = open_inner(chain_, before);
     open_lanes();
-    for (const std::size_t s : before)
-      if (n_.body[s].kind == Stmt::Store || loops_needed(varies_[s], open_axes) < 0) statement(s);
+    innermost(before, open_axes);
     for (const std::size_t f : folds()) fold_step(f, fmt::format("s{}[k]", f));
     close();
-    for (std::size_t k = 0; k < folds_.size(); ++k) close();
+    for (std::size_t k = 0; k < chain_.size(); ++k) close();
     open_lanes();
     after_folds([](std::size_t f) { return fmt::format("s{}[k]", f); });
     close();
     close();
   }
 
-  void lines() {
-    const int axis = folds_.back();
-    const Index length = size(axis);
+  // What stands inside all loops: all that was not printed further outside.
+  void innermost(const std::vector<std::size_t>& all, const std::vector<int>& open_axes) {
+    for (const std::size_t s : all)
+      if (n_.body[s].kind == Stmt::Store || loops_needed(varies_[s], open_axes) < 0) statement(s);
+  }
+  void declare_totals() {
     for (const std::size_t f : folds())
       line(fmt::format("{} s{} = {};", accumulator_type(n_.body[f]), f, neutral(f)));
+  }
+
+  void chain() {
+    declare_totals();
     const std::vector<std::size_t> before = before_folds();
-    const std::vector<int> open_axes = open_inner({folds_.begin(), folds_.end() - 1}, before);
-    open(fmt::format("for (int64_t j = 0; j < {}; j += {}) ", length, kLineBlock));
-    line(length > kLineBlock
-             ? fmt::format("const int64_t n = {0} - j < {1} ? {0} - j : {1};", length, kLineBlock)
+    innermost(before, open_inner(chain_, before));
+    for (const std::size_t f : folds()) fold_step(f, fmt::format("s{}", f));
+    for (std::size_t k = 0; k < chain_.size(); ++k) close();
+    after_folds([](std::size_t f) { return fmt::format("s{}", f); });
+  }
+
+  void lines() {
+    declare_totals();
+    const std::vector<std::size_t> before = before_folds();
+    const std::vector<int> open_axes = open_inner(chain_, before);
+    Index length = 1;
+    for (const int a : line_) length *= size(a);
+    open(fmt::format("for (int64_t j = 0; j < {}; j += {}) ", length, ETP_FOLD_BLOCK));
+    line(length > ETP_FOLD_BLOCK
+             ? fmt::format("const int64_t n = {0} - j < {1} ? {0} - j : {1};", length, ETP_FOLD_BLOCK)
              : fmt::format("const int64_t n = {};", length));
     for (const std::size_t f : folds()) {
-      line(fmt::format("{} l{}[{}];", accumulator_type(n_.body[f]), f, kLanes));
-      line(fmt::format("for (int64_t k = 0; k < {}; ++k) l{}[k] = {};", kLanes, f, neutral(f)));
+      line(fmt::format("{} l{}[{}];", accumulator_type(n_.body[f]), f, ETP_FOLD_LANES));
+      line(fmt::format("for (int64_t k = 0; k < {}; ++k) l{}[k] = {};", ETP_FOLD_LANES, f, neutral(f)));
     }
+    if (line_.size() == 1)
+      block_in_lanes(before, open_axes, length);
+    else
+      block_side_by_side(before, open_axes);
+    for (const std::size_t f : folds())
+      line(fmt::format("s{0} = {1};", f,
+                       join_text(n_.body[f], fmt::format("s{}", f),
+                                 fmt::format("{}_end(l{})", fold_functions(n_.body[f]), f))));
+    close();
+    for (std::size_t k = 0; k < chain_.size(); ++k) close();
+    after_folds([](std::size_t f) { return fmt::format("s{}", f); });
+  }
+
+  // Elements [j, j + n) of a line that is one axis.
+  void block_in_lanes(const std::vector<std::size_t>& before, const std::vector<int>& open_axes,
+                      Index length) {
     const auto body = [&](const char* position) {
-      line(fmt::format("const int64_t i{} = {};", axis, position));
-      for (const std::size_t s : before)
-        if (n_.body[s].kind == Stmt::Store || loops_needed(varies_[s], open_axes) < 0) statement(s);
+      line(fmt::format("const int64_t i{} = {};", line_.back(), position));
+      innermost(before, open_axes);
       for (const std::size_t f : folds()) fold_step(f, fmt::format("l{}[k]", f));
     };
     line("int64_t i = 0;");
-    if (length >= kLanes) {
-      open(fmt::format("for (; i + {0} <= n; i += {0}) ", kLanes));
-      open_simd("k", "0", std::to_string(kLanes));
+    if (length >= ETP_FOLD_LANES) {
+      open(fmt::format("for (; i + {0} <= n; i += {0}) ", ETP_FOLD_LANES));
+      open_simd("k", "0", std::to_string(ETP_FOLD_LANES));
       body("j + i + k");
       close();
       close();
     }
-    if (length % kLanes != 0) {
+    if (length % ETP_FOLD_LANES != 0) {
       open("for (int64_t k = 0; i < n; ++i, ++k) ");
       body("j + i");
       close();
     }
-    for (const std::size_t f : folds()) {
-      const std::string l = fmt::format("l{}", f), s = fmt::format("s{}", f);
-      line(fmt::format("for (int64_t w = {}; w > 0; w /= 2)", kLanes / 2));
-      line(fmt::format("  for (int64_t k = 0; k < w; ++k) {}[k] = {};", l,
-                       join_text(n_.body[f], l + "[k]", l + "[k + w]")));
-      line(s + " = " + join_text(n_.body[f], s, l + "[0]") + ";");
+  }
+
+  // The same of a line that is several axes: row by row of the last one.
+  void block_side_by_side(const std::vector<std::size_t>& before, std::vector<int> open_axes) {
+    const int last = line_.back();
+    const Index row = size(last);
+    open(fmt::format("for (int64_t b = j; b < j + n; b += {}) ", kSideBySide));
+    line(fmt::format("const int64_t e = b + {0} < j + n ? b + {0} : j + n;", kSideBySide));
+    for (const std::size_t f : folds())
+      line(fmt::format("{} e{}[{}];", c_type(n_.body[f].dtype), f, kSideBySide));
+    open(fmt::format("for (int64_t r = b / {0}; r * {0} < e; ++r) ", row));
+    Index inside = 1;
+    for (std::size_t k = line_.size() - 1; k-- > 0;) {
+      const std::string at = inside == 1 ? "r" : fmt::format("r / {}", inside);
+      line(fmt::format("const int64_t i{} = {}{};", line_[k], at,
+                       k == 0 ? "" : fmt::format(" % {}", size(line_[k]))));
+      inside *= size(line_[k]);
     }
+    const std::vector<int> known = open_axes;
+    open_axes.insert(open_axes.end(), line_.begin(), line_.end() - 1);
+    for (const std::size_t s : before)
+      if (n_.body[s].kind != Stmt::Store && loops_needed(varies_[s], known) < 0 &&
+          loops_needed(varies_[s], open_axes) >= 0)
+        statement(s);
+    open_simd(fmt::format("i{}", last), fmt::format("(r * {0} < b ? b - r * {0} : 0)", row),
+              fmt::format("(e - r * {0} < {0} ? e - r * {0} : {0})", row));
+    innermost(before, open_axes);
+    for (const std::size_t f : folds())
+      line(fmt::format("e{}[r * {} + i{} - b] = {};", f, row, last, name(n_.body[f].in[0])));
     close();
-    for (std::size_t k = 0; k + 1 < folds_.size(); ++k) close();
-    after_folds([](std::size_t f) { return fmt::format("s{}", f); });
+    close();
+    for (const std::size_t f : folds())
+      line(fmt::format("{}_add(l{}, e{}, e - b);", fold_functions(n_.body[f]), f, f));
+    close();
   }
 
   const EmitProgram& p_;
@@ -403,10 +479,10 @@ class NestPrinter {
   const std::vector<Pointer> pointers_;
   const int lane_;
   int time_ = -1, block_ = -1;  // axes; block: one that is walked in stretches, around a short vector axis
-  std::vector<int> folds_, outer_;  // axes; outer: Each axes that are neither
-  std::vector<Mask> varies_;        // per statement: axes that it varies with
-  std::vector<bool> late_;          // runs after the folds
-  std::vector<int> hoist_;          // outer loops that must be open; -1: it stands further inside
+  std::vector<int> chain_, line_, outer_;  // axes; outer: Each axes that are none of the others
+  std::vector<Mask> varies_;               // per statement: axes that it varies with
+  std::vector<bool> late_;                 // runs after the folds
+  std::vector<int> hoist_;                 // outer loops that must be open; -1: it stands further inside
   std::string out_;
   std::size_t depth_ = 1;
 };

@@ -45,6 +45,7 @@ class ProgramPrinter {
                          [&](const char* n) { return functions_.find(n) != std::string::npos; });
     };
     if (uses_any({"etp_"})) out += kernel_text("etp_math.h");
+    if (uses_any({"etp_fold_"})) out += kernel_text("etp_fold.h") + kernel_text("etp_fold_types.h");
     if (uses_any({"etp_random"})) out += kernel_text("etp_rng.h") + kernel_text("etp_draw.h");
     out += kSupport;
     if (timed_ != nullptr) out += fmt::format(kClock, std::max<std::size_t>(timed_->size(), 1));
@@ -67,6 +68,17 @@ class ProgramPrinter {
 
  private:
   static constexpr const char* kSupport = R"(
+/* gcc 12 fuses products with sums and differences that stand side by side (vfmaddsub), whatever
+ * -ffp-contract says. It does not look through this, and vectors and speed stay as they are. */
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_assoc_barrier)
+#define ETP_ROUNDED(x) __builtin_assoc_barrier(x)
+#endif
+#endif
+#ifndef ETP_ROUNDED
+#define ETP_ROUNDED(x) (x)
+#endif
+
 typedef struct {
   void (*f)(char* const* p, int64_t lo, int64_t hi);
   char* const* p;

@@ -31,12 +31,13 @@ class Checker {
 
   void step(const Nest& n) const {
     Dims sizes;
-    bool folds = false, time = false;
+    bool folds = false;
+    Axis::Kind last = Axis::Each;
     for (const Axis& a : n.axes) {
-      ETRACE_CHECK(a.size > 1 && (a.kind != Axis::Each || !(folds || time)) && !time);
-      folds = folds || a.kind == Axis::Fold;
-      time = time || a.kind == Axis::Time;
-      ETRACE_CHECK(!(folds && time));
+      ETRACE_CHECK(a.size > 1 && a.kind >= last && last != Axis::Time);
+      ETRACE_CHECK(!(folds && a.kind == Axis::Time));
+      folds = folds || a.folds();
+      last = a.kind;
       sizes.push_back(a.size);
     }
     for (std::size_t s = 0; s < n.body.size(); ++s) {

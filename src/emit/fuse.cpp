@@ -126,7 +126,6 @@ class BlockFusion {
     return changed;
   }
 
-  static bool has_folds(const Nest& n) { return !n.axes.empty() && n.axes.back().kind == Axis::Fold; }
   // A loop computes what it reads: if that becomes a nest, the two will walk through time together, and what
   // the loop gives need not be stored. A fold has an order of its own, in which that could not be.
   bool follows_loop(std::size_t i) const {

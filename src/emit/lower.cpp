@@ -9,6 +9,7 @@
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/interp.h"
+#include "ops/reduce_order.h"
 
 namespace etrace::emit {
 
@@ -227,55 +228,39 @@ class Lowering {
     const ValueId y = result(e);
     if (r.y().shape.size() == 0) return;
     const Shape& from = r.x(0).shape;
+    const ReduceOrder order = reduce_order(from, code.axes);
     const Dims strides = strides_of(from);
     Nest nest;
     Form in, out;
-    const Dims to = row_major(r.y().shape.to_dims());
-    const auto folded = [&](std::size_t a) {
-      return std::find(code.axes.begin(), code.axes.end(), static_cast<Index>(a)) != code.axes.end();
-    };
-    for (std::size_t a = 0, k = 0; a < from.rank(); ++a) {
-      if (folded(a)) continue;
-      const Index stride = to[k++];
-      if (from[a] == 1) continue;
-      nest.axes.push_back({from[a], Axis::Each});
+    const auto add_axis = [&](std::size_t a, Axis::Kind kind, Index stride) {
+      nest.axes.push_back({from[a], kind});
       in.step.push_back(strides[a]);
       out.step.push_back(stride);
-    }
-    bool innermost = true;  // folded axes behind every kept one form a line
-    for (std::size_t a = from.rank(); a-- > 0 && innermost;) {
-      if (from[a] == 1) continue;
-      innermost = folded(a);
-      if (innermost) nest.line = std::max<Index>(nest.line, 1) * from[a];
-    }
-    for (std::size_t a = 0; a < from.rank(); ++a) {
-      if (!folded(a) || from[a] == 1) continue;
-      nest.axes.push_back({from[a], Axis::Fold});
-      in.step.push_back(strides[a]);
-      out.step.push_back(0);
-    }
+    };
+    const Dims to = row_major(r.y().shape.to_dims());
+    for (std::size_t a = 0, k = 0; a < from.rank(); ++a)
+      if (std::find(code.axes.begin(), code.axes.end(), static_cast<Index>(a)) == code.axes.end()) {
+        const Index stride = to[k++];
+        if (from[a] != 1) add_axis(a, Axis::Each, stride);
+      }
     int value = 0;
     if (from.size() == 0) {
-      nest.axes.erase(std::remove_if(nest.axes.begin(), nest.axes.end(),
-                                     [](const Axis& a) { return a.kind == Axis::Fold; }),
-                      nest.axes.end());
-      out.step.resize(nest.axes.size());
-      nest.line = 0;
       value = Builder::add(nest, {.kind = Stmt::Number,
                                   .dtype = r.y().dtype,
                                   .text = neutral_text(code.op, r.y().dtype),
                                   .eqn = number_});
     } else {
+      for (const Index a : order.chain) add_axis(static_cast<std::size_t>(a), Axis::Chain, 0);
+      for (const Index a : order.line) add_axis(static_cast<std::size_t>(a), Axis::Line, 0);
       Form* kept[] = {&out};
-      const int x = b_.load(nest, value_of(e.in[0]), in, kept, number_);
-      const bool folds = !nest.axes.empty() && nest.axes.back().kind == Axis::Fold;
-      const bool sum = code.op == FoldCode::Sum && is_floating(r.y().dtype);
-      if (!folds)  // of one element: a sum is never -0
-        value = apply(nest, r.y().dtype, sum ? neutral_text(code.op, r.y().dtype) + " + $0" : "$0", {x}, 1);
-      else
-        value = Builder::add(
-            nest,
-            {.kind = Stmt::Fold, .dtype = r.y().dtype, .in = {x}, .op = code.op, .cost = 1, .eqn = number_});
+      value = b_.load(nest, value_of(e.in[0]), in, kept, number_);
+      if (order.joins())
+        value = Builder::add(nest, {.kind = Stmt::Fold,
+                                    .dtype = r.y().dtype,
+                                    .in = {value},
+                                    .op = code.op,
+                                    .cost = 1,
+                                    .eqn = number_});
     }
     b_.store(nest, y, out, value, number_);
     b_.push({std::move(nest)});

@@ -10,9 +10,6 @@ namespace etrace::emit {
 
 namespace {
 
-bool has_folds(const Nest& n) { return !n.axes.empty() && n.axes.back().kind == Axis::Fold; }
-bool has_time(const Nest& n) { return !n.axes.empty() && n.axes.back().kind == Axis::Time; }
-
 // Axes that a form moves along, those with the longest steps first.
 std::vector<std::size_t> moved_axes(const Form& f) {
   std::vector<std::size_t> out;
@@ -56,7 +53,7 @@ bool folds_come_first(const Nest& n) {
       in_fold = in_fold || inside[static_cast<std::size_t>(i)];
     }
     for (std::size_t a = 0; has_form(s) && a < n.axes.size(); ++a)
-      in_fold = in_fold || (n.axes[a].kind == Axis::Fold && s.at.step[a] != 0);
+      in_fold = in_fold || (n.axes[a].folds() && s.at.step[a] != 0);
     if (needs_fold && (in_fold || s.kind == Stmt::Fold)) return false;
     late[k] = needs_fold || s.kind == Stmt::Fold;
     inside[k] = in_fold && s.kind != Stmt::Fold;
@@ -155,8 +152,9 @@ class Merger {
     }
     if (std::find(used.begin(), used.end(), false) != used.end()) return false;
     bool folds_joined = false, folds_left = false;
+    int last_fold = -1;
     for (std::size_t h = 0; h < host.axes.size(); ++h) {
-      const bool joined = guest_axis[h] >= 0, fold = host.axes[h].kind == Axis::Fold;
+      const bool joined = guest_axis[h] >= 0, fold = host.axes[h].folds();
       if (!fold && !joined) return false;
       if (joined && timed) {  // times go together, in one direction; or with all positions of an Each axis
         const Axis& g = guest.axes[static_cast<std::size_t>(guest_axis[h])];
@@ -164,14 +162,16 @@ class Merger {
           return false;
       }
       if (fold) (joined ? folds_joined : folds_left) = true;
-      // Two folds side by side must go over the same axes.
+      // Two folds side by side must go over the same axes, in the same order.
       if (both && (!joined || guest.axes[static_cast<std::size_t>(guest_axis[h])].kind != host.axes[h].kind))
         return false;
+      if (both && fold) {
+        if (guest_axis[h] < last_fold) return false;
+        last_fold = guest_axis[h];
+      }
     }
     if (folds_joined && folds_left) return false;
-    if (both && a.line != b.line) return false;
     out.axes = host.axes;
-    out.line = host.line;
     const auto moved = [&](const Nest& n, bool is_host) {
       for (Stmt s : n.body) {
         for (int& i : s.in) i += is_host == host_is_a ? 0 : static_cast<int>(a.body.size());

@@ -52,10 +52,13 @@ struct Value {
 
 // Loops -----------------------------------------------------------------------------------------------------
 struct Axis {
-  enum Kind : std::uint8_t { Each, Fold, Time };
+  // Chain and Line are what a fold goes over, in the order of ops/reduce_order.h: it follows from the axes
+  // alone, whatever they read.
+  enum Kind : std::uint8_t { Each, Chain, Line, Time };
   Index size = 1;
   Kind kind = Each;
   bool reverse = false;  // Time: runs down
+  bool folds() const { return kind == Chain || kind == Line; }
   bool operator==(const Axis&) const = default;
 };
 
@@ -76,19 +79,19 @@ inline bool has_form(const Stmt& s) {
   return s.kind == Stmt::Load || s.kind == Stmt::Store || s.kind == Stmt::Position;
 }
 
-// for every position of the Each axes { for every position of the Fold axes { body } rest of the body }:
-// statements that need the result of a Fold run after it. Instead of Fold axes there may be one Time axis:
-// its positions run in order, and what a position writes the next one may read.
+// for every position of the Each axes { for every position of the others { body } rest of the body }:
+// statements that need the result of a Fold run after it. Instead of axes that are folded there may be one
+// Time axis: its positions run in order, and what a position writes the next one may read.
 struct Nest {
-  std::vector<Axis> axes;  // outermost first, Each before the others
+  std::vector<Axis> axes;  // outermost first, in the order of their kinds
   std::vector<Stmt> body;
-  // Of the Fold axes the innermost, so many elements, are folded in 16 lanes and blocks of 4096; 0: one by
-  // one. The order of a sum follows from this alone.
-  Index line = 0;
   // By schedule():
   int lane = -1;    // the vector axis; -1: all scalar
   Index parts = 1;  // pieces of the outermost axis, for threads
 };
+
+inline bool has_folds(const Nest& n) { return !n.axes.empty() && n.axes.back().folds(); }
+inline bool has_time(const Nest& n) { return !n.axes.empty() && n.axes.back().kind == Axis::Time; }
 
 // Other steps -----------------------------------------------------------------------------------------------
 // The matrices inside a value; `at` has a step for every batch axis, for the rows and for the columns.

@@ -1,5 +1,6 @@
 // How a nest runs: which axes are one loop, in which order, which one is the vector's, and into how many
-// parts threads may cut it. Parts follow from sizes alone, never from the number of threads.
+// parts threads may cut it. Parts follow from sizes alone, never from the number of threads. What is folded
+// stays in its order.
 #include <algorithm>
 
 #include "emit/passes.h"
@@ -66,8 +67,7 @@ double merit(const Nest& n, std::size_t axis) {
 
 void choose_lane(Nest& n) {
   if (n.axes.empty()) return;
-  if (n.axes.back().kind == Axis::Fold && n.line > 0) {
-    n.line = n.axes.back().size;
+  if (n.axes.back().kind == Axis::Line) {
     n.lane = static_cast<int>(n.axes.size()) - 1;
     return;
   }
@@ -98,7 +98,7 @@ void choose_parts(Nest& n) {
     work += s.kind == Stmt::Load || s.kind == Stmt::Store ? 1.0 : static_cast<double>(s.cost);
   for (const Axis& a : n.axes) work *= static_cast<double>(a.size);
   // Whole vectors; of what is read again and again along a column or at every time, stretches worth a fetch.
-  const bool folds = n.axes.back().kind == Axis::Fold, timed = n.axes.back().kind == Axis::Time;
+  const bool folds = has_folds(n), timed = has_time(n);
   Index inside = 1;  // elements of one position of the outermost axis
   for (std::size_t a = 1; a < n.axes.size(); ++a)
     if (n.axes[a].kind == Axis::Each) inside *= n.axes[a].size;

@@ -7,18 +7,22 @@
 
 #include "emit/eqn_text.h"
 #include "emit/passes.h"
+#include "runtime/etp_fold.h"
 
 namespace etrace::emit {
 
 namespace {
 
-constexpr Index kShortEach = 4, kShortFold = 8, kFoldLanes = 16;
+constexpr Index kShortEach = 4, kShortFold = 8;
 constexpr std::size_t kMostSpelled = 96;
 
 class SpellOut {
  public:
   SpellOut(Nest& n, std::vector<std::size_t> axes) : n_(n), axes_(std::move(axes)) {
-    for (const std::size_t a : axes_) count_ *= n_.axes[a].size;
+    for (const std::size_t a : axes_) {
+      count_ *= n_.axes[a].size;
+      if (n_.axes[a].kind == Axis::Line) line_ *= n_.axes[a].size;
+    }
   }
 
   void run() {
@@ -29,7 +33,6 @@ class SpellOut {
         if (has_form(s)) s.at.step.erase(s.at.step.begin() + static_cast<std::ptrdiff_t>(*a));
     }
     n_.body = std::move(body_);
-    if (n_.axes.empty() || n_.axes.back().kind != Axis::Fold) n_.line = 0;
   }
 
  private:
@@ -64,27 +67,26 @@ class SpellOut {
     return sum;
   }
 
-  bool folds_written_out() const { return n_.axes[axes_[0]].kind == Axis::Fold; }
+  bool folds_written_out() const { return n_.axes[axes_[0]].folds(); }
 
-  // In the order in which a long fold would go. Sums and products of f32 are formed in f64; of two numbers
-  // the result is the same in f32.
+  // In the order of ops/reduce_order.h; a line this short is one block, with an element at most per lane.
+  // Sums and products of f32 are formed in f64; of two numbers the result is the same in f32.
   void add_fold(const Stmt& s) {
     const bool wide =
         s.dtype == Dtype::F32 && (s.op == FoldCode::Sum || s.op == FoldCode::Product) && count_ > 2;
     const bool sum = s.op == FoldCode::Sum && is_floating(s.dtype);
     const char* zero = s.dtype == Dtype::F32 && !wide ? "0.0f" : "0.0";
     Stmt out{.kind = Stmt::Apply, .dtype = s.dtype, .cost = static_cast<int>(count_), .eqn = s.eqn};
-    const Index line = std::max<Index>(n_.line, 1);
     std::string total;
-    for (Index start = 0; start < count_; start += line) {
+    for (Index start = 0; start < count_; start += line_) {
       std::vector<std::string> lanes;
-      for (Index k = start; k < start + line; ++k) {
+      for (Index k = start; k < start + line_; ++k) {
         std::string e = fmt::format("{}${}", wide ? "(double)" : "", k);
-        if (sum && (k == 0 || n_.line > 0)) e = fmt::format("({} + {})", zero, e);
+        if (sum && (k == 0 || line_ > 1)) e = fmt::format("({} + {})", zero, e);
         lanes.push_back(e);
         out.in.push_back(copy_of(s.in[0], k));
       }
-      for (std::size_t w = kFoldLanes / 2; w > 0; w /= 2)
+      for (std::size_t w = ETP_FOLD_LANES / 2; w > 0; w /= 2)
         for (std::size_t l = 0; l < w && l + w < lanes.size(); ++l)
           lanes[l] = "(" + fold_text(s.op, s.dtype, lanes[l], lanes[l + w]) + ")";
       total = total.empty() ? lanes[0] : "(" + fold_text(s.op, s.dtype, total, lanes[0]) + ")";
@@ -96,7 +98,7 @@ class SpellOut {
 
   Nest& n_;
   const std::vector<std::size_t> axes_;
-  Index count_ = 1;
+  Index count_ = 1, line_ = 1;  // positions, and those of a line
   std::vector<Stmt> body_;
   std::vector<std::vector<int>> copies_;
 };
@@ -105,7 +107,7 @@ void spell_out_nest(Nest& n) {
   std::vector<std::size_t> folds;
   Index fold_size = 1;
   for (std::size_t a = 0; a < n.axes.size(); ++a)
-    if (n.axes[a].kind == Axis::Fold) {
+    if (n.axes[a].folds()) {
       folds.push_back(a);
       fold_size *= n.axes[a].size;
     }
@@ -119,7 +121,7 @@ void spell_out_nest(Nest& n) {
     for (std::size_t a = 0; a < n.axes.size() && !again; ++a) {
       const Index size = n.axes[a].size;
       // Enough must be left for vectors.
-      if (n.axes[a].kind != Axis::Each || size > kShortEach || rest / size < 4 * kFoldLanes ||
+      if (n.axes[a].kind != Axis::Each || size > kShortEach || rest / size < 4 * ETP_FOLD_LANES ||
           n.body.size() * static_cast<std::size_t>(size) > kMostSpelled)
         continue;
       SpellOut(n, {a}).run();

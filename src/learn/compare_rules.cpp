@@ -1,18 +1,19 @@
-// compare_rules(): every rule beside BPTT, with its memory and its time. The forms of the result are in
-// compare_text.cpp and compare_page.cpp.
+// compare_rules(): every rule beside BPTT, with its memory and its time. Start with Comparison::operator().
+// BPTT is in compare_judge.cpp, the forms of the result are in compare_text.cpp and compare_page.cpp.
 #include "etrace/compare_rules.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <exception>
 
-#include "base/finite.h"
 #include "etrace/error.h"
+#include "learn/compare_judge.h"
+#include "learn/compare_words.h"
 #include "learn/interface.h"
 #include "learn/online_run.h"
-#include "learn/verify_oracle.h"
 #include "learn/verify_words.h"
 
 namespace etrace {
@@ -26,151 +27,103 @@ std::vector<std::shared_ptr<const LearningRule>> rules_to_compare() {
 
 namespace {
 
-using Doubles = std::vector<double>;
+using Horizons = std::vector<std::optional<std::int64_t>>;
 
-void append(Doubles& to, const Doubles& more) { to.insert(to.end(), more.begin(), more.end()); }
+// None counts as more than any.
+std::optional<std::int64_t> median(Horizons list) {
+  if (list.empty()) return std::nullopt;
+  std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a && (!b || *a < *b); });
+  return list[(list.size() - 1) / 2];
+}
+double median(Doubles list) {
+  if (list.empty()) return std::numeric_limits<double>::quiet_NaN();
+  std::sort(list.begin(), list.end());
+  const std::size_t n = list.size();
+  return n % 2 == 1 ? list[n / 2] : 0.5 * (list[n / 2 - 1] + list[n / 2]);
+}
+double mean(const Doubles& list) {
+  if (list.empty()) return std::numeric_limits<double>::quiet_NaN();
+  double sum = 0.0;
+  for (const double x : list) sum += x;
+  return sum / static_cast<double>(list.size());
+}
+double deviation(const Doubles& list) {
+  if (list.size() < 2) return 0.0;
+  const double m = mean(list);
+  double sum = 0.0;
+  for (const double x : list) sum += (x - m) * (x - m);
+  return std::sqrt(sum / static_cast<double>(list.size() - 1));
+}
 
-// BPTT, and which parameters it is compared on.
-struct Judge {
-  std::vector<ParamLeafId> ids;
-  std::vector<std::size_t> leaves;  // that are judged
-  std::vector<Doubles> reference;   // of each of them
-  std::vector<Doubles> credit;      // of the last step's loss from lags below d + 1, all of them in one
-  Doubles credit_all;
-  std::optional<std::int64_t> horizon;
-
-  Doubles picked(const Arrays& gradients) const {
-    Doubles out;
-    for (const std::size_t i : leaves) append(out, gradients[i].tensor().to_doubles());
-    return out;
-  }
+// What a row's draws gave, before it is summed up.
+struct Measures {
+  struct Parameter {
+    Doubles cosines, ratios;
+    Horizons horizons;
+  };
+  std::vector<Parameter> parameters;  // those that are judged
+  Doubles draw_cosines;               // mean over the parameters, per draw
 };
 
-double distance(const Doubles& a, const Doubles& b) {
-  double sum = 0.0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
-  return std::sqrt(sum);
-}
-
-// The smallest number of lags that holds the whole up to 10 %.
-std::optional<std::int64_t> horizon_of(const std::vector<Doubles>& cumulated, const Doubles& all) {
-  const double size = norm(all);
-  if (size <= kAlive) return std::nullopt;
-  for (std::size_t d = 0; d < cumulated.size(); ++d)
-    if (distance(cumulated[d], all) <= 0.1 * size) return static_cast<std::int64_t>(d) + 1;
-  return std::nullopt;
-}
-
-// Norm of the credit that comes from before the last step.
-double earlier_credit(const Tensor& by_origin) {
-  const std::int64_t steps = by_origin.shape()[0], size = by_origin.size() / std::max<std::int64_t>(steps, 1);
-  const Doubles all = by_origin.to_doubles();
-  return norm(std::span<const double>(all).first(static_cast<std::size_t>((steps - 1) * size)));
-}
-
-// Parameters that act through time; if there is none, all that have a gradient.
-std::vector<std::size_t> through_time(const Tensors& by_origin, const SequenceOracle::Gradient& reference) {
-  std::vector<std::size_t> out, alive;
-  for (std::size_t i = 0; i < reference.values.size(); ++i) {
-    if (!reference.values[i].defined() || norm(reference.values[i].to_doubles()) <= kAlive) continue;
-    alive.push_back(i);
-    if (by_origin[i].defined() && earlier_credit(by_origin[i]) > 0.0) out.push_back(i);
-  }
-  return out.empty() ? alive : out;
-}
-
-Judge judge_of(const ETraceGraph& graph, const SequenceOracle& oracle, std::int64_t steps,
-               std::int64_t lags) {
-  const SequenceOracle::Gradient reference = oracle.bptt();
-  if (!std::isfinite(reference.loss))
-    throw ValueError("rules", fmt::format("the loss over the sequence is {}, so nothing can be compared; use "
-                                          "smaller inputs, fewer steps or other parameters",
-                                          unsigned_nan(reference.loss)));
-  const Tensors by_origin = oracle.last_step_by_origin();
-  Judge j;
-  j.ids = param_leaf_ids(graph.module_info);
-  j.leaves = through_time(by_origin, reference);
-  if (j.leaves.empty())
-    throw ValueError("rules",
-                     "the BPTT gradient of every parameter is zero, so nothing can be compared; give another "
-                     "loss, other inputs or more steps");
-  std::vector<Doubles> cumulated(static_cast<std::size_t>(steps));
-  for (const std::size_t i : j.leaves) {
-    j.reference.push_back(reference.values[i].to_doubles());
-    const Doubles all = by_origin[i].to_doubles();
-    const std::size_t size = all.size() / static_cast<std::size_t>(steps);
-    Doubles sum(size, 0.0);
-    for (std::size_t d = 0; d < cumulated.size(); ++d) {
-      const std::size_t first = (cumulated.size() - 1 - d) * size;
-      for (std::size_t k = 0; k < size; ++k) sum[k] += all[first + k];
-      append(cumulated[d], sum);
+// How far back the rule's own credit reaches, per leaf. Inside of a window it is that of BPTT.
+Horizons horizons_of(const Judge& j, const OnlineRun& online, std::int64_t window, std::int64_t steps,
+                     std::int64_t lags) {
+  const std::int64_t first = std::max<std::int64_t>(window, 1), looked_at = std::min(lags, steps);
+  std::vector<std::int64_t> steps_back;
+  for (std::int64_t d = first; d <= looked_at; ++d) steps_back.push_back(d);
+  if (steps_back.empty() || steps_back.back() < steps) steps_back.push_back(steps);
+  const std::vector<Arrays> found = online.last_step(steps_back, window);
+  Horizons out;
+  for (std::size_t i = 0; i < j.leaves.size(); ++i) {
+    if (!j.leaves[i].credited) {
+      out.emplace_back();
+      continue;
     }
+    const std::vector<Doubles>& exact = j.leaves[i].credit;
+    std::vector<Doubles> cumulated(exact.begin(), exact.begin() + std::min(first - 1, looked_at));
+    for (std::size_t k = 0; k < found.size(); ++k)
+      if (steps_back[k] <= looked_at) cumulated.push_back(found[k][i].tensor().to_doubles());
+    out.push_back(horizon_of(cumulated, found.back()[i].tensor().to_doubles()));
   }
-  j.credit_all = cumulated.back();
-  cumulated.resize(static_cast<std::size_t>(std::min(lags, steps)));
-  j.credit = std::move(cumulated);
-  j.horizon = horizon_of(j.credit, j.credit_all);
-  return j;
+  return out;
 }
 
-// How far back the rule's own credit reaches. Inside of a window it is that of BPTT.
-std::optional<std::int64_t> horizon_of(const Judge& j, const OnlineRun& online, std::int64_t window,
-                                       std::int64_t steps) {
-  const auto looked_at = static_cast<std::int64_t>(j.credit.size());
-  std::vector<std::int64_t> horizons;
-  const std::int64_t first = std::max<std::int64_t>(window, 1);
-  for (std::int64_t d = first; d <= looked_at; ++d) horizons.push_back(d);
-  if (horizons.empty() || horizons.back() < steps) horizons.push_back(steps);
-  const std::vector<Arrays> found = online.last_step(horizons, window);
-  std::vector<Doubles> cumulated(j.credit.begin(),
-                                 j.credit.begin() + std::min<std::int64_t>(first - 1, looked_at));
-  for (std::size_t k = 0; k < found.size(); ++k)
-    if (horizons[k] <= looked_at) cumulated.push_back(j.picked(found[k]));
-  return horizon_of(cumulated, j.picked(found.back()));
-}
-
-RuleComparison::Row measured(const Judge& j, const OnlineRun& online, const LearningRule& rule,
-                             std::int64_t window, std::int64_t steps, const CompareOptions& o) {
-  const OnlineRun::Timed run = online.timed(window, std::max(o.repeats, 1));
-  RuleComparison::Row row;
-  row.rule = rule.describe();
-  row.window = window;
-  row.traces = run.trace_bytes;
-  row.working = online.working_bytes(window);
-  row.seconds = run.seconds / static_cast<double>(steps);
-  Doubles all;
-  for (const Doubles& r : j.reference) append(all, r);
-  row.agreement = agreement(std::span<const double>(j.picked(run.gradients)), std::span<const double>(all));
-  row.lowest_cosine = std::numeric_limits<double>::infinity();
-  for (std::size_t k = 0; k < j.leaves.size(); ++k) {
-    const Doubles own = run.gradients[j.leaves[k]].tensor().to_doubles();
-    const double c = agreement(std::span<const double>(own), std::span<const double>(j.reference[k])).cosine;
-    const double cosine = std::isnan(c) ? 0.0 : c;  // no gradient at all is no direction
-    if (cosine >= row.lowest_cosine) continue;
-    row.lowest_cosine = cosine;
-    row.lowest = to_string(j.ids[j.leaves[k]]);
+class Clock {
+ public:
+  explicit Clock(std::optional<double> seconds) : seconds_(seconds) {}
+  // Nothing: there is no end.
+  std::optional<double> left() const {
+    if (!seconds_) return std::nullopt;
+    const auto now = std::chrono::steady_clock::now();
+    return *seconds_ - std::chrono::duration<double>(now - begin_).count();
   }
-  if (o.lags > 0) row.horizon = horizon_of(j, online, window, steps);
-  return row;
-}
+  bool allows(double seconds) const { return !seconds_ || (*left() > 0.0 && seconds <= *left()); }
 
-// Rows that nothing of the same memory or less comes before.
-void mark_best(std::vector<RuleComparison::Row>& rows) {
-  const auto closeness = [](const RuleComparison::Row& r) {
-    return std::isnan(r.agreement.cosine) ? -1.0 : r.agreement.cosine;
-  };
-  for (RuleComparison::Row& row : rows)
-    row.best = std::none_of(rows.begin(), rows.end(), [&](const RuleComparison::Row& other) {
-      const bool no_worse = other.bytes() <= row.bytes() && closeness(other) >= closeness(row);
-      const bool better = other.bytes() < row.bytes() || closeness(other) > closeness(row);
-      return no_worse && better;
-    });
+ private:
+  std::optional<double> seconds_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+// A rule that the model allows.
+struct Candidate {
+  const LearningRule* rule;
+  const ETraceGraph* graph;
+  std::string name;
+  std::int64_t numbers;  // that a step moves: traces and Jacobians
+};
+
+std::int64_t numbers_of(const ETraceGraph& g, const BoundRule& bound) {
+  std::int64_t out = 0;
+  for (const TraceSlot& s : bound.slots()) out += s.aval.shape.size();
+  for (const HiddenGroup& group : g.hidden_groups)
+    out += group.varshape().size() * group.trace_state_width() * group.trace_state_width();
+  return out;
 }
 
 class Comparison {
  public:
-  Comparison(const Model& model, ArraySpan sequences, const StepFunction& f, const CompareOptions& o)
-      : model_(model), sequences_(sequences), f_(f), o_(o), steps_(sequences[0].shape()[0]) {
+  Comparison(std::span<const ModelDraw> draws, const StepFunction& f, const CompareOptions& o)
+      : draws_(draws), f_(f), o_(o), steps_(draws[0].sequences[0].shape()[0]), clock_(o.seconds) {
     for (const std::int64_t k : o.windows) {
       if (k < 1) throw ValueError("rules", fmt::format("a window of {} steps; give 1 or more", k));
       if (k <= steps_) windows_.push_back(k);
@@ -178,99 +131,298 @@ class Comparison {
   }
 
   RuleComparison operator()(std::span<const std::shared_ptr<const LearningRule>> rules) {
-    for (const auto& rule : rules) attempt(*rule, "", [&] { run(*rule); });
-    if (out_.rows.empty() && first_error_ != nullptr) std::rethrow_exception(first_error_);
-    if (out_.rows.empty()) throw ValueError("rules", "no rule was given, or no way to run it");
-    mark_best(out_.rows);
+    std::vector<Candidate> candidates;
+    for (const auto& rule : rules) attempt(rule->describe(), "", [&] { prepare(*rule, candidates); });
+    if (candidates.empty() && first_error_ != nullptr) std::rethrow_exception(first_error_);
+    if (candidates.empty()) throw ValueError("rules", "no rule was given, or no way to run it");
+    // What costs little comes first, so that no rule holds up the others.
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.numbers < b.numbers; });
+    start(*candidates.front().graph);
+    for (const Candidate& p : candidates) run(p);
+    if (out_.rows.empty() && !out_of_time_ && first_error_ != nullptr) std::rethrow_exception(first_error_);
+    mark_best();
     return std::move(out_);
   }
 
  private:
   template <class F>
-  void attempt(const LearningRule& rule, const char* where, const F& f) {
+  void attempt(const std::string& rule, const std::string& where, const F& f) {
+    const auto refuse = [&](const std::string& why) {
+      if (first_error_ == nullptr) first_error_ = std::current_exception();
+      out_.refused.push_back({rule, where, why});
+    };
     try {
       f();
     } catch (const NotSupportedError& e) {
-      refuse(rule, where, e.message());
+      refuse(e.message());
     } catch (const CompilationError& e) {
-      refuse(rule, where, e.message());
+      refuse(e.message());
     }
   }
-  void refuse(const LearningRule& rule, const char* where, const std::string& why) {
-    if (first_error_ == nullptr) first_error_ = std::current_exception();
-    out_.refused.push_back({rule.describe(), where, why});
-  }
 
-  void run(const LearningRule& rule) {
+  // Rules of one scope share a graph.
+  const ETraceGraph& graph_for(const LearningRule& rule) {
     CompileOptions options;
     options.control_flow = o_.control_flow;
     options.compat = o_.compat;
     rule.configure(options);
-    const ETraceGraph graph = compile_etrace_graph(model_, options);
-    rule.bind(graph);  // it may refuse
-    Avals slices;
-    for (const Array& a : sequences_) slices.push_back({a.dtype(), a.shape().without(0)});
-    const StepProgram step = StepProgram::trace(graph, f_, slices);
-    if (!judge_) start(graph, step);
-    const OnlineRun online(graph, rule, sequences_, f_, step, o_.backend);
-    const auto add = [&](std::int64_t window) {
-      out_.rows.push_back(measured(*judge_, online, rule, window, steps_, o_));
-    };
-    if (o_.single_step && allows(rule, VjpMethod::SingleStep, "single steps"))
-      attempt(rule, "single steps", [&] { add(0); });
-    if (!windows_.empty() && allows(rule, VjpMethod::MultiStep, "windows"))
-      attempt(rule, "windows", [&] {
-        for (const std::int64_t k : windows_) add(k);
-      });
+    for (const auto& g : graphs_)
+      if (g->options.include_recurrent_mixing == options.include_recurrent_mixing &&
+          g->options.sparse_n == options.sparse_n && g->options.composite == options.composite &&
+          g->options.snap_max_jacobian_elements == options.snap_max_jacobian_elements)
+        return *g;
+    graphs_.push_back(std::make_unique<const ETraceGraph>(compile_etrace_graph(draws_[0].model, options)));
+    return *graphs_.back();
   }
 
-  bool allows(const LearningRule& rule, VjpMethod method, const char* where) {
+  void prepare(const LearningRule& rule, std::vector<Candidate>& list) {
+    const ETraceGraph& graph = graph_for(rule);
+    if (graph.all_relations().empty()) Learner(graph, rule);  // refuses, and says why
+    const std::unique_ptr<const BoundRule> bound = rule.bind(graph);
+    if (graph.options.composite && graph.composite_relations.empty() && !list.empty())
+      out_.not_measured.push_back(
+          {rule.describe(), "", "no weight acts through another one, so composite changes nothing"});
+    else
+      list.push_back({&rule, &graph, rule.describe_on(graph), numbers_of(graph, *bound)});
+  }
+
+  void start(const ETraceGraph& graph) {
+    Avals slices;
+    for (const Array& a : draws_[0].sequences) slices.push_back({a.dtype(), a.shape().without(0)});
+    step_.emplace(StepProgram::trace(graph, f_, slices));
+    for (const ModelDraw& d : draws_)
+      judges_.push_back(judge_of(SequenceOracle(d.model, *step_, d.sequences), steps_, o_.lags));
+    out_.model = graph.module_info.model.name;
+    out_.steps = steps_;
+    out_.lags = std::min(o_.lags, steps_);
+    out_.draws = static_cast<int>(draws_.size());
+    out_.dtype = working_dtype(graph);
+    out_.backend = o_.backend;
+    choose_parameters(graph);
+    Horizons horizons;
+    for (const Judge& j : judges_)
+      for (const std::size_t i : judged_)
+        if (j.leaves[i].credited) horizons.push_back(j.leaves[i].horizon);
+    out_.bptt_horizon = median(std::move(horizons));
+    if (o_.on_row) o_.on_row(out_);
+  }
+
+  // Those that act through time and not on a readout alone; where there is none, what else has a gradient.
+  void choose_parameters(const ETraceGraph& graph) {
+    const std::vector<ParamLeafId> ids = param_leaf_ids(graph.module_info);
+    const std::vector<std::string> reasons = reasons_to_leave_out(graph, judges_);
+    const auto alive = [&](std::size_t i, bool through_time) {
+      return std::any_of(judges_.begin(), judges_.end(), [&](const Judge& j) {
+        return j.leaves[i].alive && (!through_time || j.leaves[i].through_time);
+      });
+    };
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      if (reasons[i].empty()) judged_.push_back(i);
+    for (const bool through_time : {true, false})
+      for (std::size_t i = 0; judged_.empty() && i < ids.size(); ++i)
+        if (alive(i, through_time))
+          for (std::size_t k = i; k < ids.size(); ++k)
+            if (alive(k, through_time)) judged_.push_back(k);
+    if (judged_.empty())
+      throw ValueError(
+          "rules",
+          "the BPTT gradient of every parameter is zero, so nothing can be compared; give another "
+          "loss, other inputs or more steps");
+    for (std::size_t i = 0; i < ids.size(); ++i)
+      if (std::find(judged_.begin(), judged_.end(), i) != judged_.end())
+        out_.judged.push_back(to_string(ids[i]));
+      else
+        out_.left_out.push_back({to_string(ids[i]), reasons[i]});
+  }
+
+  void run(const Candidate& p) {
+    OnlineRun online(*p.graph, *p.rule, draws_[0].sequences, f_, *step_, o_.backend);
+    double seconds_per_step = 0.0;  // as far as it is known
+    const auto row = [&](std::int64_t window) {
+      const std::string where = window_text(window);
+      attempt(p.name, where, [&] { measure(p, online, window, where, seconds_per_step); });
+    };
+    if (o_.single_step && allows(p, VjpMethod::SingleStep, "single steps")) row(0);
+    if (!windows_.empty() && allows(p, VjpMethod::MultiStep, "windows"))
+      for (const std::int64_t k : windows_) row(k);
+  }
+
+  bool allows(const Candidate& p, VjpMethod method, const char* where) {
     try {
-      rule.require(method);
+      p.rule->require(method);
       return true;
     } catch (const NotSupportedError& e) {  // says nothing about the model
-      out_.refused.push_back({rule.describe(), where, e.message()});
+      out_.refused.push_back({p.name, where, e.message()});
       return false;
     }
   }
 
-  void start(const ETraceGraph& graph, const StepProgram& step) {
-    judge_ = judge_of(graph, SequenceOracle(model_, step, sequences_), steps_, o_.lags);
-    out_.model = graph.module_info.model.name;
-    out_.steps = steps_;
-    out_.lags = std::min(o_.lags, steps_);
-    out_.dtype = working_dtype(graph);
-    out_.backend = o_.backend;
-    for (const std::size_t i : judge_->leaves) out_.judged.push_back(to_string(judge_->ids[i]));
-    out_.bptt_horizon = judge_->horizon;
+  void measure(const Candidate& p, OnlineRun& online, std::int64_t window, const std::string& where,
+               double& seconds_per_step) {
+    constexpr std::int64_t kQuick = 1 << 20;  // numbers that a step moves in less than it takes to ask
+    const auto leave = [&](const std::string& why) {
+      out_of_time_ = true;
+      out_.not_measured.push_back({p.name, where, why});
+    };
+    if (!clock_.allows(0.0)) return leave("the time was up");
+    online.start_from(draws_[0].model, draws_[0].sequences);
+    if (seconds_per_step == 0.0 && o_.seconds && p.numbers > kQuick)
+      seconds_per_step = online.seconds_of_one_step(window);
+    const int repeats = std::max(o_.repeats, 1);
+    const double runs = 1.0 + repeats, expected = seconds_per_step * static_cast<double>(steps_) * runs;
+    if (!clock_.allows(expected))
+      return leave(fmt::format("a step takes about {}, so this would take {}, and {} are left",
+                               seconds_text(seconds_per_step), seconds_text(expected),
+                               seconds_text(std::max(0.0, *clock_.left()))));
+    const OnlineRun::Timed first = online.timed(window, repeats);
+    RuleComparison::Row row;
+    row.rule = p.name;
+    row.window = window;
+    row.traces = first.trace_bytes;
+    row.working = online.working_bytes(window);
+    row.seconds = first.seconds / static_cast<double>(steps_);
+    seconds_per_step = row.seconds;
+    Measures all;
+    all.parameters.resize(judged_.size());
+    row.has_horizon = o_.lags > 0;
+    for (std::size_t d = 0; d < draws_.size(); ++d) {
+      const double per_draw = d == 0 ? 0.0 : first.seconds;
+      if (!clock_.allows(per_draw) && d > 0) break;
+      online.start_from(draws_[d].model, draws_[d].sequences);
+      add(all, judges_[d], d == 0 ? first.gradients : online.windows(window));
+      ++row.draws;
+      row.has_horizon = row.has_horizon && clock_.allows(horizon_steps() * row.seconds);
+      if (row.has_horizon) add_horizons(all, judges_[d], online, window);
+    }
+    sum_up(row, all);
+    out_.rows.push_back(std::move(row));
+    if (o_.on_row) o_.on_row(out_);
   }
 
-  const Model& model_;
-  ArraySpan sequences_;
+  double horizon_steps() const {
+    const auto lags = static_cast<double>(out_.lags);
+    return 0.5 * lags * lags + 2.0 * static_cast<double>(steps_);
+  }
+
+  void add(Measures& all, const Judge& j, const Arrays& gradients) const {
+    Doubles cosines;
+    for (std::size_t k = 0; k < judged_.size(); ++k) {
+      const Judge::Leaf& leaf = j.leaves[judged_[k]];
+      if (!leaf.alive) continue;
+      const Doubles own = gradients[judged_[k]].tensor().to_doubles();
+      const Agreement a = agreement(std::span<const double>(own), std::span<const double>(leaf.gradient));
+      cosines.push_back(std::isnan(a.cosine) ? 0.0 : a.cosine);  // no gradient at all is no direction
+      all.parameters[k].cosines.push_back(cosines.back());
+      all.parameters[k].ratios.push_back(a.norm_ratio);
+    }
+    if (!cosines.empty()) all.draw_cosines.push_back(mean(cosines));
+  }
+
+  void add_horizons(Measures& all, const Judge& j, const OnlineRun& online, std::int64_t window) const {
+    const Horizons found = horizons_of(j, online, window, steps_, o_.lags);
+    for (std::size_t k = 0; k < judged_.size(); ++k)
+      if (j.leaves[judged_[k]].credited) all.parameters[k].horizons.push_back(found[judged_[k]]);
+  }
+
+  void sum_up(RuleComparison::Row& row, const Measures& all) const {
+    Doubles ratios;
+    Horizons horizons;
+    row.lowest_cosine = std::numeric_limits<double>::infinity();
+    for (std::size_t k = 0; k < judged_.size(); ++k) {
+      const Measures::Parameter& p = all.parameters[k];
+      RuleComparison::Parameter shown{out_.judged[k], mean(p.cosines), mean(p.ratios), median(p.horizons)};
+      if (shown.cosine < row.lowest_cosine) {
+        row.lowest_cosine = shown.cosine;
+        row.lowest = shown.name;
+      }
+      ratios.insert(ratios.end(), p.ratios.begin(), p.ratios.end());
+      horizons.insert(horizons.end(), p.horizons.begin(), p.horizons.end());
+      row.parameters.push_back(std::move(shown));
+    }
+    row.cosine = mean(all.draw_cosines);
+    row.deviation = deviation(all.draw_cosines);
+    row.norm_ratio = median(ratios);
+    row.horizon = median(std::move(horizons));
+  }
+
+  // From the smallest memory on, what is closer than all before it.
+  void mark_best() {
+    constexpr double kTold = 0.005;  // tables do not tell less apart
+    std::vector<std::pair<std::size_t, double>> order;
+    for (std::size_t i = 0; i < out_.rows.size(); ++i)
+      order.emplace_back(i, out_.distance(out_.rows[i]).total());
+    std::stable_sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+      return std::pair(out_.rows[a.first].bytes(), a.second) <
+             std::pair(out_.rows[b.first].bytes(), b.second);
+    });
+    double nearest = std::numeric_limits<double>::infinity();
+    for (const auto& [i, distance] : order)
+      if (distance < nearest - kTold) {
+        out_.rows[i].best = true;
+        nearest = distance;
+      }
+  }
+
+  std::span<const ModelDraw> draws_;
   const StepFunction& f_;
   const CompareOptions& o_;
   std::int64_t steps_;
+  Clock clock_;
   std::vector<std::int64_t> windows_;
-  std::optional<Judge> judge_;
+  std::vector<std::unique_ptr<const ETraceGraph>> graphs_;
+  std::optional<StepProgram> step_;
+  std::vector<Judge> judges_;        // one per draw
+  std::vector<std::size_t> judged_;  // leaves
   RuleComparison out_;
   std::exception_ptr first_error_;
+  bool out_of_time_ = false;
 };
 
+void check_draws(std::span<const ModelDraw> draws) {
+  if (draws.empty()) throw ValueError("rules", "no draw; give at least one model with its sequences");
+  for (const ModelDraw& d : draws) {
+    check_sequences("rules", d.sequences);
+    bool same = d.sequences.size() == draws[0].sequences.size();
+    for (std::size_t i = 0; same && i < d.sequences.size(); ++i)
+      same = d.sequences[i].aval() == draws[0].sequences[i].aval();
+    if (!same) throw ValueError("rules", "the draws have sequences of different types; they must be alike");
+  }
+}
+
 }  // namespace
+
+RuleComparison::Distance RuleComparison::distance(const Row& r) const {
+  Distance d{std::isnan(r.cosine) ? 2.0 : std::max(0.0, 1.0 - r.cosine), 0.0, 0.0};
+  d.size = std::isnan(r.norm_ratio) ? std::log(1e6) : std::abs(std::log(std::max(r.norm_ratio, 1e-6)));
+  const auto steps_back = [&](const std::optional<std::int64_t>& h) {
+    return std::log(static_cast<double>(h.value_or(lags + 1)));
+  };
+  if (lags > 0)  // what was not measured is as far as can be
+    d.horizon = r.has_horizon ? std::abs(steps_back(r.horizon) - steps_back(bptt_horizon)) : steps_back({});
+  return d;
+}
 
 std::vector<std::size_t> RuleComparison::frontier() const {
   std::vector<std::size_t> out;
   for (std::size_t i = 0; i < rows.size(); ++i)
     if (rows[i].best) out.push_back(i);
-  std::sort(out.begin(), out.end(),
-            [&](std::size_t a, std::size_t b) { return rows[a].bytes() < rows[b].bytes(); });
+  std::stable_sort(out.begin(), out.end(),
+                   [&](std::size_t a, std::size_t b) { return rows[a].bytes() < rows[b].bytes(); });
   return out;
+}
+
+RuleComparison compare_rules(std::span<const ModelDraw> draws,
+                             std::span<const std::shared_ptr<const LearningRule>> rules,
+                             const StepFunction& f, const CompareOptions& o) {
+  check_draws(draws);
+  return Comparison(draws, f, o)(rules);
 }
 
 RuleComparison compare_rules(const Model& model, std::span<const std::shared_ptr<const LearningRule>> rules,
                              ArraySpan sequences, const StepFunction& f, const CompareOptions& o) {
-  check_sequences("rules", sequences);
-  return Comparison(model, sequences, f, o)(rules);
+  const ModelDraw draw{model, Arrays(sequences.begin(), sequences.end())};
+  return compare_rules(std::span<const ModelDraw>(&draw, 1), rules, f, o);
 }
 
 }  // namespace etrace

@@ -11,6 +11,7 @@
 #include "learn/filtered_sides.h"
 #include "learn/operator_rules.h"
 #include "learn/random_projection.h"
+#include "learn/readout_filter.h"
 #include "learn/signal_rules.h"
 
 namespace etrace {
@@ -42,7 +43,16 @@ ConfiguredRule::ConfiguredRule(std::string name, const ETraceConfig& config, Rul
   require_settings(name_, config_.axes(), settings_);
 }
 
-std::string ConfiguredRule::describe() const {
+std::string ConfiguredRule::describe() const { return described(settings_.unfiltered, {}); }
+
+std::string ConfiguredRule::describe_on(const ETraceGraph& g) const {
+  const ReadoutFilter filter = readout_filter(g, config_.axes().kappa, settings_);
+  return config_.axes().kappa ? described(filter.unfiltered, {})
+                              : described(settings_.unfiltered, filter.text);
+}
+
+std::string ConfiguredRule::described(const std::vector<std::string>& unfiltered,
+                                      const std::string& filter) const {
   const ETraceAxes& a = config_.axes();
   const bool anonymous = name_ == "ETraceConfig";
   std::vector<std::string> details;
@@ -54,8 +64,9 @@ std::string ConfiguredRule::describe() const {
     if (a.sparse_n) details.push_back(fmt::format("n {}", *a.sparse_n));
     if (a.kappa) details.push_back(fmt::format("kappa {}", *a.kappa));
   }
-  if (a.kappa && !settings_.unfiltered.empty())
-    details.push_back(fmt::format("not for {}", fmt::join(settings_.unfiltered, ", ")));
+  if (!filter.empty()) details.push_back(filter);
+  if ((a.kappa || settings_.kappa_of_readout) && !unfiltered.empty())
+    details.push_back(fmt::format("not for {}", fmt::join(unfiltered, ", ")));
   if (a.learning_signal == LearningSignal::RandomFeedback)
     details.push_back(fmt::format("random feedback from key {}", *settings_.random_feedback_key));
   if (a.learning_signal == LearningSignal::Bootstrapped && settings_.synthesizer != nullptr)
@@ -166,8 +177,10 @@ std::unique_ptr<const BoundRule> ConfiguredRule::engine(const ETraceGraph& g) co
     refuse_inner_loops(g, name_, "there, Jacobians are without the recurrent products that this rule keeps");
   ParameterTraceOptions o{.rule = name_, .trace_dtype = settings_.trace_dtype};
   o.composite_max_bytes = settings_.composite_max_bytes;
-  o.kappa = a.kappa;
-  o.unfiltered = settings_.unfiltered;
+  const ReadoutFilter filter = readout_filter(g, a.kappa, settings_);
+  o.kappa = filter.kappa;
+  o.unfiltered = filter.unfiltered;
+  o.kappa_at_entry = filter.at_entry;
   o.memoryless = recursion == TemporalRecursion::None;
   if (recursion == TemporalRecursion::ScalarLeak)
     o.jacobian = [decay = a.decay->x()](const Array& d) { return leak_of(decay, d); };

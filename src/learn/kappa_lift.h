@@ -29,6 +29,7 @@ struct KappaLift {
   Array injection(const Array& f) const {
     return concatenate(Arrays{f, when == EachStep ? f : zeros_as(f)}, 1);
   }
+  static Array unfiltered(const Array& l) { return concatenate(Arrays{l, zeros_as(l)}, 1); }
   // filtered [M]: which states' signals meet ē, the others e; undefined: all
   static Array signal(const Array& l, const Array& filtered) {
     if (!filtered.defined()) return concatenate(Arrays{zeros_as(l), l}, 1);

@@ -248,7 +248,8 @@ void Learner::reset_model_state() {
 const ETraceGraph& Learner::graph() const { return impl_->graph; }
 const LearningRule& Learner::rule() const { return *impl_->rule; }
 std::string Learner::describe() const {
-  return fmt::format("{}, {}", impl_->rule->describe(), etrace::name(impl_->options.vjp_method));
+  return fmt::format("{}, {}", impl_->rule->describe_on(impl_->graph),
+                     etrace::name(impl_->options.vjp_method));
 }
 std::int64_t Learner::trace_bytes() const {
   std::int64_t bytes = 0;

@@ -9,6 +9,7 @@
 #include "etrace/interp.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
+#include "learn/interface.h"
 
 namespace etrace {
 
@@ -38,12 +39,41 @@ OnlineRun::OnlineRun(const ETraceGraph& graph, const LearningRule& rule, ArraySp
       f_(f),
       step_(step),
       backend_(std::move(backend)),
-      in_windows_(in_windows(step)) {}
+      in_windows_(in_windows(step)) {
+  start_from(graph.module_info.model, sequences);
+}
 
-Learner OnlineRun::learner(std::int64_t window) const {
-  return {graph_,
-          rule_,
-          {.vjp_method = window == 0 ? VjpMethod::SingleStep : VjpMethod::MultiStep, .backend = backend_}};
+void OnlineRun::start_from(const Model& model, ArraySpan sequences) {
+  sequences_ = sequences;
+  params_.clear();
+  states_.clear();
+  for (const InputRecord& wanted : graph_.module_info.model.inputs) {
+    if (wanted.role != Role::Param && !is_state(wanted.role)) continue;
+    const auto found = std::find_if(model.inputs.begin(), model.inputs.end(), [&](const InputRecord& in) {
+      return in.role == wanted.role && in.path == wanted.path && in.leaf == wanted.leaf;
+    });
+    if (found == model.inputs.end() || found->init.aval() != wanted.init.aval())
+      throw ValueError("rules", fmt::format("a draw without {} of type {}: all draws must have one program",
+                                            state_leaf_name(wanted), to_string(wanted.init.aval())));
+    if (wanted.role == Role::Param)
+      params_.emplace_back(found->init);
+    else
+      states_.emplace_back(state_leaf_name(wanted), found->init);
+  }
+}
+
+Learner& OnlineRun::at_start(std::int64_t window) const {
+  std::optional<Learner>& l = window == 0 ? single_ : multi_;
+  if (!l)
+    l.emplace(graph_, rule_,
+              LearnerOptions{.vjp_method = window == 0 ? VjpMethod::SingleStep : VjpMethod::MultiStep,
+                             .backend = backend_});
+  ParamValues params = l->params();
+  params.values = params_;
+  l->set_params(params);
+  for (const auto& [name, value] : states_) l->set_state(name, value);
+  l->reset_state();
+  return *l;
 }
 
 SequenceGradient OnlineRun::gradient(Learner& learner, std::int64_t window, ArraySpan sequences,
@@ -56,27 +86,40 @@ SequenceGradient OnlineRun::gradient(Learner& learner, std::int64_t window, Arra
 Arrays OnlineRun::single_step() const { return windows(0); }
 
 Arrays OnlineRun::windows(std::int64_t window) const {
-  Learner l = learner(window);
-  return gradient(l, window, sequences_, {.reduction = Reduction::Sum}).grads.values;
+  return gradient(at_start(window), window, sequences_, {.reduction = Reduction::Sum}).grads.values;
 }
 
+namespace {
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+}  // namespace
+
 OnlineRun::Timed OnlineRun::timed(std::int64_t window, int repeats) const {
-  Learner l = learner(window);
-  const std::vector<std::string> names = l.state_names();
-  Arrays start;
-  for (const std::string& name : names) start.push_back(l.state(name));
   Timed out;
-  out.trace_bytes = l.trace_bytes();
-  out.gradients = gradient(l, window, sequences_, {.reduction = Reduction::Sum}).grads.values;
+  out.gradients = windows(window);
+  out.trace_bytes = at_start(window).trace_bytes();
   for (int i = 0; i < repeats; ++i) {
-    l.reset_state();
-    for (std::size_t k = 0; k < names.size(); ++k) l.set_state(names[k], start[k]);
+    Learner& l = at_start(window);
     const auto begin = std::chrono::steady_clock::now();
     gradient(l, window, sequences_, {.reduction = Reduction::Sum});
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double seconds = seconds_since(begin);
     out.seconds = i == 0 ? seconds : std::min(out.seconds, seconds);
   }
   return out;
+}
+
+double OnlineRun::seconds_of_one_step(std::int64_t window) const {
+  const std::int64_t one = window == 0 ? 0 : 1;
+  const Arrays first = steps_of(sequences_, 0, 1);
+  double seconds = 0.0;
+  for (int i = 0; i < 2; ++i) {  // the first run makes the program
+    Learner& l = at_start(one);
+    const auto begin = std::chrono::steady_clock::now();
+    gradient(l, one, first, {.reduction = Reduction::Sum});
+    seconds = seconds_since(begin);
+  }
+  return seconds;
 }
 
 std::int64_t OnlineRun::working_bytes(std::int64_t window) const {
@@ -95,7 +138,7 @@ std::int64_t OnlineRun::working_bytes(std::int64_t window) const {
 
 std::vector<Arrays> OnlineRun::last_step(const std::vector<std::int64_t>& horizons,
                                          std::int64_t window) const {
-  Learner l = learner(window);
+  Learner& l = at_start(window);
   const std::int64_t last = std::max<std::int64_t>(window, 1);  // steps of the call that learns
   std::vector<std::vector<StepInput>> args;
   for (std::int64_t t = 0; t < steps(); ++t) {

@@ -17,6 +17,10 @@ class OnlineRun {
   OnlineRun(const ETraceGraph&, const LearningRule&, ArraySpan sequences, const StepFunction&,
             const StepProgram&, std::string backend);
 
+  // From now on with the parameters and states of this model, which has the graph's program, and on these
+  // sequences, which must outlive it. What was compiled stays.
+  void start_from(const Model&, ArraySpan sequences);
+
   // Gradients per parameter leaf, of the loss summed over the sequence.
   Arrays single_step() const;
   Arrays windows(std::int64_t window) const;
@@ -30,6 +34,9 @@ class OnlineRun {
   // What one window needs beside the traces (of single steps: one step), by the interpreter's plan.
   std::int64_t working_bytes(std::int64_t window) const;
 
+  // Seconds of one step in single steps, or of a window of one, without what is made once.
+  double seconds_of_one_step(std::int64_t window) const;
+
   // Gradient of the loss of the last step if the traces were empty `horizon` steps before the end, so that
   // only credit of lags below it is there. One entry per horizon. In windows: the last window ends with the
   // last step, and horizons are at least its length.
@@ -37,7 +44,7 @@ class OnlineRun {
 
  private:
   std::int64_t steps() const { return sequences_[0].shape()[0]; }
-  Learner learner(std::int64_t window) const;
+  Learner& at_start(std::int64_t window) const;  // single steps (0) or windows; traces empty
   SequenceGradient gradient(Learner&, std::int64_t window, ArraySpan sequences, const SequenceOptions&) const;
   StepFunction function(std::int64_t window) const { return window > 1 ? in_windows_ : f_; }
 
@@ -48,6 +55,9 @@ class OnlineRun {
   const StepProgram& step_;
   std::string backend_;
   StepFunction in_windows_;
+  Arrays params_;  // to start from: per parameter leaf
+  std::vector<std::pair<std::string, Array>> states_;
+  mutable std::optional<Learner> single_, multi_;
 };
 
 }  // namespace etrace

@@ -361,7 +361,8 @@ std::vector<GroupWindow> ParameterTraces::Impl::group_windows(const WindowData& 
       gw.entry = signal_of(group, expand_dims(signals.entry[k], {0}));
       if (lift)
         gw.entry = lift->when == KappaLift::AtEntry ? lift->entry_signal(gw.entry, filtered)
-                                                    : KappaLift::signal(gw.entry, filtered);
+                   : options.kappa_at_entry         ? KappaLift::signal(gw.entry, filtered)
+                                                    : KappaLift::unfiltered(gw.entry);
     }
     if (group.snap && w.steps > 1) {
       gw.carried = carry_neighbours(group, w, gw, lift);

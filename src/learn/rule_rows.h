@@ -26,7 +26,7 @@ inline CompositeChoice composite_choice(const RuleOptions& o) {
 }
 inline std::vector<RuleOption> with_composite_options(std::vector<RuleOption> own) {
   own.push_back({"composite", RuleOption::Type::Flag, "false", "true, false",
-                 "trace weights behind other weights, too; memory batch x weights x states"});
+                 "trace weights behind other weights, too; memory batch x weights x states of all units"});
   own.push_back({"composite_max_bytes", RuleOption::Type::Integer, std::to_string(kCompositeMaxBytes),
                  "at least 0", "composite: refuse if these traces take more"});
   return own;

@@ -178,7 +178,7 @@ VerifyReport start_report(const ETraceGraph& graph, const LearningRule& rule, co
                           const SequenceOracle::Gradient& reference) {
   VerifyReport report;
   report.model = graph.module_info.model.name;
-  report.rule = rule.describe();
+  report.rule = rule.describe_on(graph);
   report.dtype = working_dtype(graph);
   report.tolerance = exact_below(report.dtype);
   report.oracle_tolerance = differences_below(report.dtype).value_or(0.0);

@@ -3,9 +3,8 @@
 // way is taken is decided at every call by a count over a part of A.
 //
 // Terms that are left out are fma(0, b, c) = c for finite b, so the result has the bits of the dense product
-// (runtime/etp_gemm.h). (One exception: a sum that is −0, which only underflow can leave, stays −0 here.) A
-// panel of B that holds an infinity or a NaN is multiplied as dense: 0·∞ must give NaN.
-// Private to ops/.
+// (runtime/etp_gemm.h): they could change the sign of a zero alone, and no result is −0. A panel of B that
+// holds an infinity or a NaN is multiplied as dense: 0·∞ must give NaN. Private to ops/.
 #pragma once
 
 #include "ops/event_rows.h"
@@ -131,7 +130,8 @@ class EventProduct {
       ETP_UNROLL for (Index v = 0; v < kVectors; ++v) sum[v] =
           L::fma(factor, L::load(from + v * kLanes<T>), sum[v]);
     }
-    ETP_UNROLL for (Index v = 0; v < kVectors; ++v) L::store(c + v * kLanes<T>, sum[v]);
+    // No −0, as in the dense product.
+    ETP_UNROLL for (Index v = 0; v < kVectors; ++v) L::store(c + v * kLanes<T>, sum[v] + VectorOf<T>{});
   }
 };
 

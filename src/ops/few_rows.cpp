@@ -88,6 +88,8 @@ class FewRowsPass {
   void sum(Index first, Index last, const T* b, T* c, bool add) const {
     if (first == last) {
       if (!add) std::fill_n(c, n_.columns, T(0));
+      if (add)
+        for (Index j = 0; j < n_.columns; ++j) c[j] += T(0);
       return;
     }
     const Index head = first + ((last - first - 1) % 4) + 1;  // then whole fours are left
@@ -110,7 +112,7 @@ class FewRowsPass {
     for (; j + kLanes <= n_.columns; j += kLanes) {
       Vector s = add ? load(c + j) : Vector{};
       ETP_UNROLL for (int r = 0; r < R; ++r) s = fma(factor[r], load(row[r] + j), s);
-      *reinterpret_cast<Vector*>(c + j) = s;
+      *reinterpret_cast<Vector*>(c + j) = s + Vector{};  // no −0, as in the dense product
       if (j % kLine == 0) ETP_UNROLL for (int r = 0; r < 4; ++r) __builtin_prefetch(ahead[r] + j);
     }
     if (j == n_.columns) return;
@@ -123,6 +125,7 @@ class FewRowsPass {
       __builtin_memcpy(&x, row[r] + j, left);
       s = fma(factor[r], x, s);
     }
+    s += Vector{};
     __builtin_memcpy(c + j, &s, left);
   }
   static constexpr Index kLine = std::max<Index>(64 / static_cast<Index>(sizeof(T)), kLanes);

@@ -1,7 +1,7 @@
 // reduce_sum, reduce_prod, reduce_max, reduce_min, reduce_and, reduce_or: one operation joined over the given
-// axes. The order of the operations depends on the shape only, never on threads: same bits on every run. Sums
-// and products of floats are formed in double precision and rounded once; sums of doubles run in lanes and
-// blocks, which keeps the error far below that of one running sum.
+// axes. The order of the operations depends on the shape only (reduce_order.h), never on threads: same bits
+// on every run. Sums and products of floats are formed in double precision and rounded once; lanes and blocks
+// keep the error of sums of doubles far below that of one running sum.
 #include <algorithm>
 #include <limits>
 
@@ -10,7 +10,9 @@
 #include "etrace/ops/reduce.h"
 #include "etrace/ops/shape.h"
 #include "ops/parts.h"
+#include "ops/reduce_order.h"
 #include "ops/structure_common.h"
+#include "runtime/etp_fold.h"
 
 namespace etrace {
 
@@ -83,7 +85,7 @@ struct Or {
   }
 };
 
-constexpr std::int64_t kLanes = 16, kBlock = 4096, kColumns = 128;
+constexpr std::int64_t kColumns = 128;
 
 // The arithmetic of one operation on one element type. The walk over axes is the same for all of them and is
 // compiled once; these are its inner loops.
@@ -109,26 +111,17 @@ struct LoopsOf {
     for (std::int64_t i = 0; i < n; ++i) a[i] = Op::join(a[i], static_cast<A>(x[i]));
   }
 
-  // One contiguous block, in lanes that the compiler keeps in vector registers.
-  static A block(const T* __restrict x, std::int64_t n) {
-    std::array<A, kLanes> lane;
-    lane.fill(Op::template neutral<T>);
-    std::int64_t i = 0;
-    for (; i + kLanes <= n; i += kLanes)
-      for (std::int64_t l = 0; l < kLanes; ++l)
-        lane[to_index(l)] = Op::join(lane[to_index(l)], static_cast<A>(x[i + l]));
-    for (std::int64_t l = 0; i < n; ++i, ++l)
-      lane[to_index(l)] = Op::join(lane[to_index(l)], static_cast<A>(x[i]));
-    for (std::size_t w = kLanes / 2; w > 0; w /= 2)
-      for (std::size_t l = 0; l < w; ++l) lane[l] = Op::join(lane[l], lane[l + w]);
-    return lane[0];
-  }
+  ETP_FOLD(block, T, A, Op::join)
 
   static void join_line(void* acc, const void* line, std::int64_t n) {
     A total = *static_cast<A*>(acc);
     const T* x = static_cast<const T*>(line);
-    for (std::int64_t i = 0; i < n; i += kBlock)
-      total = Op::join(total, static_cast<A>(block(x + i, std::min(kBlock, n - i))));
+    for (std::int64_t i = 0; i < n; i += ETP_FOLD_BLOCK) {
+      std::array<A, ETP_FOLD_LANES> lane;
+      lane.fill(Op::template neutral<T>);
+      block_add(lane.data(), x + i, std::min<std::int64_t>(ETP_FOLD_BLOCK, n - i));
+      total = Op::join(total, block_end(lane.data()));
+    }
     *static_cast<A*>(acc) = total;
   }
 
@@ -152,23 +145,16 @@ Kernel in_parts(std::int64_t work, std::int64_t length, F run) {
 }
 
 Kernel reduce_kernel(const Loops& loops, const Shape& from, const Shape& to, const Dims& axes) {
-  if (from.size() == to.size() && from.size() > 0)  // over axes of size 1
-    return copy_kernel(static_cast<std::size_t>(to.size()) * loops.size);
-  const Dims kept_axes = other_axes(from.rank(), axes), strides = strides_of(from);
-  Dims reduced_axes = axes;
-  std::sort(reduced_axes.begin(), reduced_axes.end());
-  Box<2> kept(pick(from.dims(), kept_axes), {pick(strides, kept_axes), strides_of(to)});
-  Box<1> reduced(pick(from.dims(), reduced_axes), {pick(strides, reduced_axes)});
-  std::size_t innermost = from.rank();  // one past the innermost axis that matters
-  while (innermost > 0 && from[innermost - 1] == 1) --innermost;
   const auto size = static_cast<std::int64_t>(loops.size);
-  // One element each: itself, and not its sum with the neutral element, which would make −0 a 0.
-  if (reduced.count() == 1) return copy_kernel(to_index(from.size() * size));
+  const ReduceOrder order = reduce_order(from, axes);
+  if (!order.joins()) return copy_kernel(to_index(from.size() * size));
+  const Dims kept_axes = other_axes(from.rank(), axes), strides = strides_of(from);
+  Box<2> kept(pick(from.dims(), kept_axes), {pick(strides, kept_axes), strides_of(to)});
+  Box<1> chain(pick(from.dims(), order.chain), {pick(strides, order.chain)});
 
-  if (innermost > 0 &&
-      contains(kept_axes, to_dim(innermost - 1))) {  // columns side by side, rows joined one by one
+  if (order.line.empty()) {  // columns side by side, rows joined one by one
     const auto columns = kept.pop_back();
-    const auto rows = reduced.pop_back();
+    const auto rows = chain.pop_back();
     return in_parts(
         from.size(), kept.rank() > 0 ? kept.axis(0).extent : columns.extent,
         [=, alone = kept.rank() == 0](const KernelArgs& k, std::int64_t first, std::int64_t last) {
@@ -180,7 +166,7 @@ Kernel reduce_kernel(const Loops& loops, const Shape& from, const Shape& to, con
             for (std::int64_t c0 = begin; c0 < end; c0 += kColumns) {
               const std::int64_t width = std::min(kColumns, end - c0);
               loops.start(acc.data(), width);
-              reduced.for_each([&](const std::array<std::int64_t, 1>& outer) {
+              chain.for_each([&](const std::array<std::int64_t, 1>& outer) {
                 for (std::int64_t r = 0; r < rows.extent; ++r)
                   loops.join(acc.data(), x + (at[0] + outer[0] + r * rows.stride[0] + c0) * size, width);
               });
@@ -189,7 +175,7 @@ Kernel reduce_kernel(const Loops& loops, const Shape& from, const Shape& to, con
           });
         });
   }
-  const auto line = reduced.pop_back();  // contiguous lines, one result each
+  const std::int64_t length = Shape(pick(from.dims(), order.line)).size();  // contiguous
   return in_parts(from.size(), kept.rank() > 0 ? kept.axis(0).extent : 1,
                   [=](const KernelArgs& k, std::int64_t first, std::int64_t last) {
                     const auto* x = static_cast<const std::byte*>(k.in[0]);
@@ -197,8 +183,8 @@ Kernel reduce_kernel(const Loops& loops, const Shape& from, const Shape& to, con
                     alignas(double) std::array<std::byte, sizeof(double)> total;
                     kept.for_range(first, last, [&](const std::array<std::int64_t, 2>& at) {
                       loops.start(total.data(), 1);
-                      reduced.for_each([&](const std::array<std::int64_t, 1>& outer) {
-                        loops.join_line(total.data(), x + (at[0] + outer[0]) * size, line.extent);
+                      chain.for_each([&](const std::array<std::int64_t, 1>& line) {
+                        loops.join_line(total.data(), x + (at[0] + line[0]) * size, length);
                       });
                       loops.finish(total.data(), y + at[1] * size, 1);
                     });

@@ -1,10 +1,12 @@
 /* Matrix product C = A B, or C += A B, in f32 and f64, for any M, N, K and any element strides of A and B.
  *
  * Invariant: every element is one chain of fused multiply-adds in the order of k,
- *   C[m,n] = fma(A[m,K-1], B[K-1,n], ... fma(A[m,1], B[1,n], fma(A[m,0], B[0,n], c)) ...),  c = 0 or C[m,n],
- * whatever tile, block, vector width or part of C it falls in. So the bits equal those of the naive loop, and
- * a thread pool may cut C into any rectangles (never K). (Without hardware FMA: round after the product too.)
- * Start at the end, etp_gemm_f32; the work is in the kernel, R rows by V vectors of C held in registers. */
+ *   C[m,n] = fma(A[m,K-1], B[K-1,n], ... fma(A[m,1], B[1,n], fma(A[m,0], B[0,n], c)) ...) + 0,  c = 0 or
+ * C[m,n], (the last 0 makes a -0 a 0: then terms with A[m,k] = 0 can be left out without a trace, if B is
+ * finite), whatever tile, block, vector width or part of C it falls in. So the bits equal those of the naive
+ * loop, and a thread pool may cut C into any rectangles (never K). (Without hardware FMA: round after the
+ * product too.) Start at the end, etp_gemm_f32; the work is in the kernel, R rows by V vectors of C held in
+ * registers. */
 #ifndef ETP_GEMM_H
 #define ETP_GEMM_H
 
@@ -102,6 +104,9 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
   { ETP_GEMM_TILE_NAMES(S, 1), ETP_GEMM_TILE_NAMES(S, 2) }
 #endif
 
+/* How a chain ends. */
+#define ETP_NO_MINUS_0(S, v) ((v) + (etp_v_##S){0})
+
 /* One k: all of c += a column of A times a row of B. */
 #define ETP_GEMM_STEP(S, R, V)                                                                        \
   {                                                                                                   \
@@ -163,8 +168,8 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
     ETP_ROLLED for (; k > 0; k--) ETP_GEMM_STEP(S, R, V);                                                    \
     C = t->C;                                                                                                \
     ETP_UNROLL for (int r = 0; r < R; r++) {                                                                 \
-      ETP_UNROLL for (int j = 0; j < V - 1; j++) etp_store_##S(C + j * L, c[r][j]);                          \
-      etp_store_some_##S(C + (V - 1) * L, c[r][V - 1], lanes);                                               \
+      ETP_UNROLL for (int j = 0; j < V - 1; j++) etp_store_##S(C + j * L, ETP_NO_MINUS_0(S, c[r][j]));       \
+      etp_store_some_##S(C + (V - 1) * L, ETP_NO_MINUS_0(S, c[r][V - 1]), lanes);                            \
       C += ldc;                                                                                              \
       ETP_OPAQUE(C);                                                                                         \
     }                                                                                                        \
@@ -348,14 +353,14 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
       for (ptrdiff_t n = 0; n < whole; n += L) {                                                             \
         c = accumulate ? etp_load_##S(C + n) : (etp_v_##S){0};                                               \
         ETP_UNROLL for (int k = 0; k < K; k++) c = ETP_VFMA_##S(a[k], etp_load_##S(B + k * brs + n), c);     \
-        etp_store_##S(C + n, c);                                                                             \
+        etp_store_##S(C + n, ETP_NO_MINUS_0(S, c));                                                          \
       }                                                                                                      \
       if (whole == N) continue;                                                                              \
       c = accumulate ? etp_load_some_##S(C + whole, N - whole) : (etp_v_##S){0};                             \
       ETP_UNROLL for (int k = 0; k < K; k++) {                                                               \
         c = ETP_VFMA_##S(a[k], etp_load_some_##S(B + k * brs + whole, N - whole), c);                        \
       }                                                                                                      \
-      etp_store_some_##S(C + whole, c, N - whole);                                                           \
+      etp_store_some_##S(C + whole, ETP_NO_MINUS_0(S, c), N - whole);                                        \
     }                                                                                                        \
   }                                                                                                          \
   static __attribute__((noinline, unused)) void etp_gemm_flat_##S(                                           \
@@ -387,8 +392,8 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
       ETP_UNROLL for (int j = 0; j < V - 1; j++) c[j] = ETP_VFMA_##S(a, etp_load_##S(B + j * L), c[j]);      \
       c[V - 1] = ETP_VFMA_##S(a, etp_load_some_##S(B + (V - 1) * L, lanes), c[V - 1]);                       \
     }                                                                                                        \
-    ETP_UNROLL for (int j = 0; j < V - 1; j++) etp_store_##S(C + j * L, c[j]);                               \
-    etp_store_some_##S(C + (V - 1) * L, c[V - 1], lanes);                                                    \
+    ETP_UNROLL for (int j = 0; j < V - 1; j++) etp_store_##S(C + j * L, ETP_NO_MINUS_0(S, c[j]));            \
+    etp_store_some_##S(C + (V - 1) * L, ETP_NO_MINUS_0(S, c[V - 1]), lanes);                                 \
   }                                                                                                          \
   static __attribute__((noinline, unused)) void etp_gemm_thin_##S(ptrdiff_t N, ptrdiff_t K, const T* A,      \
                                                                   ptrdiff_t acs, const T* B, ptrdiff_t brs,  \
@@ -430,7 +435,7 @@ ETP_GEMM_FN ptrdiff_t etp_share(ptrdiff_t n, ptrdiff_t most) {
         ETP_UNROLL for (int q = 0; q < L; q++) column[q] = B[q * bcs + k];                                   \
         c = ETP_VFMA_##S(A[k * acs] - (etp_v_##S){0}, column, c);                                            \
       }                                                                                                      \
-      etp_store_##S(C + n, c);                                                                               \
+      etp_store_##S(C + n, ETP_NO_MINUS_0(S, c));                                                            \
     }                                                                                                        \
   }                                                                                                          \
   /* C[M,N] = A B, or += if accumulate. A[m,k] is at A[m * ars + k * acs], B[k,n] at B[k * brs + n * bcs],   \

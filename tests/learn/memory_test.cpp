@@ -50,6 +50,63 @@ TEST(Memory, FlatOverAMillionSteps) {
   EXPECT_LT(held_bytes() - early, std::int64_t{4} << 20);
 }
 
+// The words of docs/rules.md as sums over the relations, against the slots that rules have: groups of one
+// state per unit and of several, samples, sparse reach.
+struct Words {
+  std::int64_t traces = 0, sides = 0, neighbours = 0, parameters = 0, states = 0;
+};
+Words counted_on(const ETraceGraph& g) {
+  Words w;
+  std::set<std::uint64_t> inputs;  // operators may share them
+  for (const HiddenParamOpRelation& r : g.hidden_param_op_relations) {
+    const std::int64_t batch = g.module_info.batch_size.value_or(1);
+    std::int64_t weights = 0;
+    for (const TrainableSource& t : r.trainables) weights += t.var.aval.shape.size();
+    w.parameters += weights;
+    if (inputs.insert(r.x_var->id).second) w.sides += r.x_var->aval.shape.size();
+    for (const std::size_t k : r.hidden_groups) {
+      const HiddenGroup& group = g.hidden_groups[k];
+      const auto reach = static_cast<std::int64_t>(group.snap ? group.snap->num_neighbour() : 1);
+      w.traces += batch * weights * group.num_state();
+      w.neighbours += batch * weights * group.num_state() * reach;
+      w.sides += group.varshape().size() * group.num_state();
+    }
+  }
+  for (const HiddenGroup& group : g.hidden_groups) w.states += group.varshape().size() * group.num_state();
+  return w;
+}
+
+TEST(Memory, IsWhatTheDocumentsCount) {
+  for (const char* name : {"lif", "lif_expon", "alif", "gif", "mini_gru", "lstm", "gru"})
+    for (const std::optional<std::int64_t> batch :
+         {std::optional<std::int64_t>(), std::optional<std::int64_t>(3)}) {
+      SCOPED_TRACE(std::string(name) + (batch ? " in a batch" : ""));
+      const ReadyModel ready = make_model(name, {.batch = batch, .dtype = Dtype::F64});
+      const Model m = trace_step(*ready.module, ready.example, name).model;
+      const auto numbers = [&](const LearningRule& rule, const auto& expected) {
+        CompileOptions options;
+        rule.configure(options);
+        const ETraceGraph g = compile_etrace_graph(m, options);
+        std::int64_t total = 0;
+        for (const TraceSlot& s : rule.bind(g)->slots())
+          if (s.role == PortRole::Trace) total += s.aval.shape.size();
+        EXPECT_EQ(total, expected(counted_on(g))) << rule.describe();
+      };
+      numbers(D_RTRL(), [](const Words& w) { return w.traces; });
+      numbers(OSTLRecurrent(), [](const Words& w) { return w.traces; });
+      numbers(EProp({.kappa_filter_decay = 0.5}), [](const Words& w) { return 2 * w.traces; });
+      numbers(pp_prop(), [](const Words& w) { return w.sides; });
+      numbers(SnAp(), [](const Words& w) { return w.neighbours; });
+      numbers(UORO(), [](const Words& w) { return w.parameters + w.states; });
+    }
+  // A plain recurrent layer in scope diagonal has no trace to carry.
+  const Model plain = tanh_rnn(3);
+  const ETraceGraph g = compile_etrace_graph(plain);
+  std::int64_t total = 0;
+  for (const TraceSlot& s : D_RTRL().bind(g)->slots()) total += s.aval.shape.size();
+  EXPECT_EQ(total, counted_on(g).sides);
+}
+
 // Programs --------------------------------------------------------------------------------------------------
 constexpr std::int64_t kSamples = 32, kUnits = 24;
 

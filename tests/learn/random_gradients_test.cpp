@@ -330,11 +330,11 @@ TEST(GradientJudge, TellsRefusalsFromFailures) {
 
 TEST(GradientJudge, FindsRulesThatShouldBeEqual) {
   const Model m = to_model(leaky_description());
-  JudgeOptions o = with_rule("EProp");
+  JudgeOptions o = with_rule("EProp kappa_filter_decay=0.0");
   o.rules.push_back(with_rule("D_RTRL").rules[0]);
   EXPECT_TRUE(judge(m, o).findings.empty());
   const Tamper weaker = [](const RuleChoice& r, const RunMethod&, ParamValues& g) {
-    if (r.label == "EProp") g.values[0] = 0.5 * g.values[0];
+    if (r.label == "EProp kappa_filter_decay=0.0") g.values[0] = 0.5 * g.values[0];
   };
   EXPECT_TRUE(faults(judge(m, o, weaker)).contains(Fault::UnequalRules));
 }

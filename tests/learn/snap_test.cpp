@@ -241,6 +241,28 @@ TEST(SnAp, WindowsOfWideTracesAreTheirSteps) {
 
 // L69, L74: every operator has anchors here, also those that the reference refuses; under compat they are
 // refused.
+// A pattern that has to assume that all act on all, in a batch whose samples are proven to keep apart.
+TEST(SnAp, ConservativePatternsOfABatch) {
+  const Model m = step_model(
+      {arg("x", {3, 3}), hidden("h", {3, 3}), hidden("g", {3, 3}), param("u", {3}), param("w", {3, 3})},
+      [](In& in) {
+        const Array h = in["h"];
+        const Function with = [&](ArraySpan g) {
+          return Arrays{0.6 * g[0] + 0.5 * matmul_plain(h, in["w"])};
+        };
+        const Function without = [](ArraySpan g) { return Arrays{0.5 * g[0]}; };
+        in.set("g", cond(sum(in["x"]) > 0.0, with, without, {in["g"]})[0]);
+        in.set("h", 0.7 * h + element_wise(in["u"]) * h);
+        return in["g"] + in["g"];
+      });
+  const Sequence data = draw_sequence(m, 5);
+  const ParamValues expected = bptt(m, data).grads;
+  for (const std::int64_t n : {1, 2, 3, 6}) {
+    const ParamValues found = gradients_of(m, SnAp({.n = n}), data);
+    if (n > 1) expect_gradients(found, expected, 1e-9, {"u"});
+  }
+}
+
 TEST(SnAp, L69_L74_EveryOperator) {
   for (const char* op : {"emb", "einsum_shared", "conv_1d_first", "lora_mm", "elemwise"}) {
     SCOPED_TRACE(op);

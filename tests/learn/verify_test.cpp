@@ -14,6 +14,7 @@
 #include "etrace/models.h"
 #include "etrace/ops/numpy.h"
 #include "support/learning.h"
+#include "support/learning_models.h"
 #include "support/numeric.h"
 #include "support/step_model.h"
 #include "support/values.h"
@@ -171,8 +172,63 @@ TEST(Expectations, ResultOfTheOldState) {
     in.set("h", 0.5 * old + matmul(in["x"], in["W"]));
     return old;
   });
-  EXPECT_THAT(expected(m, "W").single_step.reason, HasSubstr("reads h as it was before the step"));
+  EXPECT_EQ(expected(m, "W").single_step.expectation, Expectation::Exact);
   EXPECT_EQ(expected(m, "W").windows.expectation, Expectation::Exact);
+  const Sequence data = draw_sequence(m, 6);
+  EXPECT_TRUE(verify(m, D_RTRL{}, data.all(), mse(), {.lags = 0}).met());
+}
+
+// What is said must hold in numbers, to the last parameter: exact ones are, approximate ones are not.
+void expect_kept(const Model& m, const LearningRule& rule, Expectation single, Expectation windows) {
+  SCOPED_TRACE(rule.describe());
+  const VerifyReport r = verify(m, rule, draw_sequence(m, 6).all(), mse(), {.windows = {1, 2}, .lags = 0});
+  for (const VerifyReport::Leaf& l : r.leaves)
+    for (const VerifyReport::Measure& measure : l.measures) {
+      EXPECT_EQ(measure.expected, measure.window == 0 ? single : windows) << measure.window;
+      EXPECT_EQ(measure.deviation < 1e-9, measure.expected == Expectation::Exact) << measure.deviation;
+    }
+}
+
+// The own step is reverse mode, so what no later step reads needs no trace, whatever its tail does.
+TEST(Expectations, StatesThatNobodyReads) {
+  const Model moved = step_model({arg("x", {3}), hidden("h", {4}), param("W", {3, 4})}, [](In& in) {
+    in.set("h", roll(matmul(in["x"], in["W"]), 1, 0));
+    return in["h"];
+  });
+  expect_kept(moved, D_RTRL{}, Expectation::Exact, Expectation::Exact);
+  expect_kept(moved, pp_prop({.decay_or_rank = 0.9}), Expectation::Exact, Expectation::Exact);
+  EXPECT_THAT(expected(moved, "W").single_step.reason, HasSubstr("nothing later reads"));
+  const Model straight = step_model({arg("x", {3}), hidden("h", {4}), param("W", {3, 4})}, [](In& in) {
+    in.set("h", tanh(matmul(in["x"], in["W"])));
+    return in["h"];
+  });
+  expect_kept(straight, D_RTRL{}, Expectation::Exact, Expectation::Exact);
+  expect_kept(straight, pp_prop({.decay_or_rank = 0.9}), Expectation::Approximate, Expectation::Exact);
+  expect_kept(straight, EProp({.kappa_filter_decay = 0.9}), Expectation::Approximate, Expectation::Exact);
+}
+
+// Windows follow an old state into another group within the step, single steps do not.
+TEST(Expectations, AnOldStateInTheNextGroup) {
+  const Model m =
+      step_model({arg("x", {3}), hidden("a", {4}), hidden("v", {4}), param("W", {3, 4})}, [](In& in) {
+        const Array old = in["a"];
+        in.set("a", 0.5 * old + matmul(in["x"], in["W"]));
+        in.set("v", tanh(matmul_plain(old, 0.3 * eye(4, Dtype::F64) + 0.1)));
+        return in["v"];
+      });
+  expect_kept(m, D_RTRL{}, Expectation::Approximate, Expectation::Exact);
+}
+
+// A product between states that the parameter does not reach does not matter to it.
+TEST(Expectations, MixingOfOtherStates) {
+  const Model m =
+      step_model({arg("x", {3}), hidden("a", {4}), hidden("b", {4}), param("W", {3, 4})}, [](In& in) {
+        const Array mixed = matmul_plain(in["b"], 0.3 * eye(4, Dtype::F64) + 0.1);
+        in.set("a", 0.5 * in["a"] * tanh(mixed) + matmul(in["x"], in["W"]));
+        in.set("b", 0.5 * in["b"] + tanh(mixed) + matmul_plain(in["x"], full({3, 4}, 0.3, Dtype::F64)));
+        return in["a"];
+      });
+  expect_kept(m, OSTLRecurrent{}, Expectation::Exact, Expectation::Exact);
 }
 
 TEST(Expectations, GroupsInSeries) {

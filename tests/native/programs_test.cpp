@@ -47,6 +47,72 @@ TEST(NativePrograms, ViewsOfViews) {
       {numbers({3, 4, 6}, 1), numbers({12, 6}, 2)});
 }
 
+// The order of a sum follows from its operand's shape, whatever the sum is fused with.
+TEST(NativePrograms, SumsHaveOneOrder) {
+  for (const Dtype dtype : {Dtype::F32, Dtype::F64})
+    expect_same(
+        [](ArraySpan x) {
+          const Array a = x[0], row = x[1], wide = x[2];         // [33,37], [37], [7,3,700]
+          const Array spread = a + broadcast_to(row, {33, 37});  // a line of two axes, once fused
+          const Array turned = transpose(a, {1, 0});             // the same numbers in another order
+          const Array long_line = wide * sum(wide, {2}, true);   // a line of several blocks
+          const Array pairs = reshape(wide, {7350, 2});          // columns that are written out
+          const Array shuffled = reshape(transpose(wide, {1, 0, 2}), {3, 7, 700});
+          return Arrays{sum(spread),
+                        sum(spread * spread, {0}),
+                        sum(a),
+                        sum(turned),
+                        sum(a, {1}),
+                        sum(turned, {1}),
+                        sum(long_line),
+                        sum(long_line, {0, 2}),
+                        sum(shuffled, {0, 2}),
+                        sum(pairs, {0}),
+                        prod(pairs * 1e-3 + 1.0, {0}),
+                        mean(broadcast_to(row, {5, 4, 37}) * 0.1, {0, 2}),
+                        sum(reshape(a, {11, 3, 37}), {0, 2}),
+                        max(spread, {0, 1}) - sum(slice_axis(a, 0, 0, 1), {0})};
+        },
+        {numbers({33, 37}, 1, dtype), numbers({37}, 2, dtype), numbers({7, 3, 700}, 3, dtype)});
+}
+
+// Products side by side with sums and differences, as in the product of complex numbers: gcc would make one
+// instruction of them that does not round in between.
+TEST(NativePrograms, ProductsAreRoundedBeforeTheyAreAdded) {
+  for (const Dtype dtype : {Dtype::F32, Dtype::F64})
+    expect_same(
+        [](ArraySpan x) {
+          const Array re = x[0] * x[2] - x[1] * x[3], im = x[0] * x[3] + x[1] * x[2];
+          const Array scaled = stack(Arrays{exp(x[0]) - x[1], exp(x[0]) + x[1]}, 1);
+          return Arrays{stack(Arrays{re, im}, 1), scaled};
+        },
+        {numbers({130}, 1, dtype), numbers({130}, 2, dtype), numbers({130}, 3, dtype),
+         numbers({130}, 4, dtype)});
+}
+
+// What is zero in an operand is left out by one engine and not by the other, and a product of one term is a
+// loop: results that underflow are 0 and not −0 on both.
+TEST(NativePrograms, ProductsAreNeverMinusZero) {
+  for (const Dtype dtype : {Dtype::F32, Dtype::F64})
+    for (const std::int64_t rows : {1, 3, 20}) {
+      const Array spikes = convert(random::uniform(random::key(1), {4, rows, 70}) < 0.1, dtype);
+      const double tiny = dtype == Dtype::F32 ? 1e-30 : 1e-200;
+      expect_same(
+          [](ArraySpan x) {
+            const ScanResult r = scan(
+                [&](ArraySpan c, ArraySpan in) -> ScanResult {
+                  const Array y = matmul_plain(in[0], x[1]);
+                  return {{c[0] + y}, {y}};
+                },
+                {x[2]}, {x[0]});
+            return Arrays{r.ys[0], outer(x[3], x[4])};
+          },
+          {(spikes * tiny).tensor(), (Array(numbers({70, 65}, 2, dtype)) * tiny).tensor(),
+           numbers({rows, 65}, 3, dtype), (Array(numbers({9}, 4, dtype)) * tiny).tensor(),
+           (Array(numbers({80}, 5, dtype)) * tiny).tensor()});
+    }
+}
+
 // Spikes of few samples, step by step, through a matrix that stays: zeros are left out from the second step
 // on. Where the matrix is not finite, they are not: 0·∞ is NaN.
 TEST(NativePrograms, SpikesOfFewSamples) {

@@ -112,7 +112,8 @@ std::vector<RuleOptions> further_options(const std::string& row) {
   if (row == "D_RTRL" || row == "ThreeFactor") return {};
   if (row == "OSTLRecurrent" || row == "DNI") return {composite};
   if (row == "SnAp") return {{{"n", 1}}, {{"n", 3}}, {{"n", 6}}};
-  if (row == "EProp") return {{}, {{"kappa_filter_decay", 0.55}, {"composite", true}}};
+  if (row == "EProp")
+    return {{{"kappa_filter_decay", 0.0}}, {{"kappa_filter_decay", 0.55}, {"composite", true}}};
   if (row == "ETraceConfig")
     return {{},
             {{"temporal_recursion", "scalar_leak"}, {"decay", 0.83}},
@@ -125,7 +126,7 @@ std::vector<RuleOptions> further_options(const std::string& row) {
 std::string equal_rule(const std::string& label) {
   const std::map<std::string, std::string> equal{
       {"SnAp n=1", "OSTLRecurrent"},
-      {"EProp", "D_RTRL"},
+      {"EProp kappa_filter_decay=0.0", "D_RTRL"},
       {"ETraceConfig", "D_RTRL"},
       {"DNI", "D_RTRL"},
       {"DNI composite=true", "D_RTRL composite=true"},

@@ -78,6 +78,18 @@ double ulps(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
+bool same_bits(const Tensor& a, const Tensor& b) {
+  if (a == b) return true;
+  if (a.aval() != b.aval() || !is_floating(a.dtype())) return false;
+  const std::vector<double> x = a.to_doubles(), y = b.to_doubles();
+  const std::size_t width = size_of(a.dtype());
+  for (std::size_t i = 0; i < x.size(); ++i)
+    if (std::memcmp(a.bytes() + i * width, b.bytes() + i * width, width) != 0 &&
+        !(std::isnan(x[i]) && std::isnan(y[i])))
+      return false;
+  return true;
+}
+
 double ulps_apart(const Tensor& a, const Tensor& b) {
   if (a == b) return 0;
   if (a.aval() == b.aval() && a.dtype() == Dtype::F32) return ulps<float, std::int32_t>(a, b);

@@ -15,6 +15,8 @@ Tensors run_program(const Runnable&, const Program&, std::span<const Tensor> arg
 Tensors run_native(const Program&, std::span<const Tensor> args);
 Tensors run_interpreter(const Program&, std::span<const Tensor> args);
 
+// The same bits, where a NaN is a NaN: neither its sign nor its payload is promised by anyone.
+bool same_bits(const Tensor&, const Tensor&);
 // How far two results are apart, in units in the last place of f32 (f64); NaN equals NaN. Other types: 0 or
 // infinite.
 double ulps_apart(const Tensor&, const Tensor&);

@@ -18,7 +18,7 @@ const RegisterRule kDRtrl(
     {.name = "D_RTRL",
      .aliases = {"ParamDimVjpAlgorithm"},
      .doc = "one trace per weight and output, Jacobians without recurrent products; memory "
-            "batch x weights",
+            "batch x weights x states of a unit",
      .expectation = "exact where states act on themselves position by position, outside of "
                     "recurrent products",
      .options = with_composite_options(

@@ -13,7 +13,8 @@ namespace {
 const RegisterRule kOstlFeedforward(
     {.name = "OSTLFeedforward",
      .aliases = {"ostl_feedforward"},
-     .doc = "pp_prop that forgets at once (decay 1e-6); memory batch x (inputs + outputs)",
+     .doc = "pp_prop that forgets at once (decay 1e-6); memory batch x (inputs + outputs x states "
+            "of a unit)",
      .expectation = "approximate: only the step itself is in the trace",
      .options = {},
      .make = [](const RuleOptions&) { return std::make_shared<OSTLFeedforward>(); }});

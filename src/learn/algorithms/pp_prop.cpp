@@ -39,7 +39,8 @@ DecayOrRank decay_or_rank_of(const Attr& a) {
 const RegisterRule kPpProp(
     {.name = "pp_prop",
      .aliases = {"ES_D_RTRL", "ESD_RTRL", "IODimVjpAlgorithm"},
-     .doc = "the trace as a product of two low-pass filtered sides; memory batch x (inputs + outputs)",
+     .doc = "the trace as a product of two low-pass filtered sides; memory batch x (inputs + outputs "
+            "x states of a unit)",
      .expectation = "approximate: a rank-one trace",
      .options = {{"decay_or_rank", RuleOption::Type::Number, "0.95", "a decay in [0, 1) or a rank ≥ 1",
                   "how slowly both sides forget; in files also a pair (input side, output side)"},

@@ -30,7 +30,7 @@ const RegisterRule kSnap(
     {.name = "SnAp",
      .aliases = {"snap_n"},
      .doc = "D_RTRL with the influence on all positions that are reached within n - 1 steps; memory batch x "
-            "weights x positions",
+            "weights x states of a unit x positions",
      .expectation = "exact once n - 1 steps reach every position that is ever reached",
      .options = {{"n", RuleOption::Type::Integer, "2", "at least 1",
                   "steps + 1 within which influence is kept"},

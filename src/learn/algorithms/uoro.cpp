@@ -14,7 +14,8 @@ namespace {
 const RegisterRule kUoro(
     {.name = "UORO",
      .aliases = {"RandomProjectionVjpAlgorithm"},
-     .doc = "a random estimate of all influence within a group; memory parameters + batch x states",
+     .doc = "a random estimate of all influence within a group; memory parameters + batch x states of "
+            "all units",
      .expectation = "exact in the mean over its draws, within each group; noisy",
      .options = {{"projection_key", RuleOption::Type::Integer, "42", "any", "from which signs are drawn"},
                  {"projection_eps", RuleOption::Type::Number, "1e-12", "positive",
