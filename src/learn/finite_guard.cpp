@@ -1,5 +1,6 @@
 #include "learn/finite_guard.h"
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "etrace/ops/numpy.h"
@@ -100,6 +101,113 @@ class Guards {
 
 ClosedJaxpr guard_passes(ClosedJaxpr program) {
   Guards(program.jaxpr).run();
+  return program;
+}
+
+namespace {
+
+constexpr std::int64_t kFewSteps = 8;  // of a pass over a trace
+
+bool is_scalar(const Atom& a) { return aval_of(a).shape.is_scalar(); }
+bool is_zero(const Atom& a) {
+  const auto* l = std::get_if<Literal>(&a);
+  return l != nullptr && to_double(l->value) == 0.0;
+}
+
+// Σ 0·x of all elements of x, as all_finite() records it.
+class Looks {
+ public:
+  explicit Looks(Jaxpr& j) : j_(j) {
+    for (std::size_t i = 0; i < j_.eqns.size(); ++i)
+      for (const Var& v : j_.eqns[i].out) made_by_[v.id] = i;
+  }
+
+  void run() {
+    std::vector<Eqn> out;
+    for (const Eqn& eqn : j_.eqns) {
+      const Atom* looked_at = look(eqn);
+      std::vector<Atom> parts;
+      if (looked_at != nullptr) collect(*looked_at, parts);
+      const bool same = looked_at != nullptr && parts.size() == 1 && parts[0] == *looked_at;
+      if (looked_at == nullptr || same) {
+        out.push_back(eqn);
+        continue;
+      }
+      replace(eqn, parts, out);
+    }
+    j_.eqns = std::move(out);
+  }
+
+ private:
+  const Eqn* definition(const Atom& a) const {
+    const Var* v = as_var(a);
+    const auto it = v == nullptr ? made_by_.end() : made_by_.find(v->id);
+    return it == made_by_.end() ? nullptr : &j_.eqns[it->second];
+  }
+
+  // The array that a sum of zeros looks at; null: the equation is something else.
+  const Atom* look(const Eqn& eqn) const {
+    if (eqn.prim != &reduce_sum_p || !is_scalar(eqn.out[0])) return nullptr;
+    const Eqn* zeros = definition(eqn.in[0]);
+    if (zeros == nullptr || zeros->prim != &mul_p) return nullptr;
+    if (is_zero(zeros->in[1])) return &zeros->in[0];
+    return is_zero(zeros->in[0]) ? &zeros->in[1] : nullptr;
+  }
+
+  void collect(const Atom& a, std::vector<Atom>& parts) const {
+    if (as_var(a) == nullptr || !is_floating(aval_of(a).dtype)) return;
+    const Eqn* eqn = definition(a);
+    if (eqn != nullptr) {
+      const Primitive* p = eqn->prim;
+      if (p == &dot_general_p || p == &add_any_p || p == &add_p || p == &neg_p || p == &reshape_p ||
+          p == &transpose_p || p == &squeeze_p || p == &broadcast_in_dim_p) {
+        for (const Atom& in : eqn->in) collect(in, parts);
+        return;
+      }
+      if ((p == &div_p || p == &mul_p) && is_scalar(eqn->in[1])) return collect(eqn->in[0], parts);
+      const bool gradient = p == &trace_window_p && eqn->out.size() > 1 && eqn->out[1] == *as_var(a);
+      if (gradient && aval_of(eqn->in[2]).shape[0] < kFewSteps) {
+        if (eqn->params.boolean_or("has_total", false)) collect(eqn->in.back(), parts);
+        return;
+      }
+    }
+    if (std::find(parts.begin(), parts.end(), a) == parts.end()) parts.push_back(a);
+  }
+
+  // One sum per part, all of them added: no number stays no number.
+  void replace(const Eqn& eqn, const std::vector<Atom>& parts, std::vector<Eqn>& out) const {
+    const Aval result = eqn.out[0].aval;
+    const Atom zero = Literal{result.dtype, 0.0};
+    Atom total = zero;
+    for (const Atom& part : parts) {
+      const Aval type = aval_of(part);
+      const Atom zero_of_part = Literal{type.dtype, 0.0};
+      const Var zeros = fresh_var(type), sum = fresh_var({type.dtype, {}}), next = fresh_var(result);
+      out.push_back(make_eqn(mul_p, {part, zero_of_part}, {zeros}, {}, eqn.origin));
+      Dims axes;
+      for (std::size_t i = 0; i < type.shape.rank(); ++i) axes.push_back(static_cast<std::int64_t>(i));
+      out.push_back(make_eqn(reduce_sum_p, {zeros}, {sum}, {{"axes", axes}}, eqn.origin));
+      Atom one = sum;
+      if (type.dtype != result.dtype) {
+        const Var converted = fresh_var(result);
+        out.push_back(
+            make_eqn(convert_element_type_p, {sum}, {converted}, {{"new_dtype", result.dtype}}, eqn.origin));
+        one = converted;
+      }
+      out.push_back(make_eqn(add_p, {total, one}, {next}, {}, eqn.origin));
+      total = next;
+    }
+    out.push_back(make_eqn(add_p, {total, zero}, {eqn.out[0]}, {}, eqn.origin));
+  }
+
+  Jaxpr& j_;
+  std::unordered_map<std::uint64_t, std::size_t> made_by_;
+};
+
+}  // namespace
+
+ClosedJaxpr look_at_factors(ClosedJaxpr program) {
+  Looks(program.jaxpr).run();
   return program;
 }
 

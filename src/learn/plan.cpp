@@ -35,7 +35,8 @@ VjpMethod PlanBuilder::method() const { return impl_->windows.method(); }
 std::vector<TraceSlot> PlanBuilder::memory() const { return impl_->windows.memory(); }
 
 Program lean(Program p) {
-  p.jaxpr = guard_passes(sum_in_passes(simplify(p.jaxpr)));
+  // Products that were only looked at are gone after the second time.
+  p.jaxpr = guard_passes(sum_in_passes(simplify(look_at_factors(simplify(p.jaxpr)))));
   return p;
 }
 
@@ -202,12 +203,15 @@ struct Update {
     finite = all_finite(gradients);
     if (so_far.defined()) finite = logical_and(so_far, finite);
     const optim::Updated next = optimizer.apply(old, gradients, slots, leaves, rates);
+    const auto good = [&](const Array& a) {
+      return is_floating(a.dtype()) ? logical_and(is_finite(a), finite) : finite;
+    };
     for (std::size_t i = 0; i < old.size(); ++i) {
       const Array& p = next.params[i];
-      const Array good = is_floating(p.dtype()) ? logical_and(is_finite(p), finite) : finite;
-      params.push_back(select_n(good, Arrays{old[i], p}));
+      params.push_back(select_n(good(p), Arrays{old[i], p}));
     }
-    state = if_finite(finite, next.state, slots);
+    for (std::size_t i = 0; i < slots.size(); ++i)
+      state.push_back(select_n(good(next.state[i]), Arrays{slots[i], next.state[i]}));
   }
 };
 
