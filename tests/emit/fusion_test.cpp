@@ -97,6 +97,48 @@ TEST(EmitFusion, StackedStatesStayInRegisters) {
   EXPECT_EQ(p.arena_bytes, 0U);
 }
 
+// A sum keeps its order, and still joins what gives its elements: what is a line of one axis in the operand
+// may be several once views are followed.
+TEST(EmitFusion, ALineOfSeveralAxesJoinsItsProducer) {
+  const EmitProgram p = built(
+      [](ArraySpan x) {
+        return Arrays{sum(tanh(x[0]) + broadcast_to(x[1], {32, 48}))};
+      },
+      {kMatrix, kRow});
+  EXPECT_EQ(steps(p).nests, 1U);
+  EXPECT_EQ(p.arena_bytes, 0U);
+  const auto& nest = std::get<Nest>(p.entry[0].step);
+  ASSERT_EQ(nest.axes.size(), 2U);
+  for (const Axis& a : nest.axes) EXPECT_EQ(a.kind, Axis::Line);
+  EXPECT_NE(print_c(p).find("etp_fold_sum_f32_add("), std::string::npos);
+}
+
+TEST(EmitFusion, ChainsAndLinesAreNotOneAxis) {
+  const Aval x{Dtype::F64, {3, 4, 5}};  // read as [4, 3, 5]: the two reduced axes are neighbours in memory
+  const EmitProgram p = built(
+      [](ArraySpan in) {
+        return Arrays{sum(transpose(in[0], {1, 0, 2}), {0, 2})};
+      },
+      {x});
+  const auto& nest = std::get<Nest>(p.entry[0].step);
+  ASSERT_EQ(nest.axes.size(), 3U);
+  EXPECT_EQ(nest.axes[1], (Axis{4, Axis::Chain}));
+  EXPECT_EQ(nest.axes[2], (Axis{5, Axis::Line}));
+}
+
+TEST(EmitFusion, SumsInDifferentOrdersStayApart) {
+  const auto sums = [](bool turned) {
+    return steps(built(
+                     [&](ArraySpan x) {
+                       return Arrays{sum(x[0]), sum(turned ? transpose(x[0], {1, 0}) : x[0] * x[0])};
+                     },
+                     {kMatrix}))
+        .nests;
+  };
+  EXPECT_EQ(sums(false), 1U);
+  EXPECT_EQ(sums(true), 2U);
+}
+
 TEST(EmitFusion, ARecurrencePerPositionIsATimeAxis) {
   const Aval xs{Dtype::F32, {16, 32, 48}};
   const EmitProgram p = built(

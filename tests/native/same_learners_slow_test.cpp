@@ -35,11 +35,11 @@ class Together {
     LearnerOptions how;
     how.batch_size = c.batch;
     how.vjp_method = c.method;
+    how.execution_window = 3;
     const Learner learner = compile(*ready.module, *c.rule, ready.example, how);
     const StepFunction f = [](StepCall& m, ArraySpan s) -> LossAndAux { return {loss::mse(m(s[0]), s[1])}; };
     const Avals slices{ready.example[0].aval(), {c.dtype, {c.batch, 2}}};
-    const bool multi = c.method == VjpMethod::MultiStep;
-    const Program p = learner.plan(f, slices, 3).at(multi ? "window_of_steps" : c.program);
+    const Program p = learner.plan(f, slices).at(c.program);
     programs_.push_back(p);
     for (const Port& port : p.arguments) arguments_.push_back(value_of(port.aval));
     for (const Port& port : p.results) labels_.push_back(c.name() + ": " + p.name + ", " + port.name);
@@ -132,6 +132,17 @@ TEST(SameLearners, OfEveryRule) {
     for (const VjpMethod method : {VjpMethod::SingleStep, VjpMethod::MultiStep})
       if (!rule->takes_modulator())  // a call gives it: rules_slow_test.cpp
         cases.push_back({.model = "gru", .rule = rule, .method = method, .hidden = 6});
+  compare_all(cases);
+}
+
+TEST(SameLearners, WithTracesOfHalfPrecision) {
+  std::vector<LearnerCase> cases;
+  for (const char* dtype : {"f16", "bf16"})
+    for (const char* model : {"gru", "lif_expon"}) {
+      RuleOptions options;
+      options.set("trace_dtype", dtype);
+      cases.push_back({.model = model, .rule = make_rule("D_RTRL", options), .batch = 7});
+    }
   compare_all(cases);
 }
 
