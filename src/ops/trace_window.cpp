@@ -160,8 +160,8 @@ Arrays lower(const Params& params, ArraySpan x) {
   const auto if_it_goes_on = [&](const Array& then, const Array& otherwise) {
     return at.go ? select_n(x[*at.go], Arrays{otherwise, then}) : then;
   };
-  Arrays out{
-      if_it_goes_on(reshape(convert(next, x[at.trace].dtype()), x[at.trace].shape().to_dims()), x[at.trace])};
+  next = if_it_goes_on(next, reshape(old, {batch, states, n}));
+  Arrays out{reshape(convert(next, x[at.trace].dtype()), x[at.trace].shape().to_dims())};
   if (!at.entry) return out;
   const Array signal = transpose(at_anchor(x[*at.entry]), {1, 0, 2});  // [b, c, s]
   Array gradient = reduce_sum(signal * reshape(old, {batch, states, n}), {0, 1});

@@ -170,7 +170,7 @@ TEST(Memory, WindowsHoldNoCopyOfATrace) {
   for (const RuleRow* row : rows_that_run(VjpMethod::SingleStep)) {
     if (row->name != "D_RTRL" && row->name != "EProp") continue;
     SCOPED_TRACE(row->name);
-    const Planned p = planned("gru", *row, 192);
+    const Planned p = planned("gru", *row, 384);
     const LearnerPlan plan = p.plan();
     const std::size_t traces = static_cast<std::size_t>(p.learner.trace_bytes());
     for (const char* name : {"window", "step"}) {
