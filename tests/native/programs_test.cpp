@@ -380,8 +380,8 @@ TEST_P(NativeLearner, RunsAsTheInterpreterDoes) {
   const ReadyModel ready = make_model(model, {.sizes = sizes, .batch = batch});
   RuleOptions options;
   if (std::string(rule) == "pp_prop") options.set("decay_or_rank", 0.9);
-  const Learner learner = compile(*ready.module, rule, ready.example,
-                                  {.batch_size = batch, .execution_window = steps}, options);
+  const Learner learner =
+      compile(*ready.module, rule, ready.example, {.batch_size = batch, .execution_window = steps}, options);
   const StepFunction f = [](StepCall& m, ArraySpan s) -> LossAndAux { return {loss::mse(m(s[0]), s[1])}; };
   const Avals slices{{Dtype::F32, {batch, 7}}, {Dtype::F32, {batch, 3}}};
   const LearnerPlan plan = learner.plan(f, slices);
