@@ -100,8 +100,8 @@ class BoundRule {
 
   // What has to be remembered of each step until the window is over.
   virtual Arrays keep(const StepData&) const = 0;
-  // Whether the slots are moved by WindowData::jacobians. A rule that has its own way (by the transitions) says
-  // no, so that nobody computes them for its sake.
+  // Whether the slots are moved by WindowData::jacobians. A rule that has its own way (by the transitions)
+  // says no, so that nobody computes them for its sake.
   virtual bool reads_jacobians() const { return true; }
   struct Advanced {
     Arrays memory;     // the slots after the window

@@ -22,7 +22,8 @@
 namespace etrace {
 
 // params: slots, position_axes, anchor_strides or anchor_table, source_strides or source_table, has_source,
-// has_gain, has_entry, has_weighted, has_go, has_total; for people and planners: trace (its name), form, threads
+// has_gain, has_entry, has_weighted, has_go, has_total; for people and planners: trace (its name), form,
+// threads
 extern const Primitive trace_window_p;
 
 struct TracePattern {
