@@ -212,6 +212,67 @@ TEST(OwnStep, AWayThroughAnotherGroupCountsOnce) {
   }
 }
 
+// Operators whose own step goes straight to the parameter ---------------------------------------------------
+// Inside a loop that is traced inside, the adjoint of the whole outer step is taken out of what the inner
+// steps meet; the result reads the old state, the new one, and what the loop gives beside.
+TEST(OwnStep, LoopsThatAreTracedInside) {
+  const Model m =
+      step_model({arg("x", {5, 3}), hidden("h", {4}), param("b", {4}), param("w", {3, 4})}, [](In& in) {
+        const Array old = in["h"];
+        const ScanResult r = scan(
+            [&](ArraySpan c, ArraySpan x) -> ScanResult {
+              const Array y = matmul(x[0], in["w"], in["b"]);
+              return {{0.9 * sin(c[0]) + 0.3 * tanh(y)}, {c[0] * y}};
+            },
+            {in["h"]}, {in["x"]});
+        in.set("h", r.carry[0]);
+        return in["h"] * old + sum(r.ys[0], {0});
+      });
+  const Sequence data = draw_sequence(m, 7);
+  CompileOptions o;
+  o.control_flow.scan_unroll_limit = 2;
+  for (const char* name : {"D_RTRL", "EProp", "ThreeFactor"}) {
+    SCOPED_TRACE(name);
+    const std::shared_ptr<const LearningRule> rule = telling_rule(find_rule(name));
+    const auto found = [&](std::int64_t window) {
+      Learner learner = make_learner(m, *rule, o, window);
+      EXPECT_TRUE(learner.graph().hidden_groups[0].descent.has_value());
+      return online(learner, data);
+    };
+    const ParamValues one = found(1);
+    for (const std::int64_t window : {2, 7}) expect_gradients(found(window), one, 1e-11);
+  }
+  // The loop's other results depend on its states within the loop, which no signal to the new state tells.
+  Learner learner = make_learner(m, D_RTRL(), o, 1);
+  const Sequence first = data.part(0, 1);
+  expect_gradients(online(learner, first), bptt(m, first).grads, 1e-10);
+}
+
+// One y for all samples, spread by its tail, which mixes positions as well; and a weight in two operators.
+TEST(OwnStep, ResultsThatAreSpreadOverSamples) {
+  const Model m = step_model(
+      {arg("x", {3, 4}), hidden("h", {3, 4}), hidden("v", {3, 4}), param("e", {4}), param("w", {4, 4})},
+      [](In& in) {
+        const Array y = element_wise(in["e"]), z = matmul(in["x"], in["w"]);
+        in.set("h", 0.5 * in["h"] + in["x"] * y);
+        in.set("v", 0.7 * in["v"] + z + y * mean(y) + tanh(in["h"]));
+        return in["v"] + in["h"] * y;
+      });
+  const Sequence data = draw_sequence(m, 6);
+  const auto gradient = [&](const LearningRule& rule, std::int64_t window, const Sequence& of) {
+    Learner learner = make_learner(m, rule, CompileOptions{}, window);
+    return online(learner, of);
+  };
+  for (const RuleRow* row : rows_that_run(VjpMethod::SingleStep)) {
+    SCOPED_TRACE(row->name);
+    const std::shared_ptr<const LearningRule> rule = telling_rule(*row);
+    expect_gradients(gradient(*rule, 6, data), gradient(*rule, 1, data), 1e-11);
+  }
+  expect_gradients(gradient(D_RTRL(), 1, data), bptt(m, data).grads, 1e-10, {"w"});
+  const Sequence first = data.part(0, 1);
+  expect_gradients(gradient(D_RTRL(), 1, first), bptt(m, first).grads, 1e-12);
+}
+
 // Signals from elsewhere ------------------------------------------------------------------------------------
 struct Modulated : Module {
   int kind;
