@@ -1,7 +1,8 @@
-// The numbers of docs/choosing-a-rule.md, as markdown: rules compared on five models, the accuracy they reach
-// on two tasks over five seeds, and what the length of a window changes. A few minutes on one core.
+// Tables of docs/choosing-a-rule.md, as markdown: the accuracy that rules reach on two tasks over five seeds,
+// and what the length of a window changes. A few minutes on one core. The other tables there are made by
+// `etrace rules --markdown`.
 //
-//   choose_rule [models] [tasks] [windows]      default: all three
+//   choose_rule [tasks] [windows]      default: both
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,41 +29,6 @@ Statistics statistics(const std::vector<double>& values) {
   for (const double v : values) s.deviation += (v - s.mean) * (v - s.mean);
   s.deviation = std::sqrt(s.deviation / static_cast<double>(std::max<std::size_t>(values.size(), 2) - 1));
   return s;
-}
-
-// Rules on models -------------------------------------------------------------------------------------------
-std::string kilobytes(std::int64_t bytes) {
-  return fmt::format("{:.1f}", static_cast<double>(bytes) / 1024.0);
-}
-
-void compare_on(const char* model, const et::Dims& sizes, double scale) {
-  constexpr std::int64_t kSteps = 64;
-  const et::ReadyModel ready = et::make_model(model, {.sizes = sizes, .dtype = et::Dtype::F64});
-  const et::Model traced = et::trace_step(*ready.module, ready.example, model).model;
-  const et::Array xs =
-                      et::random::normal(et::random::key(1), {kSteps, sizes.front()}, et::Dtype::F64) * scale,
-                  ys = et::random::normal(et::random::key(2), {kSteps, sizes.back()}, et::Dtype::F64);
-  const auto mse = [](et::StepCall& m, et::ArraySpan s) {
-    return et::LossAndAux{et::loss::mse(m(s[0]), s[1])};
-  };
-  const et::RuleComparison c = et::compare_rules(traced, et::rules_to_compare(), et::Arrays{xs, ys}, mse);
-  std::cout << fmt::format("### {}\n\n`etrace rules {} --sizes {}`; {} steps, BPTT's own horizon {}.\n\n",
-                           model, model, fmt::join(sizes, ","), c.steps,
-                           c.bptt_horizon ? std::to_string(*c.bptt_horizon) : fmt::format("> {}", c.lags));
-  std::cout << "| rule | window | traces KiB | working KiB | µs per step | cosine | lowest | norm ratio | "
-               "horizon |\n"
-               "|---|---|---|---|---|---|---|---|---|\n";
-  for (const et::RuleComparison::Row& r : c.rows)
-    std::cout << fmt::format(
-        "| {}{} | {} | {} | {} | {:.0f} | {:.3f} | {:.3f} | {:.2f} | {} |\n", r.best ? "**" : "",
-        r.best ? r.rule + "**" : r.rule, r.window == 0 ? "single" : std::to_string(r.window),
-        kilobytes(r.traces), kilobytes(r.working), r.seconds * 1e6, r.agreement.cosine, r.lowest_cosine,
-        r.agreement.norm_ratio, r.horizon ? std::to_string(*r.horizon) : fmt::format("> {}", c.lags));
-  std::vector<std::string> refused;
-  for (const et::RuleComparison::Refused& r : c.refused)
-    refused.push_back(r.rule + (r.where.empty() ? "" : " in " + r.where));
-  if (!refused.empty()) std::cout << fmt::format("\nRefused: {}.\n", fmt::join(refused, ", "));
-  std::cout << "\n" << std::flush;
 }
 
 // Training --------------------------------------------------------------------------------------------------
@@ -111,7 +77,7 @@ class Run {
     }
     return sum;
   }
-  std::int64_t steps() const { return task_->spec().steps; }
+  std::string rule() const { return learner_.rule().describe_on(learner_.graph()); }
 
  private:
   void reset() {
@@ -133,6 +99,7 @@ std::vector<std::shared_ptr<const et::LearningRule>> trained_rules() {
   return {et::make_rule("D_RTRL"),
           et::make_rule("OSTLRecurrent"),
           et::make_rule("pp_prop", {{"decay_or_rank", 0.95}}),
+          et::make_rule("EProp"),
           et::make_rule("EProp", {{"kappa_filter_decay", 0.9}}),
           et::make_rule("EProp", {{"feedback", "random"}, {"random_feedback_key", 0}}),
           et::make_rule("UORO")};
@@ -156,7 +123,8 @@ void tasks_table(const Setting& s, std::int64_t updates) {
     return fmt::format("{:.2f} ± {:.2f}", st.mean, st.deviation);
   };
   for (const auto& rule : trained_rules())
-    std::cout << fmt::format("| {} | {} | {} |\n", rule->describe(), reached(*rule, 0), reached(*rule, 8))
+    std::cout << fmt::format("| {} | {} | {} |\n", Run(s, *rule, 0, 0).rule(), reached(*rule, 0),
+                             reached(*rule, 8))
               << std::flush;
   std::cout << fmt::format("| BPTT (one window) | | {} |\n\n", reached(et::D_RTRL(), 1000000)) << std::flush;
 }
@@ -208,13 +176,6 @@ int main(int argc, char** argv) {
     return argc == 1 ||
            std::any_of(argv + 1, argv + argc, [&](const char* a) { return std::strcmp(a, part) == 0; });
   };
-  if (asked("models")) {
-    compare_on("gru", {4, 16, 2}, 1.0);
-    compare_on("lstm", {4, 16, 2}, 1.0);
-    compare_on("lif", {4, 16, 2}, 3.0);
-    compare_on("alif", {4, 16, 2}, 3.0);
-    compare_on("two_layer_gru", {4, 12, 12, 2}, 1.0);
-  }
   if (asked("tasks")) {
     tasks_table(kCopying, 300);
     tasks_table(kMatch, 300);

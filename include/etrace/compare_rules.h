@@ -68,17 +68,18 @@ struct RuleComparison {
   std::vector<Refused> refused;              // by the rule or for the model
   std::vector<Refused> not_measured;         // for want of time, or because another row says it all
 
-  // How far a row is from BPTT; 0 is BPTT itself. Direction is what learning lives on; a factor of e in size or
-  // horizon counts as much as a tenth of a cosine.
+  // How far a row is from BPTT; 0 is BPTT itself. Direction is what learning lives on; a factor of e in size
+  // or horizon counts as much as a tenth of a cosine.
   struct Distance {
     double direction;  // 1 − cosine
     double size;       // |ln norm ratio|
-    double horizon;    // |ln of the rule's horizon over BPTT's|; 0 if no lags were looked at
+    double horizon;    // |ln of the rule's horizon over BPTT's|; 0 where it is not measured
     double total() const { return direction + 0.1 * size + 0.1 * horizon; }
   };
   Distance distance(const Row&) const;
   std::vector<std::size_t> frontier() const;  // rows that are best for their memory, memory ascending
   std::string to_string() const;              // at most 100 columns
+  std::string to_markdown() const;            // the table, with the best in bold
   std::string to_json() const;                // everything ("format": "etrace.rules")
   std::string to_html() const;                // one page with the frontier plotted, which loads nothing
 };

@@ -27,7 +27,7 @@ struct RulesArguments {
   std::string compat, html, backend = "interpreter";
   std::int64_t lags = 32, repeats = 3, seeds = 3;
   double seconds = 120.0;
-  bool json = false;
+  bool json = false, markdown = false;
 };
 
 const RuleRow& compared_row(const std::string& name) {
@@ -84,10 +84,11 @@ CompareOptions options_of(const RulesArguments& a) {
 
 void run_rules(const RulesArguments& a) {
   if (a.run.model.empty()) {
-    if (a.json || !a.html.empty() || !a.only.empty() || !a.skip.empty())
+    if (a.json || a.markdown || !a.html.empty() || !a.only.empty() || !a.skip.empty())
       throw ValueError(
           "rules",
-          "MODEL is missing: --json, --html, --only and --skip are for rules that are measured on it");
+          "MODEL is missing: --json, --markdown, --html, --only and --skip are for rules that are "
+          "measured on it");
     std::cout << rules_help() << "\netrace rules MODEL measures all of them on a model.\n";
     return;
   }
@@ -98,7 +99,7 @@ void run_rules(const RulesArguments& a) {
   const auto rules = chosen_rules(a);
   const StepFunction f = a.run.step();
   const std::vector<ModelDraw> draws = draws_of(a);
-  const bool table = a.html.empty() && !a.json;
+  const bool table = a.html.empty() && !a.json && !a.markdown;
   if (table)  // each row as soon as it is there
     options.on_row = [](const RuleComparison& c) {
       std::cout << (c.rows.empty() ? comparison_head(c) : comparison_row(c, c.rows.back())) << std::flush;
@@ -108,6 +109,8 @@ void run_rules(const RulesArguments& a) {
     std::cout << comparison_tail(found);
   else if (a.json)
     std::cout << found.to_json();
+  else if (a.markdown)
+    std::cout << found.to_markdown();
   else
     write_output(a.html, found.to_html());
 }
@@ -146,10 +149,12 @@ void add_comparison_options(CLI::App& verb, RulesArguments& a) {
       ->check(one_of({"braintrace"}));
   add_backend_option(verb, a.backend);
   auto* json = verb.add_flag("--json", a.json, "everything, for programs");
+  auto* markdown = verb.add_flag("--markdown", a.markdown, "the table, for documents")->excludes(json);
   verb.add_option("--html", a.html,
                   "write one self-contained page with a plot to this file; -: to standard output")
       ->type_name("FILE")
-      ->excludes(json);
+      ->excludes(json)
+      ->excludes(markdown);
 }
 
 }  // namespace

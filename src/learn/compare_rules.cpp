@@ -398,8 +398,7 @@ RuleComparison::Distance RuleComparison::distance(const Row& r) const {
   const auto steps_back = [&](const std::optional<std::int64_t>& h) {
     return std::log(static_cast<double>(h.value_or(lags + 1)));
   };
-  if (lags > 0)  // what was not measured is as far as can be
-    d.horizon = r.has_horizon ? std::abs(steps_back(r.horizon) - steps_back(bptt_horizon)) : steps_back({});
+  if (r.has_horizon) d.horizon = std::abs(steps_back(r.horizon) - steps_back(bptt_horizon));
   return d;
 }
 

@@ -118,6 +118,31 @@ std::string RuleComparison::to_string() const {
   return out + comparison_tail(*this);
 }
 
+// Markdown --------------------------------------------------------------------------------------------------
+std::string RuleComparison::to_markdown() const {
+  std::string out =
+      "| rule | window | traces | working | µs per step | cosine | deviation | lowest | norm ratio | horizon "
+      "| "
+      "distance |\n|---|---|---|---|---|---|---|---|---|---|---|\n";
+  for (const Row& r : rows)
+    out += fmt::format("| {0}{1}{0} | {2} | {3} | {4} | {5} | {6} | {7} | {8} | {9} | {10} | {11:.3f} |\n",
+                       r.best ? "**" : "", r.rule, mode_text(r.window), bytes_text(r.traces),
+                       bytes_text(r.working), microseconds_text(r.seconds), cosine_text(r.cosine),
+                       cosine_text(r.deviation), cosine_text(r.lowest_cosine), ratio_text(r.norm_ratio),
+                       horizon_text(*this, r), distance(r).total());
+  out += fmt::format("\nBPTT's own horizon: {}.", horizon_text(*this, bptt_horizon));
+  std::vector<std::string> without;
+  for (const LeftOut& l : left_out) without.push_back(fmt::format("{} ({})", l.parameter, l.reason));
+  if (!without.empty()) out += fmt::format(" Left out: {}.", fmt::join(without, ", "));
+  for (const auto& [title, list] :
+       {std::pair("Not measured", &not_measured), std::pair("Refused", &refused)}) {
+    std::vector<std::string> names;
+    for (const Refused& r : *list) names.push_back(r.rule + (r.where.empty() ? "" : " in " + r.where));
+    if (!names.empty()) out += fmt::format(" {}: {}.", title, fmt::join(names, ", "));
+  }
+  return out + "\n";
+}
+
 // JSON ------------------------------------------------------------------------------------------------------
 std::string RuleComparison::to_json() const {
   using Json = nlohmann::ordered_json;
