@@ -14,6 +14,7 @@
 #include "learn/compare_words.h"
 #include "learn/interface.h"
 #include "learn/online_run.h"
+#include "learn/readout_filter.h"
 #include "learn/verify_words.h"
 
 namespace etrace {
@@ -180,11 +181,23 @@ class Comparison {
     const ETraceGraph& graph = graph_for(rule);
     if (graph.all_relations().empty()) Learner(graph, rule);  // refuses, and says why
     const std::unique_ptr<const BoundRule> bound = rule.bind(graph);
-    if (graph.options.composite && graph.composite_relations.empty() && !list.empty())
-      out_.not_measured.push_back(
-          {rule.describe(), "", "no weight acts through another one, so composite changes nothing"});
+    if (const std::string why = told_by_another(rule, graph, list); !why.empty())
+      out_.not_measured.push_back({rule.describe(), "", why});
     else
       list.push_back({&rule, &graph, rule.describe_on(graph), numbers_of(graph, *bound)});
+  }
+
+  // Why a rule that is in the list says the same on this graph.
+  static std::string told_by_another(const LearningRule& rule, const ETraceGraph& graph,
+                                     const std::vector<Candidate>& list) {
+    const bool beside_d_rtrl = std::any_of(list.begin(), list.end(),
+                                           [](const Candidate& c) { return c.rule->describe() == "D_RTRL"; });
+    if (!beside_d_rtrl) return {};
+    if (graph.options.composite && graph.composite_relations.empty())
+      return "no weight acts through another one, so composite changes nothing";
+    if (const std::string why = why_without_filter(rule, graph); !why.empty() && rule.describe() == "EProp")
+      return why + ", so it is D_RTRL";
+    return {};
   }
 
   void start(const ETraceGraph& graph) {

@@ -74,6 +74,13 @@ ReadoutFilter readout_filter(const ETraceGraph& g, std::optional<double> kappa, 
   return out;
 }
 
+std::string why_without_filter(const LearningRule& rule, const ETraceGraph& g) {
+  const auto* configured = dynamic_cast<const ConfiguredRule*>(&rule);
+  if (configured == nullptr || !configured->settings().kappa_of_readout) return {};
+  const ReadoutFilter filter = readout_filter(g, configured->config()->axes().kappa, configured->settings());
+  return filter.kappa ? std::string() : filter.text;
+}
+
 std::vector<std::string> readout_notes(const ETraceGraph& g) {
   if (g.options.compat != Compat::None) return {};
   const std::vector<LeakyReadout> readouts = leaky_readouts(g);

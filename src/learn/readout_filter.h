@@ -22,6 +22,10 @@ struct ReadoutFilter {
 };
 ReadoutFilter readout_filter(const ETraceGraph&, std::optional<double> kappa, const RuleSettings&);
 
+// The rule would filter as a readout does, there is none with a known decay, and it has no other filter: why.
+// Empty: it has one, or wants none.
+std::string why_without_filter(const LearningRule&, const ETraceGraph&);
+
 // What a reader of explain should know about leaky readouts: a sentence each.
 std::vector<std::string> readout_notes(const ETraceGraph&);
 

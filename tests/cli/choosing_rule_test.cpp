@@ -28,7 +28,7 @@ Cells cells_of(const std::string& line) {
 }
 
 // Rows of the first table in a text, by rule and window; the columns by name.
-struct Table {
+struct PrintedTable {
   Cells columns;
   std::map<std::string, Cells> rows;
   void read(const std::string& line) {
@@ -41,8 +41,8 @@ struct Table {
   }
 };
 
-Table table_in(const std::string& text) {
-  Table t;
+PrintedTable table_in(const std::string& text) {
+  PrintedTable t;
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);)
     if (!line.empty() && line.front() == '|') t.read(line);
@@ -50,15 +50,15 @@ Table table_in(const std::string& text) {
 }
 
 // Printed commands with the table behind each.
-std::vector<std::pair<std::string, Table>> tables_of_the_page() {
+std::vector<std::pair<std::string, PrintedTable>> tables_of_the_page() {
   std::ifstream file(std::string(ETRACE_TEST_DIR) + "/../docs/choosing-a-rule.md");
-  std::vector<std::pair<std::string, Table>> out;
+  std::vector<std::pair<std::string, PrintedTable>> out;
   bool open = false;
   for (std::string line; std::getline(file, line);) {
     if (const std::size_t at = line.find("`etrace rules "); at != std::string::npos) {
       const std::size_t end = line.find('`', at + 1);
       if (line.substr(at, end - at).find("--markdown") == std::string::npos) continue;
-      out.emplace_back(line.substr(at + 8, end - at - 8), Table{});
+      out.emplace_back(line.substr(at + 8, end - at - 8), PrintedTable{});
       open = true;
     } else if (open && !line.empty() && line.front() == '|') {
       out.back().second.read(line);
@@ -92,7 +92,7 @@ TEST(ChoosingARule, TablesAreWhatTheCommandsPrint) {
       words.emplace_back(more);
     const auto r = run_etrace(words);
     ASSERT_EQ(r.code, 0) << r.text;
-    const Table found = table_in(r.text);
+    const PrintedTable found = table_in(r.text);
     EXPECT_EQ(found.columns, shown.columns);
     EXPECT_GE(found.rows.size(), 20U);
     for (const auto& [row, cells] : found.rows) {
