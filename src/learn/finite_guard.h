@@ -19,8 +19,8 @@ Arrays if_finite(const Array& go, ArraySpan next, ArraySpan old);
 ClosedJaxpr guard_passes(ClosedJaxpr);
 
 // Looks at the factors of a product in place of the product (finite factors have a finite product, unless it
-// overflows), so that no product is stored for the sake of a look. A gradient of a pass of few steps is left to
-// what the pass was given: looking at it would cost as much as the pass.
+// overflows), so that no product is stored for the sake of a look. A gradient of a pass of few steps is left
+// to what the pass was given: looking at it would cost as much as the pass.
 ClosedJaxpr look_at_factors(ClosedJaxpr);
 
 }  // namespace etrace

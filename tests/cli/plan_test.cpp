@@ -15,7 +15,8 @@ using testing::run_etrace;
 TEST(PlanVerb, PortsOfEveryProgram) {
   const auto r = run_etrace({"plan", "gru", "--rule", "pp_prop"});
   EXPECT_EQ(r.code, 0) << r.text;
-  for (const char* name : {"init", "evolve", "evolve_window", "step", "window", "train_step", "train_window", "update", "solve"})
+  for (const char* name :
+       {"init", "evolve", "evolve_window", "step", "window", "train_step", "train_window", "update", "solve"})
     EXPECT_THAT(r.text, HasSubstr(std::string("program ") + name + "\n"));
   EXPECT_THAT(r.text, HasSubstr("optimizer_slot optimizer/rnn/Wz/weight.weight/m"));
   EXPECT_THAT(r.text, HasSubstr("hyperparameter adam/lr"));
