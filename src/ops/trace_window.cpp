@@ -253,12 +253,11 @@ Samples samples(std::uint64_t seed) {
   for (const int gradient : {2, 3})
     add({{to_dim(rows.size())}, {}, {}, cols, {}, rows}, o, i, true, gradient);  // sparse
   add({{0, o}, {}, {0, 1}, {}, {1, 0}, {}}, o, 1, false, 2);
-  // Many states per slot: dense, shared over positions, bias, sparse.
-  add(dense, o, i, true, 3, Dtype::F64, {}, {}, 9);
-  add(tall, 9, wide, false, 0, Dtype::F32, {}, 1, 8);
-  add({{g, i, o}, {0}, {o, 0, 1}, {}, {i, 1, 0}, {}}, g * o, g * i, true, 2, Dtype::F64, Dtype::F16, {}, 8);
-  add({{o}, {}, {1}, {}, {}, {}}, o, 0, false, 2, Dtype::F64, {}, {}, 10);
-  add({{to_dim(rows.size())}, {}, {}, cols, {}, rows}, o, i, true, 1, Dtype::F64, {}, {}, 8);
+  // Many states per slot: dense, shared over positions, sparse.
+  const TracePattern few{{2, 3}, {}, {0, 1}, {}, {1, 0}, {}};
+  add(few, 3, 2, true, 3, Dtype::F64, {}, 2, 8);
+  add({{2, 1, 2}, {0}, {2, 0, 1}, {}, {1, 1, 0}, {}}, 4, 2, true, 2, Dtype::F64, Dtype::F16, 1, 8);
+  add({{to_dim(rows.size())}, {}, {}, cols, {}, rows}, o, i, false, 1, Dtype::F32, {}, 1, 9);
   // Kernels of 2 × 1 taps over an image of 4 × 2, channels last and channels first, and their biases.
   for (const std::int64_t channels : {o, std::int64_t{9}}) {
     add({{3, 2, 2, i, channels}, {0, 1}, {2 * channels, channels, 0, 0, 1}, {}, {2 * i, i, 2 * i, 1, 0}, {}},

@@ -1,4 +1,5 @@
-// Axes of size 1: a sample without a batch, as convolutions have it, is as exact as a batch of one.
+// What is exact and was once not called so: axes of size 1 (a sample without a batch, as convolutions have
+// it), and spikes that read the state before the step.
 #include "etrace/nn.h"
 #include "etrace/verify.h"
 #include "learn/scenario.h"
@@ -67,6 +68,21 @@ TEST(UnitAxes, LayersWithoutABatchAreExact) {
   } net;
   init_all_states(net);
   expect_exact(trace_step(net, Arrays{ones({6, 1}, Dtype::F64)}, "net").model, "conv and lif");
+}
+
+// A spike that needs the potential of before the step as well: the signal to it meets the trace of before.
+TEST(UnitAxes, NeuronsThatReadTheirPotentialOfBeforeAreExact) {
+  struct Net : Module {
+    nn::Linear& syn = child<nn::Linear>("syn", 3, 4, nn::LinearOptions{.dtype = Dtype::F64});
+    nn::HodgkinHuxley& neurons = child<nn::HodgkinHuxley>(
+        "neurons", 4,
+        nn::HodgkinHuxleyOptions{.dt = 0.1, .surrogate = nn::surrogate::sigmoid(1.0), .dtype = Dtype::F64});
+    Array update(const Array& x) override {
+      return neurons.step(neurons.spikes(), {.current = 100.0 * syn(x) + 100.0});
+    }
+  } net;
+  init_all_states(net);
+  expect_exact(trace_step(net, Arrays{ones({3}, Dtype::F64)}, "net").model, "Hodgkin and Huxley");
 }
 
 TEST(UnitAxes, StatesOfOnePositionAlongAnAxis) {
