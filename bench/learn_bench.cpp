@@ -12,9 +12,9 @@
 #include <new>
 #include <vector>
 
-#include "cli/workloads.h"
+#include "bench/ceilings.h"
+#include "bench/workloads.h"
 #include "etrace/plan_text.h"
-#include "runtime/ceilings.h"
 
 namespace et = etrace;
 

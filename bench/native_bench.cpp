@@ -18,9 +18,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/ceilings.h"
 #include "bench/native_rows.h"
 #include "native/compile.h"
-#include "runtime/ceilings.h"
 
 namespace et = etrace;
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/workloads.h"
+#include "bench/workloads.h"
 
 namespace etrace::bench {
 

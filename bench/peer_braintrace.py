@@ -3,7 +3,7 @@
 
     peer_braintrace.py ROW        ROW as in ROWS below; bench/compare.py runs them beside `etrace bench`
 
-The models are those of src/cli/workloads.h. A gradient per step is summed over the sequence inside one jitted
+The models are those of src/bench/workloads.h. A gradient per step is summed over the sequence inside one jitted
 call; bptt is reverse mode through a scan over the same model. Times are the best of several calls.
 """
 import json

@@ -1,4 +1,5 @@
-# src/<layer>/**.cpp -> object library etrace_<layer>; all of them -> one shared library `etrace`.
+# src/<layer>/**.cpp -> object library etrace_<layer>; all of them -> one shared library `etrace`. The program has
+# cli and bench; of bench, the library has what is compiled like a kernel: the ceilings of the machine.
 # Shared, because rows that register themselves are dropped by the linker from a plain static archive.
 # A layer without a folder or without sources is skipped, so layers can be added one at a time.
 
@@ -70,7 +71,8 @@ endfunction()
 
 # Objects of a layer, in target etrace_<layer><suffix>.
 function(etrace_add_layer layer suffix kernel_flags sources)
-  set(target etrace_${layer}${suffix})
+  string(REPLACE "/" "_" name "${layer}")
+  set(target etrace_${name}${suffix})
   add_library(${target} OBJECT ${sources})
   etrace_setup_private_target(${target})
   # Hidden unless a header says otherwise: all of include/etrace/, and the private headers that the program or a
@@ -113,6 +115,9 @@ function(etrace_add_library)
   set(present "")
   foreach(layer IN LISTS ETRACE_LAYERS)
     etrace_layer_sources(${layer} sources)
+    if(layer STREQUAL "bench")
+      list(FILTER sources INCLUDE REGEX "/ceilings\\.cpp$")
+    endif()
     if(layer STREQUAL "cli" OR NOT sources)
       continue()
     endif()
@@ -121,13 +126,14 @@ function(etrace_add_library)
       set(kernel_flags etrace_kernel_flags)
     endif()
     etrace_add_layer(${layer} "" "${kernel_flags}" "${sources}")
-    target_sources(etrace PRIVATE $<TARGET_OBJECTS:etrace_${layer}>)
+    string(REPLACE "/" "_" name "${layer}")
+    target_sources(etrace PRIVATE $<TARGET_OBJECTS:etrace_${name}>)
     foreach(variant IN LISTS ETRACE_KERNEL_VARIANTS)
       if(kernel_flags)
         etrace_add_layer(${layer} _${variant} etrace_kernel_flags_${variant} "${sources}")
-        target_sources(etrace_${variant} PRIVATE $<TARGET_OBJECTS:etrace_${layer}_${variant}>)
+        target_sources(etrace_${variant} PRIVATE $<TARGET_OBJECTS:etrace_${name}_${variant}>)
       else()
-        target_sources(etrace_${variant} PRIVATE $<TARGET_OBJECTS:etrace_${layer}>)
+        target_sources(etrace_${variant} PRIVATE $<TARGET_OBJECTS:etrace_${name}>)
       endif()
     endforeach()
     list(APPEND present ${layer})
@@ -144,7 +150,7 @@ endfunction()
 
 # The kernels' headers as text inside the library: emitted programs get them pasted in.
 function(etrace_embed_headers)
-  file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/runtime/etp_*.h")
+  file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/runtime/etp_*.h" "${PROJECT_SOURCE_DIR}/src/kernels/etp_*.h")
   set(text "${PROJECT_BINARY_DIR}/generated/kernel_text.cpp")
   set(script "${PROJECT_SOURCE_DIR}/tools/embed_headers.py")
   add_custom_command(OUTPUT "${text}"
@@ -167,7 +173,9 @@ function(etrace_add_cli)
   if(NOT sources)
     return()
   endif()
-  add_executable(etrace_cli ${sources})
+  etrace_layer_sources(bench measures)
+  list(FILTER measures EXCLUDE REGEX "/ceilings\\.cpp$")
+  add_executable(etrace_cli ${sources} ${measures})
   etrace_setup_private_target(etrace_cli)
   target_link_libraries(etrace_cli PRIVATE etrace::etrace CLI11::CLI11)
   target_compile_options(etrace_cli PRIVATE ${ETRACE_OUTER_OPTIMIZE})

@@ -21,7 +21,7 @@ function(etrace_setup_test_target target)
 endfunction()
 
 function(etrace_add_test_program name labels sources)
-  add_executable(${name} ${sources} "${PROJECT_SOURCE_DIR}/tests/interpreter_by_default.cpp")
+  add_executable(${name} ${sources} $<TARGET_OBJECTS:etrace_test_rows>)
   etrace_setup_test_target(${name})
   target_link_libraries(${name} PRIVATE GTest::gtest_main GTest::gmock rapidcheck rapidcheck_gtest)
   etrace_join_sources(${name} 12)
@@ -66,6 +66,12 @@ function(etrace_add_tests)
     target_compile_options(etrace_test_support PRIVATE ${ETRACE_OUTER_OPTIMIZE})
     etrace_join_sources(etrace_test_support 6)
   endif()
+
+  # Part of every test program.
+  add_library(etrace_test_rows OBJECT
+    "${PROJECT_SOURCE_DIR}/tests/interpreter_by_default.cpp" "${PROJECT_SOURCE_DIR}/tests/strangers.cpp")
+  etrace_setup_test_target(etrace_test_rows)
+  target_compile_options(etrace_test_rows PRIVATE ${ETRACE_OUTER_OPTIMIZE})
 
   file(GLOB programs CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/programs/*.cpp")
   foreach(source IN LISTS programs)

@@ -9,13 +9,14 @@
 include_guard()
 option(ETRACE_UNITY "Compile several sources of a target at once" ${PROJECT_IS_TOP_LEVEL})
 
-set(ETRACE_UNITY_APART "/src/(ops|etp|learn/algorithms)/" "/src/io/npz\\.cpp$")
+set(ETRACE_UNITY_APART "/src/(kernels|ops|etp|learn/rules)/" "/src/io/npz\\.cpp$")
 string(CONCAT ETRACE_UNITY_JOINED
-  "/src/(etp/(common|conv|register|sparse_pattern|validate)"
-  "|learn/algorithms/(configured|d_rtrl|dni|eprop|ostl_feedforward|ostl_recurrent|pp_prop|snap|three_factor|uoro)"
+  "/src/(kernels/(context|kernels|trace_forms|trace_geometry)|etp/(common|conv|register|sparse_pattern|validate)"
+  "|learn/rules/(config|configured|configured_rule|d_rtrl|dni|eprop|filtered_sides|ostl_feedforward|ostl_recurrent|pp_prop"
+  "|random_projection|readout_filter|rule_memory|rule_rows|signal_rules|snap|synthesizer|three_factor|uoro)"
   "|ops/(argminmax|bitwise|broadcast_in_dim|concatenate|conv_general_dilated|dot_general|dynamic_slice|einsum_plain"
-  "|elementwise|elementwise_common|gather|heaviside|index_common|iota|matrix_product|numpy|pad|random"
-  "|reduce_functions|reshape|scatter|slice|sort|structure_common|trace_geometry|transpose_op|unary_special))\\.cpp$")
+  "|elementwise|elementwise_common|gather|heaviside|index_common|iota|numpy|pad|random"
+  "|reduce_functions|reshape|scatter|slice|sort|structure_common|transpose_op|unary_special))\\.cpp$")
 
 function(etrace_join_sources target count)
   if(NOT ETRACE_UNITY)

@@ -64,7 +64,8 @@ const et::RegisterRule kRow(
     {.name = "RandomSigns",
      .aliases = {},
      .doc = "D_RTRL whose learning signals have fixed random signs",
-     .expectation = "approximate: the signal is not the gradient",
+     .expectation = et::LearningRule::Theory::Approximate,
+     .gradient = "approximate: the signal is not the gradient",
      .options = {{"seed", et::RuleOption::Type::Integer, "0", "0 and up", "of the signs"}},
      .make = [](const et::RuleOptions& o) {
        return std::make_shared<RandomSigns>(static_cast<std::uint64_t>(o.integer("seed").value_or(0)));

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Checks who includes whom, and that no two types of a namespace have the same name.
 
-A file in src/<layer>/ may include its own layer and lower ones. Private headers are written "layer/file.h",
-public ones "etrace/file.h". Public headers include only public headers of their own or lower layers and no
+A file in src/<layer>/ may include its own layer and lower ones; a layer is a folder, or a folder of learn/.
+Private headers are written "layer/file.h", public ones "etrace/file.h". Public headers include only public headers of their own or lower layers and no
 third-party header, and mark what they declare as visible. Examples include only public headers. The C99 kernel
-headers src/runtime/etp_*.h include only each other and the C library, because emitted code gets them too; in return
+headers src/{runtime,kernels}/etp_*.h include only each other and the C library, because emitted code gets them too; in return
 any layer may include them.
 Two types of one name in one namespace, in files that never meet, compile and link: what templates make of them, say
 the destructor of a vector, is then that of one of them for both.
@@ -20,8 +20,9 @@ from pathlib import Path
 
 # Lowest first. CMakeLists.txt holds the same list (ETRACE_LAYERS) and passes it for comparison.
 LAYERS = [
-    "base", "runtime", "ir", "trace", "ops", "interp", "transform", "control",
-    "etp", "emit", "native", "io", "module", "units", "nn", "tasks", "optim", "compiler", "learn", "cli",
+    "base", "runtime", "kernels", "core", "session", "ops", "interp", "transform", "control", "simplify", "etp",
+    "emit", "native", "io", "module", "units", "nn", "tasks", "optim", "compiler",
+    "learn/traces", "learn/rules", "learn/plan", "learn/run", "verify", "report", "train", "bench", "cli",
 ]  # fmt: skip
 
 # Public header, relative to include/etrace/ -> layer. A name that ends with "/" stands for a folder.
@@ -32,24 +33,24 @@ PUBLIC = {
     "dtype.h": "base",
     "shape.h": "base",
     "tensor.h": "base",
-    "abi.h": "runtime",
-    "ir.h": "ir",
-    "program.h": "ir",
-    "backend.h": "ir",
-    "versioned_array.h": "trace",
-    "params.h": "ir",
-    "parse.h": "ir",
-    "print.h": "ir",
-    "array.h": "trace",
-    "primitive.h": "trace",
-    "emission.h": "trace",
-    "random.h": "trace",
-    "trace.h": "trace",
+    "ir.h": "core",
+    "program.h": "core",
+    "backend.h": "core",
+    "versioned_array.h": "core",
+    "params.h": "core",
+    "parse.h": "core",
+    "print.h": "core",
+    "array.h": "core",
+    "primitive.h": "core",
+    "emission.h": "core",
+    "random.h": "core",
+    "trace.h": "core",
     "ops.h": "ops",
     "ops/": "ops",
     "interp.h": "interp",
     "transform.h": "transform",
     "control.h": "control",
+    "simplify.h": "simplify",
     "etp.h": "etp",
     "model_io.h": "io",
     "expected.h": "io",
@@ -60,39 +61,39 @@ PUBLIC = {
     "nn/": "nn",
     "models.h": "nn",
     "metrics.h": "nn",
-    "summary.h": "compiler",
+    "summary.h": "report",
     "diagnostics.h": "compiler",
     "diagnostics.def": "compiler",
     "graph.h": "compiler",
     "trace_memory.h": "compiler",
     "compiler.h": "compiler",
-    "explain.h": "compiler",
+    "explain.h": "report",
     "save.h": "module",
     "param_values.h": "module",
     "tasks.h": "tasks",
     "loss.h": "optim",
     "optim.h": "optim",
     "optim/": "optim",
-    "executor.h": "learn",
-    "learning.h": "learn",
-    "learning_rule.h": "learn",
-    "parameter_traces.h": "learn",
-    "rules.h": "learn",
-    "config.h": "learn",
-    "synthesizer.h": "learn",
-    "plan.h": "learn",
-    "plan_text.h": "learn",
-    "trace_passes.h": "learn",
-    "learner.h": "learn",
-    "verify.h": "learn",
-    "compare_rules.h": "learn",
-    "synthetic_gradient.h": "learn",
-    "etrace.h": "learn",  # includes them all
+    "executor.h": "learn/traces",
+    "learning.h": "learn/rules",
+    "learning_rule.h": "learn/traces",
+    "parameter_traces.h": "learn/traces",
+    "rules.h": "learn/rules",
+    "config.h": "learn/rules",
+    "synthesizer.h": "learn/rules",
+    "plan.h": "learn/plan",
+    "plan_text.h": "report",
+    "trace_passes.h": "learn/plan",
+    "learner.h": "learn/run",
+    "verify.h": "verify",
+    "compare_rules.h": "verify",
+    "synthetic_gradient.h": "learn/run",
+    "etrace.h": "bench",  # includes them all
 }
 
 # Third-party headers, by the start of the path -> layers that may include them.
 THIRD_PARTY = {
-    "nlohmann/": {"io", "compiler", "learn", "cli"},
+    "nlohmann/": {"io", "compiler", "learn/run", "report", "train", "cli"},
     "CLI/": {"cli"},
     "fmt/": set(LAYERS),
     "zlib.h": {"io"},
@@ -103,7 +104,7 @@ THIRD_PARTY = {
 }
 
 SUFFIXES = {".h", ".hpp", ".def", ".c", ".cpp", ".inc"}
-KERNEL_HEADER = re.compile(r"^runtime/etp_[^/]*\.h$")
+KERNEL_HEADER = re.compile(r"^(?:runtime|kernels)/etp_[^/]*\.h$")
 C_HEADERS = {
     "assert.h", "float.h", "inttypes.h", "limits.h", "math.h", "stdalign.h", "stdatomic.h", "stdbool.h", "stddef.h",
     "stdint.h", "stdio.h", "stdlib.h", "string.h", "time.h", "immintrin.h", "arm_neon.h",
@@ -121,6 +122,15 @@ def public_layer(name):
         return PUBLIC[name]
     folder = name.split("/", 1)[0] + "/"
     return PUBLIC.get(folder) if "/" in name else None
+
+
+def layer_of(name):
+    """(layer, rest) of a path below src/: the layer whose folders it begins with; ("", name) if there is none."""
+    parts = name.split("/")
+    for count in (2, 1):
+        if len(parts) > count and "/".join(parts[:count]) in LAYERS:
+            return "/".join(parts[:count]), "/".join(parts[count:])
+    return "", name
 
 
 def includes(path):
@@ -172,19 +182,19 @@ class Checker:
         kernel = KERNEL_HEADER.match(path.relative_to(self.root / "src").as_posix()) if private_allowed else None
         for line, quoted, target in includes(path):
             if kernel and not KERNEL_HEADER.match(target) and target not in C_HEADERS:
-                self.report(path, line, 'a C99 kernel header may include only "runtime/etp_*.h" and the C library, '
+                self.report(path, line, 'a C99 kernel header may include only etp_*.h and the C library, '
                                         f"not {target}")
                 continue
-            first, _, rest = target.partition("/")
-            if first == "etrace" and rest:
-                found = public_layer(rest)
+            first, rest = layer_of(target)
+            if target.startswith("etrace/"):
+                found = public_layer(target.removeprefix("etrace/"))
                 if found is None:
                     self.report(path, line, f'public header "{target}" has no layer; add it to PUBLIC in '
                                             "tools/check_layers.py")
                 elif LAYERS.index(found) > limit:
                     self.report(path, line, f'{who} includes "{target}", which belongs to the higher layer '
                                             f"{found}")
-            elif first in LAYERS and rest and (quoted or (self.root / "src" / target).exists()):
+            elif first and (quoted or (self.root / "src" / target).exists()):
                 if not private_allowed:
                     self.report(path, line, f'{who} includes the private header "{target}"')
                 elif LAYERS.index(first) > limit and not KERNEL_HEADER.match(target):
@@ -214,15 +224,14 @@ class Checker:
 
     def run(self):
         source_root, public_root = self.root / "src", self.root / "include" / "etrace"
-        for folder in sorted(p for p in source_root.glob("*") if p.is_dir()):
-            if folder.name not in LAYERS:
-                if sources(folder):
-                    self.report(folder, 1, "unknown layer; add it to LAYERS in tools/check_layers.py and to "
-                                           "ETRACE_LAYERS in CMakeLists.txt")
+        for path in sources(source_root):
+            layer, _ = layer_of(path.relative_to(source_root).as_posix())
+            if not layer:
+                self.report(path.parent, 1, "unknown layer; add it to LAYERS in tools/check_layers.py and to "
+                                            "ETRACE_LAYERS in CMakeLists.txt")
                 continue
-            for path in sources(folder):
-                self.check_file(path, folder.name, f"layer {folder.name}", private_allowed=True)
-                self.check_types(path)
+            self.check_file(path, layer, f"layer {layer}", private_allowed=True)
+            self.check_types(path)
         for path in sources(public_root):
             name = path.relative_to(public_root).as_posix()
             layer = public_layer(name)

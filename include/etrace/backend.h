@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -11,14 +12,39 @@
 #pragma GCC visibility push(default)
 namespace etrace {
 
+// Memory that the host may not touch. Addresses in it are for programs and for these three functions alone.
+class DeviceMemory {
+ public:
+  // Aligned to 64 bytes, given back with the last owner. Other memory is in use until then.
+  virtual std::shared_ptr<void> allocate(std::size_t bytes) const = 0;
+  virtual void upload(void* to, const void* from_host, std::size_t bytes) const = 0;
+  virtual void download(void* to_host, const void* from, std::size_t bytes) const = 0;
+
+ protected:
+  DeviceMemory() = default;
+  ~DeviceMemory() = default;
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+};
+
 // A program, ready to run on buffers that the caller owns.
 class Runnable {
  public:
   virtual ~Runnable() = default;
-  // One pointer per argument and per result, to row-major data. The two pointers of an alias pair are the
-  // same; no other result overlaps an argument or another result. No checks, and no allocation after the
-  // first run. May be called from several threads at once, on different buffers.
+  // One pointer per argument and per result, to row-major data in the backend's memory. The two pointers of
+  // an alias pair are the same; no other result overlaps an argument or another result. No checks, and no
+  // allocation after the first run. May be called from several threads at once, on different buffers.
   virtual void run(const void* const* arguments, void* const* results) const = 0;
+  // The same with a version per argument: wherever the process shows a version again, other than 0, the
+  // contents are the same, and what a run has found out about them still holds.
+  virtual void run_at(const std::uint64_t* versions, const void* const* arguments,
+                      void* const* results) const {
+    (void)versions;
+    run(arguments, results);
+  }
+  // A run may go on after run() has returned, in the order in which runs were called; wait() returns when all
+  // results are there. Programs on the host have nothing to wait for.
+  virtual void wait() const {}
   virtual std::size_t arena_bytes() const = 0;  // intermediate values of one run
   // Allocates what a run needs, so that the first one does not.
   virtual void prepare() const {}
@@ -30,6 +56,8 @@ class Backend {
   virtual std::string_view name() const = 0;  // "interpreter"
   virtual std::string_view doc() const = 0;   // one line
   virtual std::shared_ptr<const Runnable> compile(const Program&) const = 0;
+  // Where its programs find their buffers; null: in the memory of the host, where nothing is copied.
+  virtual const DeviceMemory* memory() const { return nullptr; }
 
  protected:
   Backend() = default;

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <span>
-#include <string_view>
 #include <vector>
 
 #include "etrace/array.h"
@@ -50,15 +48,6 @@ Function custom_vjp(Function f, Function fwd, Function bwd);
 // Every `jit` body spliced into its caller, at every depth; each call site gets Vars of its own. A program
 // without calls is returned unchanged.
 ClosedJaxpr inline_calls(const ClosedJaxpr&);
-// The lean form of a program that will run (marks for differentiation and calls with derivatives of their own
-// go): the passes below, in this order, until none changes anything. Inputs, outputs and every bit of the
-// results stay.
-ClosedJaxpr simplify(const ClosedJaxpr&);
-struct SimplifyPass {
-  std::string_view name, doc;
-  bool (*run)(ClosedJaxpr&);  // in place, bodies included; true if it changed anything
-};
-std::span<const SimplifyPass> simplify_passes();
 
 }  // namespace etrace
 #pragma GCC visibility pop

@@ -37,6 +37,7 @@
 #include "etrace/program.h"
 #include "etrace/random.h"
 #include "etrace/save.h"
+#include "etrace/simplify.h"
 #include "etrace/summary.h"
 #include "etrace/synthetic_gradient.h"
 #include "etrace/tasks.h"

@@ -22,8 +22,9 @@ Kernel make_kernel(const Primitive&, const KernelRequest&);
 class Executable {
  public:
   // Checked first: CompilationError for a malformed program. Aliases: the result may lie where the argument
-  // lies.
-  explicit Executable(ClosedJaxpr program, std::vector<Alias> aliases = {});
+  // lies. Context: whose threads run it; null: those of the process.
+  explicit Executable(ClosedJaxpr program, std::vector<Alias> aliases = {},
+                      const etp_context* context = nullptr);
   ~Executable();
   Executable(Executable&&) noexcept;
   Executable& operator=(Executable&&) noexcept;

@@ -179,6 +179,15 @@ class Learner {
   // The programs that run for one loss, lean. Windows have execution().window steps.
   LearnerPlan plan(const StepFunction&, std::span<const Aval> slices,
                    const optim::Optimizer* = nullptr) const;
+  // The programs that etrace_train compiles for sequences of so many steps, each once; slices are the types
+  // of one step. Of mask and modulator only the types count. Programs of one name and several window lengths
+  // are told apart: train_window, train_window_of_4.
+  enum class PlanForm : std::uint8_t { AsCompiled, AsRecorded };
+  LearnerPlan train_plan(std::span<const Aval> slices, std::int64_t length, const StepFunction&,
+                         const optim::Optimizer&, const TrainOptions& = {},
+                         PlanForm = PlanForm::AsCompiled) const;
+  // Those that it has compiled for sequences until now, the newest first.
+  std::vector<Program> compiled() const;
 
   // A checkpoint: parameters, states, traces, counters, and the optimiser's state, with the fingerprint of
   // the graph. restore() checks everything first: ValueError names the difference and changes nothing. `note`

@@ -100,9 +100,6 @@ class BoundRule {
 
   // What has to be remembered of each step until the window is over.
   virtual Arrays keep(const StepData&) const = 0;
-  // Whether the slots are moved by WindowData::jacobians. A rule that has its own way (by the transitions)
-  // says no, so that nobody computes them for its sake.
-  virtual bool reads_jacobians() const { return true; }
   struct Advanced {
     Arrays memory;     // the slots after the window
     Arrays gradients;  // per parameter leaf; undefined where there is none
@@ -195,7 +192,10 @@ struct RuleRow {
   std::string name;                  // as documents write it: "D_RTRL"
   std::vector<std::string> aliases;  // further names: "ES_D_RTRL"
   std::string doc;                   // one line: what it is and what it costs
-  std::string expectation;           // one line: when its gradient is that of BPTT
+  // What theory() says of it with its default options, credit being carried, and in one line when its
+  // gradient is that of BPTT.
+  LearningRule::Theory::Statement expectation = LearningRule::Theory::Unknown;
+  std::string gradient;
   std::vector<RuleOption> options;
   std::function<std::shared_ptr<const LearningRule>(const RuleOptions&)> make;
   // The options with which comparisons run it (`etrace rules MODEL`), one entry each; empty: not at all.

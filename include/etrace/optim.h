@@ -33,6 +33,7 @@
 #include "etrace/array.h"
 #include "etrace/module.h"
 #include "etrace/param_values.h"
+#include "etrace/program.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::optim {
@@ -142,8 +143,9 @@ class Optimizer {
   void bind(Module& model);
   bool bound() const { return state_ != nullptr; }
   const std::vector<ParamLeafId>& leaves() const { return leaves_; }
-  // One update of the model's parameters. An undefined value is a zero gradient; a leaf that `grads` does not
-  // name keeps its value and its slots. ValueError for a leaf that the model does not have.
+  // One update of the model's parameters, as a program on default_backend(). An undefined value is a zero
+  // gradient; a leaf that `grads` does not name keeps its value and its slots. ValueError for a leaf that the
+  // model does not have, and for an update that would not be finite: nothing is changed then.
   void update(const ParamValues& grads);
   std::int64_t step() const;     // updates so far
   double learning_rate() const;  // of the next update
@@ -223,6 +225,11 @@ class Optimizer {
   Decay decay_form_;
   double decay_;
 
+  // Updates of the bound model as programs, and the session that they run in; made when first needed.
+  class Runs;
+  Program update_of(const std::vector<bool>& skipped) const;
+  void check_gradients(ArraySpan grads, const std::vector<bool>& skipped) const;
+
   // The bound model: leaves and plans side by side; states hold one or more leaves each.
   std::vector<ParamLeafId> leaves_;
   Plans plans_;
@@ -230,6 +237,7 @@ class Optimizer {
   std::shared_ptr<std::vector<VersionedArray>> state_;  // null: not bound
   std::vector<Hyperparameter> hyperparameters_;
   mutable std::shared_ptr<const ClosedJaxpr> program_;  // made when first asked for
+  std::unique_ptr<Runs> runs_;
 };
 
 // Rules -----------------------------------------------------------------------------------------------------

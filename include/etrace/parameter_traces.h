@@ -39,7 +39,6 @@ class ParameterTraces : public BoundRule {
   std::vector<TraceSlot> slots() const override;
   std::vector<EligibilityTrace> traces(ArraySpan params, ArraySpan memory) const override;
   Arrays keep(const StepData&) const override;
-  bool reads_jacobians() const override;
   Advanced advance(const WindowData&, ArraySpan memory, const Signals&) const override;
   Arrays contract(const WindowData&, ArraySpan memory, ArraySpan signal) const override;
   // A rule that overrides learning_signal() overrides this, too: OwnStep::Signal.

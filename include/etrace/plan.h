@@ -34,7 +34,7 @@ class StepCall {
 
  private:
   friend struct StepProgram;
-  const ETraceGraph* graph_ = nullptr;
+  Avals types_;                         // of the model's arguments
   std::optional<std::int64_t> window_;  // steps of the call; none: one step
   bool plain_ = false;                  // a window of one step that looks like a step
   Arrays outputs_, args_;
@@ -77,6 +77,7 @@ struct StepProgram {
   static StepProgram trace(const ETraceGraph&, const StepFunction& f, std::span<const Aval> slices,
                            std::optional<std::int64_t> window = std::nullopt,
                            std::optional<std::int64_t> samples = std::nullopt);
+  static StepProgram trace(const Model&, const StepFunction& f, std::span<const Aval> slices);
   // The same for a function of one step, as a window of one: for a multi-step learner that goes step by step.
   static StepProgram trace_unit_window(const ETraceGraph&, const StepFunction& f,
                                        std::span<const Aval> slices,
@@ -86,7 +87,10 @@ struct StepProgram {
   std::size_t num_aux() const { return program.jaxpr.outs.size() - num_args - 1; }
 
  private:
-  static StepProgram record(const ETraceGraph&, const StepFunction&, std::span<const Aval> slices,
+  struct Border {  // types of the model's arguments and results
+    Avals arguments, results;
+  };
+  static StepProgram record(const Border&, const StepFunction&, std::span<const Aval> slices,
                             std::optional<std::int64_t> window, bool plain,
                             std::optional<std::int64_t> samples);
 };
@@ -120,6 +124,46 @@ struct EvolveForm {
 // programs does not depend on the number of lengths.
 std::vector<std::int64_t> window_lengths(std::int64_t length, std::int64_t window);
 
+// What a program of the model alone is made for.
+struct SequenceForm {
+  std::optional<std::int64_t> steps = {};  // none: one step, and no time axis anywhere
+  bool weighted = false;                   // takes a weight per step; else every step counts once
+  bool by_origin = false;  // gradients split by the step at which the parameter acted: [K, …]
+};
+
+// Programs of a model without a learning rule: forward passes, scores, reference gradients. They run the
+// model's program as it came in and know nothing of groups, relations and traces. Ports of parameters and
+// states have the names that a learner's have.
+class ModelPlan {
+ public:
+  explicit ModelPlan(const Model&);  // the model must outlive it
+
+  const Model& model() const { return model_; }
+  // Every parameter leaf and every state: its port, and the value that the model starts with.
+  struct Start {
+    Port port;
+    Tensor value;
+  };
+  const std::vector<Start>& params() const { return params_; }
+  const std::vector<Start>& states() const { return states_; }
+
+  // (params, states, arguments) -> (results, states)
+  Program forward(std::optional<std::int64_t> steps) const;
+  // (params, states, slices) -> (losses, aux, states)
+  Program forward(const StepProgram&, std::span<const Aval> slices, const SequenceForm&) const;
+  // (params, states, slices[, weights]) -> (losses, aux, states, gradients): of Σ weight·loss over all steps,
+  // by reverse mode, for every floating parameter.
+  Program bptt(const StepProgram&, std::span<const Aval> slices, const SequenceForm&) const;
+  // (params, states, slices) -> (gradient of one parameter leaf): the same by forward mode, which carries the
+  // influence of each of its elements on every state along.
+  Program rtrl(const StepProgram&, std::span<const Aval> slices, const SequenceForm&, std::size_t leaf) const;
+
+ private:
+  std::vector<Port> ports() const;
+  const Model& model_;
+  std::vector<Start> params_, states_;
+};
+
 // How a single-step learner runs sequences.
 struct ExecutionChoice {
   std::int64_t window = 32;                      // steps at once
@@ -130,7 +174,8 @@ struct ExecutionChoice {
 
 // The programs of a learner for one loss, as `etrace plan` shows them.
 struct LearnerPlan {
-  // init, evolve, evolve_window, step, window, solve; with an optimiser also train_step, train_window, update
+  // init, evolve, evolve_window, step, window, solve; with an optimiser also train_step, train_window,
+  // update. For windows of one step: init, evolve, step, window_of_one, train_step, update, solve.
   std::vector<Program> programs;
   const Program& at(std::string_view name) const;  // ValueError lists the names
 };
@@ -172,10 +217,16 @@ class PlanBuilder {
   Program update(const optim::Optimizer&, Reduction) const;
   // (params, traces, signal of every group) -> (gradients)
   Program solve() const;
+  // For rules with an estimate of what comes after a window (DNI): one step of the regression that fits it.
+  // (params, states, parameters of the rule, slots, hyperparameters, age, slices) -> (error, parameters of
+  // the rule, slots, states, age); fit_end() is the one at the end of a sequence, where nothing comes later.
+  Program fit(const StepProgram&, std::span<const Aval> slices, const optim::Optimizer&) const;
+  Program fit_end(const StepProgram&, const optim::Optimizer&) const;
 
   // All of them for one loss: windows of `steps`, an optimiser for those that update (none: left out).
+  // `modulator`: its type, for rules that take one; none: that of the one that stands.
   LearnerPlan plan(const StepFunction&, std::span<const Aval> slices, std::int64_t steps,
-                   const optim::Optimizer* = nullptr) const;
+                   const optim::Optimizer* = nullptr, std::optional<Aval> modulator = {}) const;
 
   struct Impl;  // private to learn/
 

@@ -14,6 +14,8 @@
 #include "etrace/array.h"
 #include "etrace/ir.h"
 
+struct etp_context;  // kernels/etp_abi.h: where kernels run
+
 #pragma GCC visibility push(default)
 namespace etrace {
 
@@ -27,6 +29,7 @@ struct KernelArgs {
 struct InPlace {
   std::size_t result, operand;
 };
+struct NamedKernel;  // core/named_kernel.h
 struct Kernel {
   // Everything is decided when it is made: a call allocates nothing and changes nothing in the kernel, so
   // that several threads may call it at once.
@@ -37,10 +40,13 @@ struct Kernel {
   std::vector<InPlace> in_place = {};
   bool view =
       false;  // result 0 is operand 0, byte by byte: where both may share storage nothing needs to run
+  // Set if all it does is to call a kernel of the table: emitted code then calls that.
+  std::shared_ptr<const NamedKernel> named = {};
 };
 struct KernelRequest {
   const Params& params;
   std::span<const Aval> in, out;
+  const etp_context& context;
   const Aval& x(std::size_t i) const { return in[i]; }
   const Aval& y(std::size_t i = 0) const { return out[i]; }
 };

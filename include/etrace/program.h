@@ -51,6 +51,9 @@ struct Program {
   ClosedJaxpr jaxpr;
   std::vector<Port> arguments, results;  // one per invar, one per out
   std::vector<Alias> aliases;            // ascending by result; each argument at most once
+  // The result has a buffer of its own, which becomes the argument's if the run was finite: what is known to
+  // be finite only once it is there. Ascending by result; no argument of these is in `aliases`.
+  std::vector<Alias> exchanges = {};
 };
 
 // The jaxpr is well typed, ports have its types, aliased pairs have the same type. CompilationError

@@ -1,4 +1,4 @@
-// The learning rules. Each is one file in src/learn/algorithms/; by name they come from make_rule()
+// The learning rules. Each is one file in src/learn/rules/; by name they come from make_rule()
 // (etrace/learning_rule.h), and `etrace rules` lists them with their options. All of them are points of one
 // space (etrace/config.h), whose other points are rules too: ConfiguredRule. docs/rules.md helps to choose.
 #pragma once

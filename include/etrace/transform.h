@@ -70,13 +70,9 @@ struct Batched {
 };
 Batched vmap(const ClosedJaxpr&, const Mask& batched, std::int64_t n, const Mask& force_out = {});
 
-// Cleaning up; each keeps the meaning and the inputs --------------------------------------------------------
+// Without what nobody reads; meaning and inputs stay --------------------------------------------------------
 ClosedJaxpr eliminate_dead_code(const ClosedJaxpr&);
 ClosedJaxpr eliminate_dead_code(const ClosedJaxpr&, const Mask& used_out);  // drops the other outputs
-ClosedJaxpr eliminate_common_subexpressions(const ClosedJaxpr&);
-constexpr std::int64_t kFoldUpTo = 4096;
-// What is known is evaluated, up to this many elements; x·1 and the like are x.
-ClosedJaxpr fold_constants(const ClosedJaxpr&, std::int64_t max_elements = kFoldUpTo);
 
 // The same for functions, as model code uses them -----------------------------------------------------------
 using ScalarFunction = std::function<Array(ArraySpan)>;

@@ -38,8 +38,13 @@ struct Agreement {
 Agreement agreement(const Tensor& gradient, const Tensor& reference);  // ValueError for unequal shapes
 
 // What theory says about one parameter.
-enum class Expectation : std::uint8_t { Exact, Approximate, NoStatement };
-std::string_view name(Expectation);  // "exact", "approximate", "no statement"
+enum class Expectation : std::uint8_t {
+  Exact,
+  Approximate,          // a way that matters is lost
+  PossiblyApproximate,  // one is lost of which values decide whether it matters
+  NoStatement,
+};
+std::string_view name(Expectation);  // "exact", "approximate", "possibly approximate", "no statement"
 
 struct ExpectedGradient {
   Expectation expectation = Expectation::NoStatement;

@@ -14,5 +14,7 @@ std::string read_file(const std::string& path, std::size_t max_bytes = std::size
 // Either the whole text is on disk under that name, or the old file is as it was and IoError says why.
 void write_file(const std::string& path, std::string_view text);
 
+inline constexpr std::string_view kStandardOutput = "-";  // as the name of a file
+
 }  // namespace etrace
 #pragma GCC visibility pop

@@ -9,14 +9,14 @@
 #include <set>
 #include <thread>
 
-#include "cli/bench_run.h"
+#include "bench/bench_run.h"
+#include "bench/workloads.h"
 #include "cli/engine.h"
 #include "cli/help.h"
 #include "cli/interrupt.h"
 #include "cli/option_values.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
-#include "cli/workloads.h"
 #include "etrace/error.h"
 #include "etrace/version.h"
 

@@ -9,10 +9,10 @@
 
 #include "cli/engine.h"
 #include "cli/progress.h"
-#include "cli/training.h"
 #include "cli/verbs.h"
 #include "compiler/explain_text.h"
 #include "etrace/verify.h"
+#include "train/training.h"
 
 namespace etrace::cli {
 

@@ -10,8 +10,8 @@
 #include "cli/option_values.h"
 #include "cli/progress.h"
 #include "cli/run_options.h"
-#include "cli/saved_parameters.h"
 #include "cli/verbs.h"
+#include "train/saved_parameters.h"
 
 namespace etrace::cli {
 

@@ -18,8 +18,8 @@
 #include "compiler/pipeline.h"
 #include "etrace/error.h"
 #include "etrace/primitive.h"
-#include "learn/readout_filter.h"
-#include "learn/verify_words.h"
+#include "learn/rules/readout_filter.h"
+#include "verify/verify_words.h"
 
 namespace etrace::cli {
 

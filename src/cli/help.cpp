@@ -12,13 +12,7 @@ namespace etrace::cli {
 
 namespace {
 
-constexpr std::size_t kWidth = 100, kOptionColumn = 27;
-
-// Characters, not bytes: continuation bytes of UTF-8 take no column.
-std::size_t columns(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
-}
+constexpr std::size_t kOptionColumn = 27;
 
 const CLI::App* parsed_verb(const CLI::App& app) {
   const auto verbs = app.get_subcommands([](const CLI::App* verb) { return verb->parsed(); });
@@ -35,29 +29,6 @@ std::string surplus_text(const CLI::App& verb) {
 }
 
 }  // namespace
-
-std::string wrapped(std::string_view first, std::size_t indent, std::string_view text) {
-  std::string out(first);
-  std::size_t column = columns(out);
-  if (column + 1 > indent && !text.empty()) {
-    out += "\n";
-    column = 0;
-  }
-  out.append(indent - std::min(indent, column), ' ');
-  column = indent;
-  std::istringstream words{std::string(text)};
-  bool begins = true;
-  for (std::string word; words >> word; begins = false) {
-    if (!begins && column + 1 + columns(word) > kWidth) {
-      out += "\n" + std::string(indent, ' ');
-      column = indent;
-      begins = true;
-    }
-    out += (begins ? "" : " ") + word;
-    column += (begins ? 0 : 1) + columns(word);
-  }
-  return out + "\n";
-}
 
 std::string HelpLayout::make_option(const CLI::Option* option, bool is_positional) const {
   return wrapped("  " + make_option_name(option, is_positional) + make_option_opts(option), kOptionColumn,

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/wrap.h"
 #include "etrace/error.h"
 
 namespace etrace::cli {
@@ -26,9 +27,6 @@ std::string help_table(std::string_view title, const Rows& rows) {
   for (const auto& row : rows) texts.emplace_back(row.name, row.doc);
   return help_table(title, texts);
 }
-
-// A line per thing, or a paragraph, of at most 100 columns; further lines begin at column `indent`.
-std::string wrapped(std::string_view first, std::size_t indent, std::string_view text);
 
 // "there is no option --jsn (did you mean --json?)"
 std::string unknown_option_text(const CLI::App&, const std::string& word);

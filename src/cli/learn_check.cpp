@@ -7,12 +7,12 @@
 
 #include "cli/compare.h"
 #include "cli/reference_check.h"
-#include "cli/sequence.h"
 #include "etrace/error.h"
 #include "etrace/etp.h"
 #include "etrace/expected.h"
 #include "etrace/learner.h"
 #include "etrace/ops/numpy.h"
+#include "train/sequence.h"
 
 namespace etrace::cli {
 

@@ -6,9 +6,9 @@
 
 #include "base/nearest.h"
 #include "cli/option_values.h"
-#include "cli/saved_parameters.h"
 #include "etrace/error.h"
 #include "module/parameter_file.h"
+#include "train/saved_parameters.h"
 
 namespace etrace::cli {
 

@@ -6,11 +6,11 @@
 #include <functional>
 
 #include "cli/option_values.h"
-#include "cli/sequence.h"
 #include "etrace/error.h"
 #include "etrace/expected.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/random.h"
+#include "train/sequence.h"
 
 namespace etrace::cli {
 

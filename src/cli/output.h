@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-namespace etrace::cli {
+#include "base/file.h"
 
-inline constexpr std::string_view kStandardOutput = "-";  // as the name of a file
+namespace etrace::cli {
 
 // Flushes standard output and closes it. False, with a word on standard error, if any of what was written to
 // it since the program began did not arrive.

@@ -11,30 +11,27 @@
 #include "cli/plan.h"
 #include "cli/rule_option.h"
 #include "cli/verbs.h"
+#include "emit/c_printer.h"
+#include "emit/emit.h"
 #include "etrace/backend.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/loss.h"
 #include "etrace/plan.h"
 #include "etrace/plan_text.h"
-#include "native/compile.h"
+#include "etrace/simplify.h"
+#include "etrace/tasks.h"
+#include "io/step_outputs.h"
 
 namespace etrace::cli {
 
 Avals slices_of(const Model& m) {
-  Avals out;
-  for (std::size_t i = 0; i < m.inputs.size(); ++i)
-    if (m.inputs[i].role == Role::Arg) {
-      const auto at = static_cast<std::size_t>(m.inputs[i].index);
-      out.resize(std::max(out.size(), at + 1));
-      out[at] = m.program.jaxpr.invars[i].aval;
-    }
-  for (std::size_t i = 0; i < m.outputs.size(); ++i)
-    if (m.outputs[i].role == Role::Out && m.outputs[i].index == 0) {
-      out.push_back(aval_of(m.program.jaxpr.outs[i]));
-      return out;
-    }
-  throw ValueError("plan", "the model has no result, so there is nothing to take a loss of");
+  Avals out = argument_types(m);
+  const Avals results = result_types(m);
+  if (results.empty())
+    throw ValueError("plan", "the model has no result, so there is nothing to take a loss of");
+  out.push_back(results[0]);
+  return out;
 }
 
 namespace {
@@ -76,7 +73,9 @@ nlohmann::json program_json(const Program& p, bool equations) {
   for (const Port& port : p.arguments) out["arguments"].push_back(port_json(port));
   for (const Port& port : p.results) out["results"].push_back(port_json(port));
   for (const Alias& a : p.aliases) out["results"][a.result]["in_place_of"] = a.argument;
+  for (const Alias& a : p.exchanges) out["results"][a.result]["changes_places_with"] = a.argument;
   const ProgramCounts c = counts_of(p.jaxpr);
+  out["fingerprint"] = fmt::format("{:016x}", hash(p.jaxpr));
   out["equations"] = c.equations;
   out["products"] = c.products;
   out["loops"] = c.loops;
@@ -115,7 +114,7 @@ namespace {
 struct PlanCommand : PlanArguments {
   PlanCommand() : PlanArguments("plan") {}
   std::string program, emit;
-  bool equations = false, passes = false, json = false;
+  bool equations = false, passes = false, json = false, why = false;
 };
 
 // The program as it was recorded, and after each pass that changes it.
@@ -135,40 +134,54 @@ void print_passes(Program p, bool equations) {
 
 }  // namespace
 
-Planned planned(const PlanArguments& o) {
+namespace {
+
+Planned planned_model(const PlanArguments& o) {
   const std::shared_ptr<const LearningRule> rule = o.rule.make();
-  Planned out{o.make_model(), {}, {}};
+  Planned out{o.make_model(), {}, {}, {}};
   CompileOptions options;
   options.batch_size = o.batch;
   rule->configure(options);
   const ETraceGraph graph = compile_etrace_graph(out.model, options);
-  const PlanBuilder builder(graph, *rule,
-                            o.method == "multi-step" ? VjpMethod::MultiStep : VjpMethod::SingleStep);
-  const auto optimizer = optim::make(o.optimizer);
-  out.execution = builder.execution(o.window);
-  out.plan =
-      builder.plan(loss_of_first_result(o.loss), slices_of(out.model), out.execution.window, optimizer.get());
+  const PlanBuilder builder(graph, *rule, o.method.value_or(VjpMethod::SingleStep));
+  const auto optimizer = optim::make(o.optimizer, {.common = {.clip_norm = o.task.clip_norm_given()}});
+  const ExecutionChoice execution = builder.execution(o.window);
+  out.text = "Sequences run " + execution.to_string() + "\n\n";
+  out.recorded =
+      builder.plan(loss_of_first_result(o.loss), slices_of(out.model), execution.window, optimizer.get());
   require_known(o.trace_passes, row_names(builder.rule().slots()));
-  for (Program& p : out.plan.programs) p = with_trace_passes(std::move(p), o.trace_passes);
+  for (const Program& p : out.recorded.programs)
+    out.compiled.programs.push_back(with_trace_passes(lean(p), o.trace_passes));
   return out;
 }
+
+}  // namespace
+
+Planned planned(const PlanArguments& o) { return o.is_task() ? planned_training(o) : planned_model(o); }
 
 namespace {
 
 void run_plan(const PlanCommand& o) {
-  auto [model, execution, plan] = planned(o);
-  if (!o.program.empty()) plan.programs = {plan.at(o.program)};
+  Planned made = planned(o);
+  if (!o.program.empty()) made.keep(o.program);
   nlohmann::json all = nlohmann::json::array();
-  if (!o.json && o.program.empty()) std::cout << "Sequences run " << execution.to_string() << "\n\n";
-  for (const Program& recorded : plan.programs) {
+  if (!o.json && o.program.empty()) std::cout << made.text;
+  for (std::size_t i = 0; i < made.compiled.programs.size(); ++i) {
+    const Program& p = made.compiled.programs[i];
     if (o.passes) {
-      print_passes(recorded, o.equations);
+      print_passes(made.recorded.programs[i], o.equations);
       std::cout << "\n";
       continue;
     }
-    const Program p = lean(recorded);
-    if (o.emit == "c") {
-      std::cout << native::emit_program(p).source;
+    const auto& target = emit::find_target(o.emit.empty() || o.emit == "c" ? "native" : o.emit);
+    if (o.why) {
+      std::vector<emit::Refusal> why;
+      const emit::EmitProgram built = emit::build(p, target, &why);
+      std::cout << fmt::format("{}: {} refusals\n", p.name, why.size()) << emit::text_of(why, built) << "\n";
+      continue;
+    }
+    if (!o.emit.empty()) {
+      std::cout << emit::print_c(emit::build(p, target));
       continue;
     }
     const std::size_t arena = find_backend("interpreter").compile(p)->arena_bytes();
@@ -187,12 +200,13 @@ void run_plan(const PlanCommand& o) {
 
 void PlanArguments::add_to(CLI::App& verb) {
   add_model_options(verb);
+  verb.get_option("MODEL")->description(verb.get_option("MODEL")->get_description() +
+                                        fmt::format("; or a TASK: what `etrace train` runs for one of {}",
+                                                    fmt::join(row_names(tasks()), ", ")));
   rule.add_to(verb);
-  verb.add_option("--method", method, "single-step or multi-step")
-      ->type_name("NAME")
-      ->check(one_of({"single-step", "multi-step"}))
-      ->capture_default_str();
-  verb.add_option("--window", window, "steps that run at once (default: chosen by size)")
+  add_method_option(verb, method, "single-step; for a TASK as `etrace train` chooses it");
+  verb.add_option("--window", window,
+                  "steps that run at once (default: chosen by size); for a TASK as `etrace train` takes it")
       ->type_name("N")
       ->check(whole_number(std::int64_t{1}, kMostOfARun));
   verb.add_option_function<std::vector<std::string>>(
@@ -210,6 +224,7 @@ void PlanArguments::add_to(CLI::App& verb) {
   verb.add_option("--optimizer", optimizer, "for the programs that update the parameters")
       ->type_name("NAME")
       ->capture_default_str();
+  task.add_to(verb);
 }
 
 void add_plan(CLI::App& app, Status&) {
@@ -218,15 +233,21 @@ void add_plan(CLI::App& app, Status&) {
   o->add_to(*verb);
   auto* program = verb->add_option("--program", o->program,
                                    "one of them: init, evolve, evolve_window, step, window, train_step, "
-                                   "train_window, update, solve")
+                                   "train_window, update, solve; for a TASK: those that it has")
                       ->type_name("NAME");
   verb->add_flag("--equations", o->equations, "with every equation");
   auto* passes = verb->add_flag("--passes", o->passes, "as recorded, and after each pass");
   auto* json = verb->add_flag("--json", o->json, "for programs")->excludes(passes);
-  verb->add_option("--emit", o->emit, "print what the native backend makes of a program instead: c")
-      ->type_name("LANGUAGE")
-      ->check(one_of({"c"}))
+  verb->add_option("--emit", o->emit,
+                   "print code for a program instead: c, as the native backend compiles it, or c99, which "
+                   "stands alone")
+      ->type_name("TARGET")
+      ->check(one_of({"c", "c99"}))
       ->needs(program)
+      ->excludes(passes)
+      ->excludes(json);
+  verb->add_flag("--why", o->why,
+                 "what the emitter did not join, write in place or make a vector of, and why not")
       ->excludes(passes)
       ->excludes(json);
   verb->footer([] { return rules_short_help() + "\n" + help_table("Losses", loss::all()); });

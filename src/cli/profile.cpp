@@ -15,6 +15,7 @@
 #include "etrace/random.h"
 #include "native/profile.h"
 #include "runtime/thread_pool.h"
+#include "session/program_run.h"
 
 namespace etrace::cli {
 
@@ -28,52 +29,30 @@ struct ProfileArguments : PlanArguments {
   bool json = false;
 };
 
-// Buffers for a program: parameters and states as the model has them, random data, zero traces.
-class Bound {
- public:
-  Bound(const Program& p, const Model& model, double spikes) {
-    std::vector<const Tensor*> params, states;
-    for (const InputRecord& in : model.inputs)
-      if (in.role != Role::Arg) (in.role == Role::Param ? params : states).push_back(&in.init);
-    std::size_t next_param = 0, next_state = 0;
-    for (std::size_t i = 0; i < p.arguments.size(); ++i) {
-      const Port& port = p.arguments[i];
-      if (port.role == PortRole::Param && next_param < params.size())
-        add_copy(*params[next_param++]);
-      else if (port.role == PortRole::State && next_state < states.size())
-        add_copy(*states[next_state++]);
-      else
-        add_copy(data_for(port, i, spikes));
-    }
-    for (const Tensor& t : arguments_) in_.push_back(t.bytes());
-    for (const Port& r : p.results) {
-      results_.push_back(Tensor::uninitialized(r.aval));
-      out_.push_back(results_.back().writable());
-    }
-    for (const Alias& a : p.aliases) out_[a.result] = arguments_[a.argument].writable();
-  }
-  void run(const Runnable& code) { code.run(in_.data(), out_.data()); }
+Tensor data_for(const Port& port, std::size_t number, double spikes) {
+  constexpr const char* kTarget = "slice1";
+  const Aval& a = port.aval;
+  const Array key = random::key(number + 1);
+  if (port.role == PortRole::Weight) return ones(a.shape, a.dtype).tensor();
+  if (port.role == PortRole::Hyperparameter) return full(a.shape, 1e-3, a.dtype).tensor();
+  if ((port.role != PortRole::Slice && port.role != PortRole::Arg && port.role != PortRole::Signal) ||
+      !is_floating(a.dtype))
+    return zeros(a.shape, a.dtype).tensor();
+  if (spikes > 0.0 && port.name != kTarget)
+    return convert(random::bernoulli(key, spikes, a.shape), a.dtype).tensor();
+  return random::normal(key, a.shape, a.dtype).tensor();
+}
 
- private:
-  void add_copy(const Tensor& t) { arguments_.push_back(Tensor::copy_of(t.aval(), t.bytes())); }
-  static Tensor data_for(const Port& port, std::size_t number, double spikes) {
-    const Aval& a = port.aval;
-    const Array key = random::key(number + 1);
-    if (port.role == PortRole::Weight) return ones(a.shape, a.dtype).tensor();
-    if (port.role == PortRole::Hyperparameter) return full(a.shape, 1e-3, a.dtype).tensor();
-    if ((port.role != PortRole::Slice && port.role != PortRole::Arg && port.role != PortRole::Signal) ||
-        !is_floating(a.dtype))
-      return zeros(a.shape, a.dtype).tensor();
-    if (spikes > 0.0 && port.name != last_slice_)
-      return convert(random::bernoulli(key, spikes, a.shape), a.dtype).tensor();
-    return random::normal(key, a.shape, a.dtype).tensor();
-  }
-
-  static constexpr const char* last_slice_ = "slice1";  // the target
-  Tensors arguments_, results_;
-  std::vector<const void*> in_;
-  std::vector<void*> out_;
-};
+// Parameters and states as the model has them, random data, zero traces.
+void set_values(ProgramRun& run, const Model& model, double spikes) {
+  const std::vector<Port>& ports = run.program().arguments;
+  for (std::size_t i = 0; i < ports.size(); ++i)
+    run.set(ports[i].role, ports[i].name, data_for(ports[i], i, spikes));
+  const ModelPlan plan(model);
+  for (const auto* list : {&plan.params(), &plan.states()})
+    for (const ModelPlan::Start& s : *list)
+      if (run.takes(s.port.role, s.port.name)) run.set(s.port.role, s.port.name, s.value);
+}
 
 std::string shortened(const std::string& text, std::size_t most) {
   return text.size() <= most ? text : text.substr(0, most - 3) + "...";
@@ -111,10 +90,11 @@ void print_json(const std::vector<native::StepTime>& steps, const Program& p, do
 
 void run_profile(const ProfileArguments& o) {
   const Planned made = planned(o);
-  const Program p = lean(made.plan.at(o.program));
+  const Program& p = made.compiled.at(o.program);
   native::ProfiledProgram profiled(p);
-  Bound bound(p, made.model, o.spikes);
-  bound.run(profiled.code());
+  ProgramRun run(p, profiled.code());
+  set_values(run, made.model, o.spikes);
+  run();
   profiled.reset();
   const auto start = std::chrono::steady_clock::now();
   const auto passed = [&] {
@@ -122,7 +102,7 @@ void run_profile(const ProfileArguments& o) {
   };
   std::int64_t runs = 0;
   while (runs == 0 || passed() < o.seconds) {
-    bound.run(profiled.code());
+    run();
     ++runs;
   }
   const double per_run = passed() / static_cast<double>(runs);
@@ -142,9 +122,7 @@ void add_profile(CLI::App& app, Status&) {
   CLI::App* verb = app.add_subcommand("profile", "show where a learner's native code spends its time");
   auto o = std::make_shared<ProfileArguments>();
   o->add_to(*verb);
-  verb->add_option(
-          "--program", o->program,
-          "one of evolve, step, window (of a multi-step learner: window_of_steps), sequence, train, solve")
+  verb->add_option("--program", o->program, "one of those that `etrace plan` prints with the same options")
       ->type_name("NAME")
       ->capture_default_str();
   verb->add_option("--seconds", o->seconds, "how long it runs")

@@ -8,9 +8,11 @@
 #include <ostream>
 #include <string>
 
-#include "cli/evaluator.h"
+#include "train/evaluator.h"
 
 namespace etrace::cli {
+
+using namespace train;  // NOLINT: the verbs are about runs
 
 // An average over about the last 50 values; the first ones count fully, so that it does not start at zero.
 class Smoothed {

@@ -9,14 +9,13 @@
 #include <cmath>
 
 #include "cli/compare.h"
-#include "cli/engine.h"
-#include "cli/sequence.h"
-#include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/reduce.h"
-#include "etrace/transform.h"
+#include "etrace/plan.h"
 #include "io/step_outputs.h"
+#include "session/program_run.h"
+#include "train/sequence.h"
 
 namespace etrace::cli {
 
@@ -24,89 +23,46 @@ namespace {
 
 std::string key_of(const OutputRecord& r) { return to_string(r.path); }
 
-// The model over a whole sequence, as one program.
-//   inputs: parameters (in input order), arguments (leading axis time), targets if the loss is wanted
-//   outputs: total loss if wanted, losses per step if wanted, the step's outputs stacked, final values of
-//   states
-struct SequenceProgram {
-  ClosedJaxpr program;
-  std::vector<std::size_t> params, args, states;  // indices into model.inputs
-  std::vector<std::size_t> state_outputs;         // index into model.outputs of each state's new value
-  bool with_loss;
-};
+// A program of the model over the whole sequence that the file carries.
+ProgramRun bound(const ModelPlan& plan, const CheckOptions& options, Program p) {
+  ProgramRun run(find_backend(options.backend), lean(std::move(p)));
+  for (const auto* list : {&plan.params(), &plan.states()})
+    for (const ModelPlan::Start& s : *list) run.set(s.port.role, s.port.name, s.value);
+  return run;
+}
 
-SequenceProgram sequence_program(const Model& m, const ExpectedRun& run, bool with_loss) {
-  SequenceProgram s;
-  s.with_loss = with_loss;
-  s.params = inputs_with(m, {Role::Param});
-  s.args = inputs_with(m, {Role::Arg});
-  s.states = inputs_with(m, {Role::Hidden, Role::Other});
-  for (const std::size_t i : s.states) s.state_outputs.push_back(output_of_state(m, m.inputs[i]));
-  if (run.args->size() != s.args.size())
+void require_arguments(const Model& m, const ExpectedRun& run) {
+  const std::size_t wanted = argument_types(m).size();
+  if (run.args->size() != wanted)
     throw CompilationError("check", fmt::format("run {} has {} arguments, the model takes {}", run.id,
-                                                run.args->size(), s.args.size()));
-  Avals types;
-  for (const std::size_t i : s.params) types.push_back(m.program.jaxpr.invars[i].aval);
-  for (const Tensor& a : *run.args) types.push_back(a.aval());
-  if (with_loss) types.push_back(run.targets.aval());
-
-  s.program = make_jaxpr(
-      [&](ArraySpan in) {
-        const ArraySpan params = in.first(s.params.size()), args = in.subspan(s.params.size(), s.args.size());
-        Arrays xs(args.begin(), args.end()), init;
-        if (with_loss) xs.push_back(in.back());
-        for (const std::size_t i : s.states) init.push_back(m.inputs[i].init);
-        const auto step = [&](ArraySpan carry, ArraySpan x) -> ScanResult {
-          Arrays operands(m.inputs.size());
-          for (std::size_t k = 0; k < s.params.size(); ++k) operands[s.params[k]] = params[k];
-          for (std::size_t k = 0; k < s.args.size(); ++k)
-            operands[s.args[static_cast<std::size_t>(m.inputs[s.args[k]].index)]] =
-                x[static_cast<std::size_t>(m.inputs[s.args[k]].index)];
-          for (std::size_t k = 0; k < s.states.size(); ++k) operands[s.states[k]] = carry[k];
-          const Arrays out = eval_jaxpr(m.program, operands);
-          ScanResult r;
-          for (const std::size_t i : s.state_outputs) r.carry.push_back(out[i]);
-          const std::vector<std::size_t> ys = result_outputs(m);
-          if (with_loss) r.ys.push_back(mean(square(out[ys.at(0)] - x.back())));
-          for (const std::size_t i : ys) r.ys.push_back(out[i]);
-          return r;
-        };
-        const ScanResult r = scan(step, init, xs);
-        Arrays outs;
-        if (with_loss) outs.push_back(sum(r.ys[0]));
-        outs.insert(outs.end(), r.ys.begin(), r.ys.end());
-        outs.insert(outs.end(), r.carry.begin(), r.carry.end());
-        return outs;
-      },
-      types);
-  return s;
+                                                run.args->size(), wanted));
 }
 
-Tensors sequence_arguments(const Model& m, const SequenceProgram& s, const ExpectedRun& run) {
-  Tensors args;
-  for (const std::size_t i : s.params) args.push_back(m.inputs[i].init);
-  args.insert(args.end(), run.args->begin(), run.args->end());
-  if (s.with_loss) args.push_back(run.targets);
-  return args;
-}
+std::int64_t steps_of(const ExpectedRun& run) { return run.args->at(0).shape()[0]; }
 
 StageResult check_forward(const Model& m, const CheckOptions& options) {
-  const ExpectedRun* run = reference_run(m);
-  if (run == nullptr || (!run->outputs.defined() && !run->hidden)) return {{}, "the file carries no outputs"};
-  const SequenceProgram s = sequence_program(m, *run, /*with_loss=*/false);
-  const Tensors out = OnBackend(options.backend, "forward", s.program)(sequence_arguments(m, s, *run));
-  const std::size_t num_ys = result_outputs(m).size();
-  if (run->outputs.defined())
-    if (auto d = difference("the output", out[0], run->outputs, tolerance(*run, 1e-10, out[0].dtype())))
+  const ExpectedRun* expected = reference_run(m);
+  if (expected == nullptr || (!expected->outputs.defined() && !expected->hidden))
+    return {{}, "the file carries no outputs"};
+  require_arguments(m, *expected);
+  const ModelPlan plan(m);
+  ProgramRun run = bound(plan, options, plan.forward(steps_of(*expected)));
+  for (std::size_t i = 0; i < expected->args->size(); ++i)
+    run.set(PortRole::Arg, fmt::format("arg{}", i), (*expected->args)[i]);
+  run();
+  if (expected->outputs.defined()) {
+    const Tensor out = run.result(PortRole::Result, "result0");
+    if (auto d = difference("the output", out, expected->outputs, tolerance(*expected, 1e-10, out.dtype())))
       return {d, {}};
-  if (!run->hidden) return {};
-  for (const auto& [key, expected] : *run->hidden) {
+  }
+  if (!expected->hidden) return {};
+  for (const auto& [key, value] : *expected->hidden) {
     bool found = false;
-    for (std::size_t k = 0; k < s.states.size(); ++k) {
-      if (key_of(m.inputs[s.states[k]]) != key) continue;
+    for (const InputRecord& state : m.inputs) {
+      if (!is_state(state.role) || key_of(state) != key) continue;
       found = true;
-      const Tensor& value = out[num_ys + k];
-      if (auto d = difference("final state " + key, value, expected, tolerance(*run, 1e-10, value.dtype())))
+      const Tensor last = run.result(PortRole::State, state_leaf_name(state));
+      if (auto d = difference("final state " + key, last, value, tolerance(*expected, 1e-10, last.dtype())))
         return {d, {}};
     }
     if (!found) return {"the file expects a state " + key + " that the model does not have", {}};
@@ -114,30 +70,45 @@ StageResult check_forward(const Model& m, const CheckOptions& options) {
   return {};
 }
 
+// The mean squared error of the first result.
+StepFunction squared_error(std::size_t arguments) {
+  return [arguments](StepCall& model, ArraySpan s) {
+    const std::vector<StepInput> args(s.begin(), s.begin() + static_cast<std::ptrdiff_t>(arguments));
+    return LossAndAux{mean(square(model(args).at(0) - s.back()))};
+  };
+}
+
 StageResult check_bptt(const Model& m, const CheckOptions& options) {
-  const ExpectedRun* run = reference_run(m);
-  if (run == nullptr || run->algorithm != "BPTT" || !run->grads) return {{}, "the file carries no BPTT run"};
+  const ExpectedRun* expected = reference_run(m);
+  if (expected == nullptr || expected->algorithm != "BPTT" || !expected->grads)
+    return {{}, "the file carries no BPTT run"};
   // LIMIT: reference runs are compared for the mean squared error only.
-  if (run->loss != "mse") return {{}, "loss " + run->loss + " is not known"};
-  const SequenceProgram s = sequence_program(m, *run, /*with_loss=*/true);
-  Mask active(s.program.jaxpr.invars.size(), false);
-  for (std::size_t k = 0; k < s.params.size(); ++k) active[k] = true;
-  const ClosedJaxpr program = value_and_grad(s.program, active);
-  const Tensors out = OnBackend(options.backend, "bptt", program)(sequence_arguments(m, s, *run));
-  const std::size_t first_grad = s.program.jaxpr.outs.size();
-  if (run->losses.defined())
-    if (auto d = difference("the loss", out[1], run->losses, tolerance(*run, 1e-9, out[1].dtype())))
+  if (expected->loss != "mse") return {{}, "loss " + expected->loss + " is not known"};
+  require_arguments(m, *expected);
+  Tensors data = *expected->args;
+  data.push_back(expected->targets);
+  Avals slices;
+  for (const Tensor& t : data) slices.push_back({t.dtype(), t.shape().without(0)});
+  const StepProgram step = StepProgram::trace(m, squared_error(expected->args->size()), slices);
+  const ModelPlan plan(m);
+  ProgramRun run = bound(plan, options, plan.bptt(step, slices, {.steps = steps_of(*expected)}));
+  for (std::size_t i = 0; i < data.size(); ++i) run.set(PortRole::Slice, fmt::format("slice{}", i), data[i]);
+  run();
+  if (expected->losses.defined()) {
+    const Tensor losses = run.result(PortRole::Loss, "losses");
+    if (auto d = difference("the loss", losses, expected->losses, tolerance(*expected, 1e-9, losses.dtype())))
       return {d, {}};
-  for (const auto& [key, leaves] : *run->grads)
+  }
+  for (const auto& [key, leaves] : *expected->grads)
     for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
       bool found = false;
-      for (std::size_t k = 0; k < s.params.size(); ++k) {
-        const InputRecord& p = m.inputs[s.params[k]];
-        if (key_of(p) != key || p.leaf != static_cast<std::int64_t>(leaf)) continue;
+      for (const InputRecord& p : m.inputs) {
+        if (p.role != Role::Param || key_of(p) != key || p.leaf != static_cast<std::int64_t>(leaf)) continue;
         found = true;
-        const Tensor& grad = out[first_grad + k];
+        const Tensor grad =
+            run.result(PortRole::Gradient, to_string(ParamLeafId{p.path, p.leaf, to_string(p.leaf_key)}));
         const std::string what = fmt::format("the gradient of {} (leaf {})", key, leaf);
-        if (auto d = difference(what, grad, leaves[leaf], tolerance(*run, 1e-9, grad.dtype())))
+        if (auto d = difference(what, grad, leaves[leaf], tolerance(*expected, 1e-9, grad.dtype())))
           return {d, {}};
       }
       if (!found)

@@ -13,7 +13,7 @@
 #include "cli/verbs.h"
 #include "etrace/compare_rules.h"
 #include "etrace/error.h"
-#include "learn/compare_words.h"
+#include "verify/compare_words.h"
 
 namespace etrace::cli {
 

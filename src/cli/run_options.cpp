@@ -8,9 +8,9 @@
 #include "base/nearest.h"
 #include "cli/help.h"
 #include "cli/option_values.h"
-#include "cli/saved_parameters.h"
 #include "etrace/error.h"
 #include "module/parameter_file.h"
+#include "train/saved_parameters.h"
 
 namespace etrace::cli {
 
@@ -84,6 +84,11 @@ TrainSettings RunOptions::complete(const std::optional<TensorFile>& file, Adopt 
                      fmt::format("TASK is missing; expected one of {}", fmt::join(row_names(tasks()), ", ")));
   s.dtype = dtype_option("--dtype", type, {Dtype::F32, Dtype::F64});
   return s;
+}
+
+UpdateEvery update_option(const std::string& text) {
+  if (text == "sequence") return UpdateEvery::Sequence;
+  return text == "window" ? UpdateEvery::Window : UpdateEvery::Step;
 }
 
 Dtype dtype_option(const char* option, const std::string& text, std::initializer_list<Dtype> allowed) {

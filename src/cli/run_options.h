@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "cli/training.h"
 #include "etrace/save.h"
+#include "train/training.h"
 
 namespace etrace::cli {
+
+using namespace train;  // NOLINT: the verbs are about runs
 
 struct RunOptions {
   TrainSettings settings;
@@ -29,6 +31,8 @@ struct RunOptions {
  private:
   CLI::App* verb_ = nullptr;
 };
+
+UpdateEvery update_option(const std::string& text);  // "sequence", "window" or "step"
 
 // ValueError "--dtype f16: expected one of f32, f64".
 Dtype dtype_option(const char* option, const std::string& text, std::initializer_list<Dtype> allowed);

@@ -31,11 +31,6 @@ struct TrainCommand {
   double clip_norm = 1.0;
 };
 
-UpdateEvery update_option(const std::string& text) {
-  if (text == "sequence") return UpdateEvery::Sequence;
-  return text == "window" ? UpdateEvery::Window : UpdateEvery::Step;
-}
-
 TrainSettings settings_of(const TrainCommand& c) {
   TrainSettings s = c.run.complete(c.plan.start_from, RunOptions::Adopt::Model);
   s.update = update_option(c.update);

@@ -7,9 +7,9 @@
 #include <iostream>
 
 #include "cli/output.h"
-#include "cli/saved_parameters.h"
 #include "compiler/explain_text.h"
 #include "etrace/error.h"
+#include "train/saved_parameters.h"
 
 namespace etrace::cli {
 

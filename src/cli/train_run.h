@@ -8,11 +8,13 @@
 
 #include "cli/interrupt.h"
 #include "cli/progress.h"
-#include "cli/train_log.h"
-#include "cli/training.h"
 #include "etrace/save.h"
+#include "train/train_log.h"
+#include "train/training.h"
 
 namespace etrace::cli {
+
+using namespace train;  // NOLINT: the verbs are about runs
 
 // What a run does beside learning.
 struct TrainPlan {

@@ -1,14 +1,31 @@
 // Products inside bodies: followed from the operands that carry hidden values; see the header.
 #include "compiler/mixing.h"
 
+#include <algorithm>
+
 #include "compiler/program_index.h"
 #include "etrace/control.h"
 #include "etrace/ops/linalg.h"
+#include "ops/dot_dims.h"
 
 namespace etrace {
 
 bool is_plain_product(const Eqn& eqn) {
   return eqn.prim == &dot_general_p || eqn.prim == &conv_general_dilated_p;
+}
+
+bool sums_fully(const Eqn& eqn) {
+  if (eqn.prim == &dot_general_p) {
+    const Shape& x = aval_of(eqn.in[0]).shape;
+    std::int64_t summed = 1;
+    for (const std::int64_t axis : dot_dims(eqn.params).lhs_contract)
+      summed *= x[static_cast<std::size_t>(axis)];
+    return summed > 1;
+  }
+  static const Primitive* const full[] = {&etp_mm_p,  &etp_mv_p,      &etp_gmm_p,
+                                          &etp_gmv_p, &etp_lora_mm_p, &etp_lora_mv_p};
+  return std::find(std::begin(full), std::end(full), eqn.prim) != std::end(full) &&
+         nested_jaxprs(eqn).empty() && aval_of(eqn.in[0]).shape.back() > 1;
 }
 
 namespace {

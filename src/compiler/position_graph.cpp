@@ -8,7 +8,8 @@
 #include <optional>
 #include <unordered_map>
 
-#include "compiler/program_index.h"
+#include "compiler/mixing.h"
+#include "compiler/program_between.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/ops/elementwise.h"
@@ -31,9 +32,7 @@ AxisMap leading_axes(std::size_t rank) {
   return map;
 }
 
-bool is_mixing(const Eqn& eqn) {
-  return is_mixing_etp(eqn) || eqn.prim == &dot_general_p || eqn.prim == &conv_general_dilated_p;
-}
+bool is_mixing(const Eqn& eqn) { return is_mixing_etp(eqn) || is_plain_product(eqn); }
 
 bool begins_with(const Shape& shape, const Shape& prefix) {
   return shape.rank() >= prefix.rank() && std::equal(prefix.begin(), prefix.end(), shape.begin());
@@ -47,8 +46,9 @@ std::string not_preserving(const Eqn& eqn) {
       eqn.prim->name());
 }
 
-// Follows the axes that carry positions through a program. Of samples, which are positions on a leading axis,
-// products tell whether they keep them apart.
+// Follows the axes that carry positions through a program, as derivatives see it: nothing passes
+// stop_gradient, a number that is not floating, or the choice of a branch. Of samples, which are positions on
+// a leading axis, products tell whether they keep them apart.
 enum class Positions : std::uint8_t { OfStates, Samples };
 class Sweeper {
  public:
@@ -64,9 +64,9 @@ class Sweeper {
       }
       reach(v, source_map(v.aval.shape));
     }
-    for (const Eqn& eqn : program.eqns) {
-      if (!reads_reached(eqn)) continue;
-      step(eqn);
+    for (const Eqn* eqn : ways(program)) {
+      if (!reads_reached(*eqn)) continue;
+      step(*eqn);
       if (!result_.reason.empty()) {
         result_.mixing = nullptr;
         return result_;
@@ -112,7 +112,30 @@ class Sweeper {
 
   static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
+  // Rules of derivatives are programs of their own: tangents pass stop_gradient as values do. The reference
+  // follows values.
+  bool ends_derivatives() const { return compat_ == Compat::None && !in_rule_; }
+  std::vector<const Eqn*> ways(const Jaxpr& program) const {
+    if (ends_derivatives()) return derivative_ways(program, program.outs);
+    std::vector<const Eqn*> all;
+    for (const Eqn& eqn : program.eqns) all.push_back(&eqn);
+    return all;
+  }
+  // For a body.
+  Sweeper inside() const {
+    Sweeper inner(varshape_, compat_, what_);
+    inner.in_rule_ = in_rule_;
+    return inner;
+  }
+  // For a program that computes derivatives.
+  Sweeper inside_rule() const {
+    Sweeper inner = inside();
+    inner.in_rule_ = true;
+    return inner;
+  }
+
   void reach(const Var& v, AxisMap map) {
+    if (!is_floating(v.aval.dtype) && ends_derivatives()) return;
     for (std::size_t i = 0; compat_ == Compat::None && i < map.size(); ++i)
       if (varshape_[i] == 1) map[i] = kNone;
     maps_.insert_or_assign(v.id, std::move(map));
@@ -125,7 +148,10 @@ class Sweeper {
   bool reads_reached(const Eqn& eqn) const {
     return std::any_of(eqn.in.begin(), eqn.in.end(), [&](const Atom& a) { return map_of(a) != nullptr; });
   }
-  void fail(std::string reason) { result_.reason = std::move(reason); }
+  void fail(std::string reason, const Eqn* at = nullptr) {
+    result_.reason = std::move(reason);
+    result_.at = at;
+  }
 
   void step(const Eqn& eqn) {
     if (is_mixing(eqn)) return mix(eqn);
@@ -133,7 +159,7 @@ class Sweeper {
     // The reference does not know that a spike keeps positions apart.
     const bool coupling_spike = eqn.prim == &heaviside_surrogate_gradient_p && compat_ != Compat::None;
     if (gradient_enabled_etp || (eqn.prim->spec.elementwise && !coupling_spike)) return elementwise(eqn);
-    if (compat_ != Compat::None || !move(eqn)) fail(not_preserving(eqn));
+    if (compat_ != Compat::None || !move(eqn)) fail(not_preserving(eqn), &eqn);
   }
 
   void mix(const Eqn& eqn) {
@@ -143,17 +169,20 @@ class Sweeper {
           fmt::format("the transition applies more than one position-mixing equation reachable from the "
                       "hidden state ({}, {}); "
                       "their composed transfer is not the pattern of either one.",
-                      result_.mixing->prim->name(), eqn.prim->name()));
+                      result_.mixing->prim->name(), eqn.prim->name()),
+          &eqn);
     const EtpRules* rules = etp_rules(*eqn.prim);
     if (rules == nullptr || rules->adjacency == nullptr)
-      return fail(fmt::format("the position-mixing equation '{}' has no adjacency rule", eqn.prim->name()));
+      return fail(fmt::format("the position-mixing equation '{}' has no adjacency rule", eqn.prim->name()),
+                  &eqn);
     for (std::size_t i = 0; i < eqn.in.size(); ++i)
       if (map_of(eqn.in[i]) != nullptr && i != *rules->x_operand)
         return fail(fmt::format("the hidden state enters '{}' as a weight", eqn.prim->name()));
     const Shape x = aval_of(eqn.in[*rules->x_operand]).shape, y = eqn.out[0].aval.shape;
     if (x != varshape_ || y != varshape_)
       return fail(fmt::format("'{}' maps shape {} to shape {}, but the hidden states have shape {}",
-                              eqn.prim->name(), to_string(x), to_string(y), to_string(varshape_)));
+                              eqn.prim->name(), to_string(x), to_string(y), to_string(varshape_)),
+                  &eqn);
     if (varshape_.is_scalar() || rules->adjacency(eqn.params, varshape_.back()).empty())
       return fail(fmt::format("the adjacency rule of '{}' makes no statement about an axis of this size",
                               eqn.prim->name()));
@@ -253,6 +282,7 @@ class Sweeper {
       return custom_call(eqn);
     if (eqn.prim == &cond_p) return conditional(eqn);
     if (eqn.prim == &while_p) return while_loop(eqn);
+    if (eqn.prim == &scan_p) return scan_loop(eqn);
     const AxisMap* map = map_of(eqn.in[0]);
     if (map == nullptr) return false;
     const Shape& in = aval_of(eqn.in[0]).shape;
@@ -374,18 +404,18 @@ class Sweeper {
   }
 
   bool sweep_equations(const Jaxpr& body) {
-    for (const Eqn& e : body.eqns) {
-      if (!reads_reached(e)) continue;
-      if (is_mixing(e) && what_ == Positions::OfStates) return false;
-      step(e);
+    for (const Eqn* e : ways(body)) {
+      if (!reads_reached(*e)) continue;
+      if (is_mixing(*e) && what_ == Positions::OfStates) return false;
+      step(*e);
       if (!result_.reason.empty()) return false;
     }
     return true;
   }
 
   // A call preserves positions if its body does.
-  bool call(const Jaxpr& body, const Eqn& eqn, std::size_t first) {
-    Sweeper inner(varshape_, compat_, what_);
+  bool call(const Jaxpr& body, const Eqn& eqn, std::size_t first) { return call(body, eqn, first, inside()); }
+  bool call(const Jaxpr& body, const Eqn& eqn, std::size_t first, Sweeper inner) {
     if (!sweep_body(body, eqn, first, inner)) return false;
     for (std::size_t i = 0; i < eqn.out.size(); ++i)
       if (!agree(inner.map_of(body.outs[i]), eqn.out[i])) return false;
@@ -403,7 +433,7 @@ class Sweeper {
   // A function with derivatives of its own preserves positions if its values do and if its rules do, along
   // which influence is followed. (The reference looks at the values alone.)
   bool custom_call(const Eqn& eqn) {
-    if (!call(eqn.params.jaxpr("call_jaxpr")->jaxpr, eqn, 0)) return false;
+    if (!call(eqn.params.jaxpr("call_jaxpr")->jaxpr, eqn, 0, inside_rule())) return false;
     if (compat_ != Compat::None) return true;
     if (const JaxprPtr rule = eqn.params.jaxpr_or_null("jvp_jaxpr")) return tangents(rule->jaxpr, eqn);
     const JaxprPtr fwd = eqn.params.jaxpr_or_null("fwd_jaxpr"), bwd = eqn.params.jaxpr_or_null("bwd_jaxpr");
@@ -412,7 +442,7 @@ class Sweeper {
 
   // (x…, dx…) -> (y…, dy…)
   bool tangents(const Jaxpr& rule, const Eqn& eqn) {
-    Sweeper inner(varshape_, compat_, what_);
+    Sweeper inner = inside_rule();
     for (std::size_t i = 0; i < eqn.in.size(); ++i)
       if (const AxisMap* map = map_of(eqn.in[i])) {
         inner.reach(rule.invars[i], *map);
@@ -426,9 +456,12 @@ class Sweeper {
 
   // (x…) -> (y…, residuals…), (residuals…, ct of y…) -> (ct of x…)
   bool cotangents(const Jaxpr& fwd, const Jaxpr& bwd, const Eqn& eqn) {
-    Sweeper forward(varshape_, compat_, what_), backward(varshape_, compat_, what_);
+    Sweeper forward = inside_rule(), backward = inside_rule();
     if (!sweep_body(fwd, eqn, 0, forward)) return false;
     const std::size_t n = eqn.out.size(), residuals = fwd.outs.size() - n;
+    // A value that does not depend on positions may have a derivative all the same.
+    for (const Var& v : eqn.out)
+      if (is_floating(v.aval.dtype) && map_of(v) == nullptr) return false;
     for (std::size_t i = 0; i < residuals; ++i)
       if (const AxisMap* map = forward.map_of(fwd.outs[n + i])) backward.reach(bwd.invars[i], *map);
     for (std::size_t i = 0; i < n; ++i)
@@ -441,7 +474,7 @@ class Sweeper {
     return true;
   }
 
-  // Every branch, and a choice that does not depend on the positions.
+  // Every branch. Where values are followed, the choice must not depend on the positions.
   bool conditional(const Eqn& eqn) {
     if (map_of(eqn.in[0]) != nullptr) return false;
     for (const JaxprPtr& branch : eqn.params.jaxprs("branches"))
@@ -449,45 +482,80 @@ class Sweeper {
     return true;
   }
 
-  // The body, repeated: a carry that positions reach must carry them on the same axes at the start. The
-  // condition must not depend on them, or one position would decide for all.
+  // Which values carry positions, and where.
+  using Maps = std::vector<std::optional<AxisMap>>;
+  Maps maps_of(const Eqn& eqn, std::size_t first, std::size_t count) const {
+    Maps out(count);
+    for (std::size_t i = 0; i < count; ++i)
+      if (const AxisMap* map = map_of(eqn.in[first + i])) out[i] = *map;
+    return out;
+  }
+
+  // A body (constants…, carry…, slices…) -> (carry…, results…), repeated: a carry that positions reach must
+  // carry them on the same axes in every round. Extends `carry`; what the results carry, or none: positions
+  // are not preserved.
+  std::optional<Maps> repeat(const Jaxpr& body, const Maps& constants, Maps& carry,
+                             const Maps& slices) const {
+    for (;;) {
+      Sweeper inner = inside();
+      std::size_t at = 0;
+      for (const Maps* part : {&constants, static_cast<const Maps*>(&carry), &slices})
+        for (const std::optional<AxisMap>& map : *part)
+          if (const Var& v = body.invars[at++]; map) inner.reach(v, *map);
+      if (!inner.sweep_equations(body)) return std::nullopt;
+      Maps out;
+      for (const Atom& a : body.outs) {
+        const AxisMap* map = inner.map_of(a);
+        out.push_back(map != nullptr ? std::optional(*map) : std::nullopt);
+      }
+      bool changed = false;
+      for (std::size_t i = 0; i < carry.size(); ++i) {
+        if (!out[i] || carry[i] == out[i]) continue;
+        if (carry[i]) return std::nullopt;
+        carry[i] = out[i];
+        changed = true;
+      }
+      if (!changed) return Maps(out.begin() + static_cast<std::ptrdiff_t>(carry.size()), out.end());
+    }
+  }
+
   bool while_loop(const Eqn& eqn) {
     const auto nc = static_cast<std::size_t>(eqn.params.integer("cond_nconsts")),
                nb = static_cast<std::size_t>(eqn.params.integer("body_nconsts"));
-    const Jaxpr &body = eqn.params.jaxpr("body_jaxpr")->jaxpr,
-                &condition = eqn.params.jaxpr("cond_jaxpr")->jaxpr;
-    std::vector<AxisMap> carry(body.outs.size());
-    std::vector<bool> reached(body.outs.size(), false);
-    for (std::size_t i = 0; i < body.outs.size(); ++i)
-      if (const AxisMap* map = map_of(eqn.in[nc + nb + i])) {
-        reached[i] = true;
-        carry[i] = *map;
-      }
-    for (bool changed = true; changed;) {
-      changed = false;
-      Sweeper inner(varshape_, compat_, what_);
-      for (std::size_t i = 0; i < nb; ++i)
-        if (const AxisMap* map = map_of(eqn.in[nc + i])) inner.reach(body.invars[i], *map);
-      for (std::size_t i = 0; i < carry.size(); ++i)
-        if (reached[i]) inner.reach(body.invars[nb + i], carry[i]);
-      if (!inner.sweep_equations(body)) return false;
-      for (std::size_t i = 0; i < carry.size(); ++i) {
-        const AxisMap* map = inner.map_of(body.outs[i]);
-        if (map == nullptr) continue;
-        if (reached[i] && carry[i] != *map) return false;
-        changed = changed || !reached[i];
-        reached[i] = true;
-        carry[i] = *map;
-      }
-    }
-    VarIds decides;
+    const Jaxpr& body = eqn.params.jaxpr("body_jaxpr")->jaxpr;
+    Maps carry = maps_of(eqn, nc + nb, body.outs.size());
+    if (!repeat(body, maps_of(eqn, nc, nb), carry, {})) return false;
+    if (!ends_derivatives() && decides(eqn.params.jaxpr("cond_jaxpr")->jaxpr, nc, carry)) return false;
     for (std::size_t i = 0; i < carry.size(); ++i)
-      if (reached[i]) decides.insert(condition.invars[nc + i].id);
+      if (carry[i]) reach(eqn.out[i], *carry[i]);
+    return true;
+  }
+  // Does the condition of a loop depend on positions, so that one would decide for all?
+  static bool decides(const Jaxpr& condition, std::size_t constants, const Maps& carry) {
+    VarIds reached;
+    for (std::size_t i = 0; i < carry.size(); ++i)
+      if (carry[i]) reached.insert(condition.invars[constants + i].id);
     for (const Eqn& e : condition.eqns)
       for (const Atom& a : e.in)
-        if (const Var* v = as_var(a); v != nullptr && decides.contains(v->id)) return false;
-    for (std::size_t i = 0; i < carry.size(); ++i)
-      if (reached[i]) reach(eqn.out[i], carry[i]);
+        if (const Var* v = as_var(a); v != nullptr && reached.contains(v->id)) return true;
+    return false;
+  }
+
+  // Slices lie along the first axis of what is scanned, which must hold no positions.
+  bool scan_loop(const Eqn& eqn) {
+    const auto nc = static_cast<std::size_t>(eqn.params.integer("num_consts")),
+               nk = static_cast<std::size_t>(eqn.params.integer("num_carry"));
+    Maps slices = maps_of(eqn, nc + nk, eqn.in.size() - nc - nk), carry = maps_of(eqn, nc, nk);
+    for (std::optional<AxisMap>& map : slices) {
+      if (map && is_position_axis(*map, 0)) return false;
+      if (map) map = without_axes(*map, {0});
+    }
+    const std::optional<Maps> results =
+        repeat(eqn.params.jaxpr("jaxpr")->jaxpr, maps_of(eqn, 0, nc), carry, slices);
+    if (!results) return false;
+    for (std::size_t i = 0; i < eqn.out.size(); ++i)
+      if (const std::optional<AxisMap>& map = i < nk ? carry[i] : (*results)[i - nk])
+        reach(eqn.out[i], i < nk ? *map : with_axes(*map, {0}));
     return true;
   }
 
@@ -504,6 +572,7 @@ class Sweeper {
   Shape varshape_;
   Compat compat_;
   Positions what_;
+  bool in_rule_ = false;  // of derivatives
   PositionSweep result_;
   std::unordered_map<std::uint64_t, AxisMap> maps_;
 };

@@ -14,6 +14,7 @@ struct PositionSweep {
   std::string reason;  // why positions may be moved or coupled; empty: each stays where it is
   const Eqn* mixing =
       nullptr;  // the only mixing equation, if all else preserves positions and its pattern may be known
+  const Eqn* at = nullptr;  // that the reason is about, if it is about one
   bool preserving() const { return reason.empty() && mixing == nullptr; }
 };
 // `varshape` are the positions; sources are Vars over them. Under compat the reference's allow-list decides.

@@ -192,4 +192,22 @@ std::optional<Jaxpr> program_across(const ProgramIndex& index, const Var& from, 
   return lean;
 }
 
+std::vector<const Eqn*> derivative_ways(const Jaxpr& program, const std::vector<Atom>& results) {
+  VarIds needed;
+  const auto need = [&](const Atom& a) {
+    if (const Var* v = as_var(a); v != nullptr && is_floating(v->aval.dtype)) needed.insert(v->id);
+  };
+  for (const Atom& a : results) need(a);
+  std::vector<const Eqn*> out;
+  for (auto eqn = program.eqns.rbegin(); eqn != program.eqns.rend(); ++eqn) {
+    const bool is_needed =
+        std::any_of(eqn->out.begin(), eqn->out.end(), [&](const Var& v) { return needed.contains(v.id); });
+    if (!is_needed || eqn->prim == &stop_gradient_p) continue;
+    out.push_back(&*eqn);
+    for (const Atom& a : eqn->in) need(a);
+  }
+  std::reverse(out.begin(), out.end());
+  return out;
+}
+
 }  // namespace etrace

@@ -20,4 +20,8 @@ std::optional<Jaxpr> program_across(const ProgramIndex&, const Var& from, const 
                                     const std::function<bool(const Eqn&)>& crosses,
                                     const std::function<bool(const Var&)>& passes);
 
+// The equations by which results of a program have derivatives, in order: without what leads to them through
+// stop_gradient, through numbers that are not floating, or as the choice of a branch alone.
+std::vector<const Eqn*> derivative_ways(const Jaxpr&, const std::vector<Atom>& results);
+
 }  // namespace etrace

@@ -13,16 +13,18 @@ namespace etrace {
 
 namespace {
 
-// Values that depend on some of a set, through the equations of a program.
-VarIds spread(const Jaxpr& program, VarIds from) {
+// Values that depend on some of a set, through the equations of a program: as derivatives see it, or by
+// value.
+enum class Dependence : std::uint8_t { Derivative, Value };
+VarIds spread(const Jaxpr& program, VarIds from, Dependence how = Dependence::Derivative) {
   for (const Eqn& eqn : program.eqns) {
-    if (eqn.prim == &stop_gradient_p) continue;
+    if (how == Dependence::Derivative && eqn.prim == &stop_gradient_p) continue;
     const bool reached = std::any_of(eqn.in.begin(), eqn.in.end(), [&](const Atom& a) {
       return as_var(a) != nullptr && from.contains(as_var(a)->id);
     });
     if (!reached) continue;
     for (const Var& v : eqn.out)
-      if (is_floating(v.aval.dtype)) from.insert(v.id);
+      if (how == Dependence::Value || is_floating(v.aval.dtype)) from.insert(v.id);
   }
   return from;
 }
@@ -45,8 +47,8 @@ class ReadoutSearch {
     const std::vector<InputRecord>& inputs = g.module_info.model.inputs;
     for (std::size_t i = 0; i < inputs.size(); ++i)
       (inputs[i].role == Role::Param ? parameters : data).insert(program_.invars[i].id);
-    from_parameters_ = spread(program_, std::move(parameters));
-    from_data_ = spread(program_, std::move(data));
+    from_parameters_ = spread(program_, std::move(parameters), Dependence::Value);
+    from_data_ = spread(program_, std::move(data), Dependence::Value);
   }
 
   std::optional<LeakyReadout> operator()(const HiddenGroup& group) const {
@@ -103,7 +105,8 @@ class ReadoutSearch {
     bool parameters = false;
     Arrays values;
     for (std::size_t i = 0; i < in.size(); ++i) {
-      const bool used = contains(spread(found.jaxpr, {found.jaxpr.invars[i].id}), found.jaxpr.outs[0]);
+      const bool used =
+          contains(spread(found.jaxpr, {found.jaxpr.invars[i].id}, Dependence::Value), found.jaxpr.outs[0]);
       const Var* source = i < states ? nullptr : &group.transition_jaxpr.constvars[i - states];
       if (used && (source == nullptr || from_data_.contains(source->id))) return std::nullopt;
       parameters = parameters || (used && from_parameters_.contains(source->id));

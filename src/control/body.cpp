@@ -122,18 +122,21 @@ void require_types(std::string_view op, std::string_view what, const Avals& foun
                                                   to_string(expected[i]));
 }
 
-ResolvedProgram resolve_body(const JaxprPtr& body) {
+ResolvedProgram resolve_body(const JaxprPtr& body, const etp_context& context) {
   check(*body);
-  return ResolvedProgram(*body);
+  return {*body, context};
 }
 
-Routine loop_body(const JaxprPtr& body, std::size_t first_carry, std::size_t num_carry) {
+Routine loop_body(const JaxprPtr& body, std::size_t first_carry, std::size_t num_carry,
+                  const etp_context& context) {
   std::vector<Alias> carries;
   for (std::size_t i = 0; i < num_carry; ++i) carries.push_back({i, first_carry + i});
-  return {resolve_body(body), std::move(carries)};
+  return {resolve_body(body, context), std::move(carries)};
 }
 
-Kernel call_kernel(const JaxprPtr& body) { return routine_kernel(resolve_body(body)); }
+Kernel call_kernel(const JaxprPtr& body, const etp_context& context) {
+  return routine_kernel(resolve_body(body, context));
+}
 
 void copy_unless_same(void* const* to, const void* const* from, std::span<const std::size_t> bytes) {
   for (std::size_t i = 0; i < bytes.size(); ++i)

@@ -48,10 +48,10 @@ Mask operator|(const Mask&, const Mask&);
 void require_types(std::string_view op, std::string_view what, const Avals& found, const Avals& expected);
 
 // Kernels ---------------------------------------------------------------------------------------------------
-ResolvedProgram resolve_body(const JaxprPtr&);
+ResolvedProgram resolve_body(const JaxprPtr&, const etp_context&);
 // A body whose results 0 … num_carry-1 may replace the arguments from first_carry on: the carry of a loop.
-Routine loop_body(const JaxprPtr&, std::size_t first_carry, std::size_t num_carry);
-Kernel call_kernel(const JaxprPtr&);
+Routine loop_body(const JaxprPtr&, std::size_t first_carry, std::size_t num_carry, const etp_context&);
+Kernel call_kernel(const JaxprPtr&, const etp_context&);
 void copy_unless_same(void* const* to, const void* const* from, std::span<const std::size_t> bytes);
 
 // Parts of a kernel's scratch: workspaces of bodies, their pointers, buffers.

@@ -53,7 +53,7 @@ std::vector<Alias> shared_aliases(const std::vector<ResolvedProgram>& branches) 
 
 Kernel cond_kernel(const KernelRequest& r) {
   std::vector<ResolvedProgram> branches;
-  for (const JaxprPtr& b : branches_of(r.params)) branches.push_back(resolve_body(b));
+  for (const JaxprPtr& b : branches_of(r.params)) branches.push_back(resolve_body(b, r.context));
   const std::vector<Alias> aliases = shared_aliases(branches);
   auto programs = std::make_shared<std::vector<Routine>>();
   Kernel kernel;

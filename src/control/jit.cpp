@@ -38,7 +38,7 @@ const Primitive jit_p{{
           require_types("jit", "operand", {in.begin(), in.end()}, body->in_avals());
           return body->out_avals();
         },
-    .kernel = [](const KernelRequest& r) { return call_kernel(r.params.jaxpr("jaxpr")); },
+    .kernel = [](const KernelRequest& r) { return call_kernel(r.params.jaxpr("jaxpr"), r.context); },
     .lower = inline_body,
     .jvp_joint = [](const Params& p, ArraySpan x,
                     ArraySpan dx) { return jvp_inlined(p, x, dx, TangentMode::Joint); },

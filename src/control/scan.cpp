@@ -37,7 +37,8 @@ Avals scan_abstract(const Params& params, std::span<const Aval> in) {
 // the others replace it there. Slices of xs and ys are read and written where they lie.
 class ScanLoop {
  public:
-  explicit ScanLoop(const Scan& s) : scan_(s), body_(loop_body(s.body, s.num_consts, s.num_carry)) {
+  ScanLoop(const Scan& s, const etp_context& context)
+      : scan_(s), body_(loop_body(s.body, s.num_consts, s.num_carry, context)) {
     const Avals in = s.body->in_avals(), out = s.body->out_avals();
     for (std::size_t i = 0; i < s.num_carry; ++i) carry_bytes_.push_back(out[i].bytes());
     for (std::size_t i = s.num_consts + s.num_carry; i < in.size(); ++i) x_bytes_.push_back(in[i].bytes());
@@ -85,7 +86,7 @@ class ScanLoop {
   std::size_t workspace_, in_, out_;
 };
 
-Kernel scan_kernel(const KernelRequest& r) { return ScanLoop(Scan(r.params)).kernel(); }
+Kernel scan_kernel(const KernelRequest& r) { return ScanLoop(Scan(r.params), r.context).kernel(); }
 
 Arrays scan_batch(const Params& params, ArraySpan x, const Mask& batched, std::int64_t n) {
   const Scan s(params);

@@ -76,8 +76,10 @@ class Tapes {
 
 class TapeLoop {
  public:
-  explicit TapeLoop(const TapeWhile& w)
-      : w_(w), loop_(w, layout_), back_(loop_body(w.back, w.back_nconsts + w.num_carry(), w.num_r())) {
+  TapeLoop(const TapeWhile& w, const etp_context& context)
+      : w_(w),
+        loop_(w, layout_, context),
+        back_(loop_body(w.back, w.back_nconsts + w.num_carry(), w.num_r(), context)) {
     for (const Aval& a : w.body->out_avals()) {
       sizes_.push_back(a.bytes());
       offsets_.push_back(record_.take(a.bytes()));
@@ -136,7 +138,7 @@ class TapeLoop {
 
 Kernel tape_kernel(const KernelRequest& r) {
   const TapeWhile w(r.params);
-  const auto loop = std::make_shared<TapeLoop>(w);
+  const auto loop = std::make_shared<TapeLoop>(w, r.context);
   Kernel kernel;
   kernel.run = [loop](const KernelArgs& args) { loop->run(args); };
   kernel.scratch_bytes = loop->scratch_bytes();

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "control/loop_rules.h"
 #include "etrace/error.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/reduce.h"
@@ -146,7 +145,7 @@ namespace {
 Kernel while_kernel(const KernelRequest& r) {
   const While w(r.params);
   ScratchLayout layout;
-  const auto loop = std::make_shared<const Loop>(w, layout);
+  const auto loop = std::make_shared<const Loop>(w, layout, r.context);
   Kernel kernel;
   kernel.run = [loop](const KernelArgs& a) {
     loop->run(a.in, a.out, static_cast<std::byte*>(a.scratch), [](const void* const*) {});
@@ -248,6 +247,41 @@ Arrays while_batch(const Params& params, ArraySpan x, const Mask& batched, std::
 }  // namespace etrace::loops
 
 namespace etrace {
+
+namespace {
+
+// Keeps the used carries, those that the condition reads, and those that these depend on.
+Eqn while_prune(const Eqn& eqn, const Mask& used) {
+  const auto nc = static_cast<std::size_t>(eqn.params.integer("cond_nconsts"));
+  const auto nb = static_cast<std::size_t>(eqn.params.integer("body_nconsts"));
+  ClosedJaxpr cond = *eqn.params.jaxpr("cond_jaxpr"), body = *eqn.params.jaxpr("body_jaxpr");
+  Mask keep = used | part(inputs_read(cond, {true}), nc, used.size());
+  for (;;) {
+    const Mask needed = keep | part(inputs_read(body, keep), nb, keep.size());
+    if (needed == keep) break;
+    keep = needed;
+  }
+  const auto carried = [&](std::vector<Var>& invars, std::size_t consts) {
+    std::vector<Var> left(invars.begin(), invars.begin() + static_cast<std::ptrdiff_t>(consts));
+    for (const std::size_t i : positions(keep, consts)) left.push_back(invars[i]);
+    invars = std::move(left);
+  };
+  body = eliminate_dead_code(body, keep);
+  carried(cond.jaxpr.invars, nc);
+  carried(body.jaxpr.invars, nb);
+  Eqn smaller = eqn;
+  smaller.in.resize(nc + nb);
+  smaller.out.clear();
+  for (const std::size_t i : positions(keep)) {
+    smaller.in.push_back(eqn.in[nc + nb + i]);
+    smaller.out.push_back(eqn.out[i]);
+  }
+  smaller.params =
+      eqn.params.with("cond_jaxpr", share(std::move(cond))).with("body_jaxpr", share(std::move(body)));
+  return smaller;
+}
+
+}  // namespace
 
 const Primitive while_p{{
     .name = "while",

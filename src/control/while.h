@@ -47,10 +47,10 @@ Avals check_loop(std::string_view op, const Params& params, std::span<const Aval
 // others replace it there.
 class Loop {
  public:
-  Loop(const While& w, ScratchLayout& layout)
+  Loop(const While& w, ScratchLayout& layout, const etp_context& context)
       : w_(w),
-        cond_(resolve_body(w.cond), {}),
-        body_(loop_body(w.body, w.body_nconsts, w.num_carry())),
+        cond_(resolve_body(w.cond, context), {}),
+        body_(loop_body(w.body, w.body_nconsts, w.num_carry(), context)),
         cond_workspace_(layout.take(cond_.workspace_bytes())),
         body_workspace_(layout.take(body_.workspace_bytes())),
         cond_in_(layout.take_pointers(w.cond_nconsts + w.num_carry())),

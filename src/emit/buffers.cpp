@@ -4,6 +4,7 @@
 #include <map>
 
 #include "emit/passes.h"
+#include "emit/target.h"
 #include "interp/arena.h"
 
 namespace etrace::emit {
@@ -37,14 +38,17 @@ class Placement {
           value(v).index = value(donor).index;
           given_[donor] = true;
         } else {
-          value(v).index = planner_.take(value(v).aval.bytes());
+          value(v).index = planner(v).take(value(v).aval.bytes());
         }
         value(v).home = Value::Arena;
       }
       for (const ValueId v : deaths[at])
-        if (!given_.contains(v)) planner_.give(value(v).index, value(v).aval.bytes());
+        if (!given_.contains(v)) planner(v).give(value(v).index, value(v).aval.bytes());
     }
-    p_.arena_bytes = planner_.high_water();
+    for (const auto& [dtype, planner] : planners_) {
+      p_.arena_bytes += planner.high_water();
+      if (p_.target->memory == Target::Static) p_.typed_arenas.emplace_back(dtype, planner.high_water());
+    }
   }
 
  private:
@@ -79,10 +83,11 @@ class Placement {
     if (it == at_.end()) return kNoValue;
     const auto fits = [&](ValueId d) {
       return d != v && value(d).home == Value::Arena && life(d).last == at && life(d).first < at &&
-             !given_.contains(d) && value(d).aval.bytes() == value(v).aval.bytes();
+             !given_.contains(d) && value(d).aval.bytes() == value(v).aval.bytes() &&
+             &planner(d) == &planner(v);
     };
     if (const auto* call = std::get_if<Call>(&it->second->step)) {
-      for (const InPlace& pair : call->kernel.in_place) {
+      for (const InPlace& pair : call->in_place) {
         const ValueId d = call->in[pair.operand];
         const auto here = [&](ValueId x) { return root(p_, x) == d; };
         const bool once = std::count_if(call->in.begin(), call->in.end(), here) == 1;
@@ -116,7 +121,11 @@ class Placement {
   std::vector<Life> life_;
   std::map<int, const Item*> at_;
   std::map<ValueId, bool> given_;
-  ArenaPlanner planner_;
+  // One arena, or one for every type: then no element is ever read as another type.
+  ArenaPlanner& planner(ValueId v) {
+    return planners_[p_.target->memory == Target::Static ? value(v).aval.dtype : Dtype::F64];
+  }
+  std::map<Dtype, ArenaPlanner> planners_;
   int now_ = 0;
 };
 

@@ -1,4 +1,5 @@
-// The emitted program as one C99 translation unit for a host (runtime/etp_abi.h).
+// The emitted program as one translation unit of C: for a host (kernels/etp_abi.h), or, where the target's
+// memory is static, with an entry `void etrace_NAME(const void* const* arguments, void* const* results)`.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@
 #pragma GCC visibility push(default)
 namespace etrace::emit {
 
-// After schedule() and place_buffers(). Equal programs have equal texts.
+// Of what build() gave. Equal programs have equal texts.
 std::string print_c(const EmitProgram&);
 
 // The same with a clock around every step of `run`. The module then exports `int64_t etrace_times[][2]`: for
@@ -18,29 +19,21 @@ std::string print_c(const EmitProgram&);
 struct TimedStep {
   enum Kind : std::uint8_t { Loops, Product, Call };
   Kind kind = Loops;
-  std::string function{};   // Loops: its name in the text
+  std::string function{};   // its name in the text, or of the kernel
   std::vector<int> eqns{};  // EmitProgram::eqns
 };
 std::string print_timed_c(const EmitProgram&, std::vector<TimedStep>&);
 
-// Calls and products, in the order in which the text numbers them.
+// What the text calls: the host finds it by name.
 struct HostSteps {
   std::vector<const Call*> calls;
   std::vector<const Product*> products;
+
+  // "trace_tiles", a kernel of the table; "sort#3", a row that the host runs by itself.
+  std::string name(const Call&) const;
+  etp_matrix_product descriptor(const EmitProgram&, const Product&) const;
 };
 HostSteps host_steps(const EmitProgram&);
-
-// A function `static void NAME(char* const* p, int64_t lo, int64_t hi)`: positions lo … hi of the nest's
-// first axis (if that is an Each axis). p are the pointers of nest_pointers(), in that order.
-std::string print_nest(const EmitProgram&, const Nest&, const std::string& name);
-
-struct Pointer {
-  ValueId value;
-  Index first;
-  std::vector<std::pair<int, Index>> time;
-  bool operator==(const Pointer&) const = default;
-};
-std::vector<Pointer> nest_pointers(const Nest&);
 
 }  // namespace etrace::emit
 #pragma GCC visibility pop

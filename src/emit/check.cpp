@@ -44,11 +44,13 @@ class Checker {
       const Stmt& stmt = n.body[s];
       for (const int i : stmt.in) ETRACE_CHECK(i >= 0 && static_cast<std::size_t>(i) < s);
       // The number that a lookup adds is clipped by the formula that gives it.
-      if (stmt.kind == Stmt::Store || stmt.kind == Stmt::Load) inside(stmt.value, stmt.at, sizes);
-      if (stmt.kind == Stmt::Store) {
+      if (accesses(stmt)) inside(stmt.value, stmt.at, sizes);
+      if (writes(stmt)) {
         ETRACE_CHECK(value(stmt.value).home != Value::Constant);
         ETRACE_CHECK(value(stmt.value).aval.dtype == stmt.dtype);
       }
+      if (stmt.kind == Stmt::Vote)  // one element, at every position of the loops
+        ETRACE_CHECK(stmt.dtype == Dtype::Bool && stmt.at.step == Dims(sizes.size(), 0));
       if (stmt.kind == Stmt::Fold) ETRACE_CHECK(folds);
     }
   }

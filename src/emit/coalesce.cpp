@@ -41,12 +41,26 @@ class Coalescing {
       for (const Item& item : b) all.push_back(uses(p_, item));
       for (std::size_t q = 0; q < b.size() && !again; ++q)
         for (const Move& m : moves(b[q]))
-          if (may_move(b, all, q, m)) {
+          if (refusal(b, all, q, m) == nullptr) {
             replace(m);
             again = true;
             break;
           }
     }
+    if (p_.why != nullptr && !kernels_only_) explain(b);
+  }
+  // Copies that stay.
+  void explain(const Block& b) {
+    std::vector<Uses> all;
+    for (const Item& item : b) all.push_back(uses(p_, item));
+    for (std::size_t q = 0; q < b.size(); ++q)
+      for (const Move& m : moves(b[q])) {
+        int maker = -1;
+        for (std::size_t k = 0; k < q && maker < 0; ++k)
+          if (std::binary_search(all[k].writes.begin(), all[k].writes.end(), m.from))
+            maker = eqn_of(b[k], m.from);
+        p_.why->push_back({Refusal::WriteInPlace, maker, eqn_of(b[q], m.to), refusal(b, all, q, m)});
+      }
   }
 
   // A product that goes on from what another step gave begins as a copy of that. If nobody else reads it, the
@@ -172,9 +186,11 @@ class Coalescing {
     return true;
   }
 
-  bool may_move(const Block& b, const std::vector<Uses>& all, std::size_t q, const Move& m) {
+  // Why the maker of a value may not write where the copy q would put it; null: it may.
+  const char* refusal(const Block& b, const std::vector<Uses>& all, std::size_t q, const Move& m) {
     const Value& from = value(m.from);
-    if (from.home != Value::Unplaced || from.depth < value(m.to).depth) return false;
+    if (from.home != Value::Unplaced) return "what is copied has a place of its own";
+    if (from.depth < value(m.to).depth) return "what is copied outlives the place";
     const auto has = [](const std::vector<ValueId>& list, ValueId v) {
       return std::binary_search(list.begin(), list.end(), v);
     };
@@ -184,24 +200,23 @@ class Coalescing {
         first = std::min(first, k);
         last = k;
       }
-    if (first >= q || !has(all[first].writes, m.from)) return false;
+    if (first >= q || !has(all[first].writes, m.from)) return "what is copied was not made in this block";
     const auto& maker = b[first].step;
     if (kernels_only_ && !std::holds_alternative<Product>(maker) && !std::holds_alternative<Call>(maker))
-      return false;
-    if (uses_outside(b, m.from)) return false;
+      return "it is no product and no kernel";
+    if (uses_outside(b, m.from)) return "what is copied is needed elsewhere";
     for (std::size_t k = first; k <= last; ++k) {
       if (k == q) {
         // The nest itself may touch the target there, and nowhere else.
-        if (!only_at(b[q], m)) return false;
+        if (!only_at(b[q], m)) return "the copy's loop touches the place itself";
         continue;
       }
       if (is_copy_back(b[k], m)) continue;
-      if (has(all[k].writes, m.to)) return false;
-      if (k > q && has(all[k].writes, m.from))
-        return false;  // a loop goes on with it; the copy stays as it was
-      if (has(all[k].reads, m.to) && k < q && !in_place(b[k], m)) return false;
+      if (has(all[k].writes, m.to)) return "the place is written in between";
+      if (k > q && has(all[k].writes, m.from)) return "a loop goes on with it, and the copy stays as it was";
+      if (has(all[k].reads, m.to) && k < q && !in_place(b[k], m)) return "what lies there is still read";
     }
-    return true;
+    return nullptr;
   }
 
   // Values of inner blocks are seen by those alone; one of an outer block could be read behind our back.
@@ -228,8 +243,8 @@ class Coalescing {
     const auto& n = std::get<Nest>(item.step);
     std::size_t stores = 0;
     for (const Stmt& s : n.body) {
-      if (s.value != m.to || (s.kind != Stmt::Load && s.kind != Stmt::Store)) continue;
-      if (s.kind == Stmt::Load) return false;
+      if (s.value != m.to || !accesses(s)) continue;
+      if (s.kind != Stmt::Store) return false;
       ++stores;
     }
     return stores == m.pieces;
@@ -255,8 +270,7 @@ class Coalescing {
     std::size_t reads = 0;
     for (const ValueId v : call->in)
       if (root(p_, v) == m.to) ++reads;
-    return reads == 1 &&
-           std::any_of(call->kernel.in_place.begin(), call->kernel.in_place.end(), [&](const InPlace& pair) {
+    return reads == 1 && std::any_of(call->in_place.begin(), call->in_place.end(), [&](const InPlace& pair) {
              return call->out[pair.result] == m.from && call->in[pair.operand] == m.to;
            });
   }
@@ -283,7 +297,7 @@ class Coalescing {
     for (Item& item : b) {
       if (auto* n = std::get_if<Nest>(&item.step)) {
         for (Stmt& s : n->body)
-          if ((s.kind == Stmt::Load || s.kind == Stmt::Store) && s.value == m.from) {
+          if (accesses(s) && s.value == m.from) {
             s.value = m.to;
             s.at = moved(s.at, m);
           }

@@ -66,7 +66,7 @@ class DeadCode {
   void sweep(Nest& n) {
     std::vector<bool> keep(n.body.size(), false);
     for (std::size_t s = n.body.size(); s-- > 0;) {
-      if (n.body[s].kind == Stmt::Store) keep[s] = is_read(n.body[s].value);
+      if (writes(n.body[s])) keep[s] = is_read(n.body[s].value);
       if (keep[s])
         for (const int i : n.body[s].in) keep[static_cast<std::size_t>(i)] = true;
     }

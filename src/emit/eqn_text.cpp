@@ -61,6 +61,10 @@ std::string neutral_text(FoldCode::Op op, Dtype t) {
   return "0";
 }
 
+bool is_wide(const Target& t, FoldCode::Op op, Dtype dtype) {
+  return dtype == Dtype::F32 && t.f32_sums == Dtype::F64 && (op == FoldCode::Sum || op == FoldCode::Product);
+}
+
 std::string fold_text(FoldCode::Op op, Dtype dtype, const std::string& a, const std::string& b) {
   const std::string arguments = std::string(short_name(dtype)) + "(" + a + ", " + b + ")";
   switch (op) {

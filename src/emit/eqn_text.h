@@ -4,6 +4,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "emit/target.h"
 #include "etrace/emission.h"
 #include "etrace/error.h"
 #include "etrace/ir.h"
@@ -24,6 +25,8 @@ class EqnNames {
 std::string module_path(const Origin&);                // "rnn.W"
 std::string neutral_text(FoldCode::Op, Dtype result);  // in the type of the result
 
+// Whether the fold is formed in f64 although its elements are f32.
+bool is_wide(const Target&, FoldCode::Op, Dtype);
 // a ∘ b in the type that the fold is formed in.
 std::string fold_text(FoldCode::Op, Dtype, const std::string& a, const std::string& b);
 

@@ -9,12 +9,13 @@
 
 #include "emit/merge.h"
 #include "emit/passes.h"
+#include "emit/target.h"
 
 namespace etrace::emit {
 
 namespace {
 
-constexpr std::size_t kMostStmts = 160, kMostPointers = 28;
+constexpr const char* kBetween = "another step has to run in between";
 
 class BlockFusion {
  public:
@@ -28,6 +29,7 @@ class BlockFusion {
     while (changed) changed = join_producers();
     changed = true;
     while (changed) changed = join_siblings();
+    if (p_.why != nullptr && !loops_) explain();
     put_in_order();
   }
 
@@ -62,13 +64,13 @@ class BlockFusion {
       Dims sizes;
       for (const Axis& a : nest->axes) sizes.push_back(a.size);
       for (const Stmt& s : nest->body) {
-        if (s.kind != Stmt::Load && s.kind != Stmt::Store) continue;
+        if (!accesses(s)) continue;
         Form f = s.at;
         f.time.clear();
         Bounds b = bounds(f, {sizes, {}});
         if (!s.in.empty() && s.kind == Stmt::Load)
           b = {0, p_.values[static_cast<std::size_t>(s.value)].elements()};
-        n.touches.push_back({s.value, b.low, b.high, s.at.time, s.kind == Stmt::Store});
+        n.touches.push_back({s.value, b.low, b.high, s.at.time, writes(s)});
       }
     } else {
       for (const bool write : {false, true})
@@ -135,20 +137,62 @@ class BlockFusion {
     });
   }
 
-  // Node j takes i in. i must be able to run right before j.
-  bool try_join(std::size_t i, std::size_t j) {
-    if (nodes_[i].before[j]) return false;  // the other way round
-    for (std::size_t k = 0; k < nodes_.size(); ++k)
-      if (nodes_[k].alive && k != i && k != j && nodes_[k].before[i] && nodes_[j].before[k]) return false;
-    if (loops_ && has_folds(*nest(j)) && !has_folds(*nest(i)) && follows_loop(i)) return false;
-    const char* why = nullptr;
+  // A step that has to run after i and before j.
+  std::size_t between(std::size_t i, std::size_t j) const {
+    std::size_t k = 0;
+    while (k < nodes_.size() &&
+           (!nodes_[k].alive || k == i || k == j || !nodes_[k].before[i] || !nodes_[j].before[k]))
+      ++k;
+    return k;
+  }
+
+  // The two as one; null, and why not. i must be able to run right before j.
+  std::optional<Nest> joined(std::size_t i, std::size_t j, const char*& why) {
+    why = "the other one has to run first";
+    if (nodes_[i].before[j]) return std::nullopt;
+    why = kBetween;
+    if (between(i, j) < nodes_.size()) return std::nullopt;
+    why = "a fold would part it from the loop that it follows";
+    if (loops_ && has_folds(*nest(j)) && !has_folds(*nest(i)) && follows_loop(i)) return std::nullopt;
     std::optional<Nest> merged = merge(*nest(i), *nest(j), why);
-    if (!merged || merged->body.size() > kMostStmts) return false;
+    if (!merged) return std::nullopt;
+    why = "together they have more statements than one loop may have";
+    if (merged->body.size() > p_.target->most_stmts) return std::nullopt;
     std::set<std::pair<ValueId, Index>> pointers;
     for (const Stmt& s : merged->body)
       if (s.kind == Stmt::Load || s.kind == Stmt::Store) pointers.emplace(s.value, s.at.first);
-    if (pointers.size() > kMostPointers) return false;
+    why = "together they read and write at more places than one loop may";
+    if (pointers.size() > p_.target->most_pointers) return std::nullopt;
+    return merged;
+  }
 
+  // Nests that share a value and stay apart.
+  void explain() {
+    const auto shared = [](const std::vector<ValueId>& a, const std::vector<ValueId>& b) {
+      const auto it = std::find_first_of(a.begin(), a.end(), b.begin(), b.end());
+      return it == a.end() ? kNoValue : *it;
+    };
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+      for (std::size_t j = 0; j < nodes_.size(); ++j) {
+        if (i == j || nest(i) == nullptr || nest(j) == nullptr || nodes_[i].before[j]) continue;
+        ValueId v = shared(nodes_[i].uses.writes, nodes_[j].uses.reads);
+        if (v == kNoValue && i < j) v = shared(nodes_[i].uses.reads, nodes_[j].uses.reads);
+        const char* why = nullptr;
+        if (v == kNoValue || joined(i, j, why)) continue;
+        std::string reason = why;
+        if (const std::size_t k = between(i, j); why == kBetween)
+          if (const int e = eqn_of(nodes_[k].item); e >= 0)
+            reason += ": " + p_.eqns[static_cast<std::size_t>(e)].text;
+        p_.why->push_back(
+            {Refusal::Fuse, eqn_of(nodes_[i].item, v), eqn_of(nodes_[j].item, v), std::move(reason)});
+      }
+  }
+
+  // Node j takes i in.
+  bool try_join(std::size_t i, std::size_t j) {
+    const char* why = nullptr;
+    std::optional<Nest> merged = joined(i, j, why);
+    if (!merged) return false;
     nodes_[j].item.step = std::move(*merged);
     look_at(nodes_[j]);
     nodes_[i].alive = false;

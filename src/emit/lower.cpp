@@ -1,6 +1,9 @@
 #include "emit/lower.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <limits>
 #include <unordered_map>
 
 #include "emit/builder.h"
@@ -9,6 +12,7 @@
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/interp.h"
+#include "kernels/context.h"
 #include "ops/reduce_order.h"
 
 namespace etrace::emit {
@@ -20,7 +24,7 @@ class Lowering {
   explicit Lowering(EmitProgram& p) : b_(p), p_(p) {}
 
   void program(const Program& source) {
-    const ClosedJaxpr closed = prepare(source.jaxpr);
+    const ClosedJaxpr closed = prepare(source.jaxpr, *p_.target);
     const Jaxpr& jaxpr = closed.jaxpr;
     p_.name = source.name;
     b_.open(p_.entry);
@@ -41,10 +45,21 @@ class Lowering {
     const std::vector<ValueId> outs = body(closed, p_.arguments);
     assign_all(outs, p_.results);
     b_.close();
+    check_sizes();
   }
 
  private:
   using Values = std::vector<ValueId>;
+
+  void check_sizes() const {
+    if (p_.target->index != Dtype::I32) return;
+    for (const Value& v : p_.values)
+      if (v.elements() > std::numeric_limits<std::int32_t>::max())
+        throw NotSupportedError(
+            "emit", fmt::format("an array {}{}{} has more elements than the 32-bit indices of the target "
+                                "'{}' can count",
+                                to_string(v.aval), v.name.empty() ? "" : " of ", v.name, p_.target->name));
+  }
 
   // The equations of a program on these arguments; what its outputs are.
   Values body(const ClosedJaxpr& closed, const Values& args) {
@@ -228,6 +243,7 @@ class Lowering {
     const ValueId y = result(e);
     if (r.y().shape.size() == 0) return;
     const Shape& from = r.x(0).shape;
+    if (is_vote(r, code)) return vote(e, code, y);
     const ReduceOrder order = reduce_order(from, code.axes);
     const Dims strides = strides_of(from);
     Nest nest;
@@ -263,6 +279,28 @@ class Lowering {
                                     .eqn = number_});
     }
     b_.store(nest, y, out, value, number_);
+    b_.push({std::move(nest)});
+  }
+
+  // Whether something holds at all positions, or at any.
+  static bool is_vote(const EmitRequest& r, const FoldCode& code) {
+    return r.x(0).dtype == Dtype::Bool && r.y().shape.is_scalar() && r.x(0).shape.size() > 1 &&
+           (code.op == FoldCode::And || code.op == FoldCode::Or);
+  }
+  void vote(const Eqn& e, const FoldCode& code, ValueId y) {
+    const Aval type = aval_of(e.in[0]);
+    std::vector<int> axis_of;
+    Nest nest = Builder::over(type.shape.to_dims(), &axis_of);
+    const int x = b_.load(nest, value_of(e.in[0]), position_form(nest, axis_of, {0, strides_of(type.shape)}),
+                          {}, number_);
+    Builder::add(nest, {.kind = Stmt::Vote,
+                        .dtype = Dtype::Bool,
+                        .in = {x},
+                        .value = y,
+                        .at = constant_form(0, nest.axes.size()),
+                        .op = code.op,
+                        .cost = 1,
+                        .eqn = number_});
     b_.push({std::move(nest)});
   }
 
@@ -321,7 +359,10 @@ class Lowering {
       for (std::size_t i = 0; i < batch.size(); ++i) at.step.push_back(packed[i]);
       at.step.push_back(n);
       at.step.push_back(1);
-      return {{copied, at}, m, n};
+      if (b_.value(copied).home != Value::Inside) return {{copied, at}, m, n};
+      at.first = b_.value(copied).at.first;  // in this order it is a stretch of memory after all
+      at.time = b_.value(copied).at.time;
+      return {{b_.root(copied), at}, m, n};
     }
   }
 
@@ -358,7 +399,8 @@ class Lowering {
 
   void step(const Eqn& e, const EmitRequest& r, const ProductCode& code) {
     const Dtype dtype = r.y().dtype;
-    if (!is_floating(dtype) || r.x(0).dtype != dtype || r.y().shape.size() == 0)
+    const bool by_loops = !p_.target->has_products() && is_integer(dtype);
+    if ((!is_floating(dtype) && !by_loops) || r.x(0).dtype != dtype || r.y().shape.size() == 0)
       return step(e, r, KernelCode{});
     const Dims a_free = free_axes(r.x(0).shape.rank(), code.lhs_contract, code.lhs_batch);
     const Dims b_free = free_axes(r.x(1).shape.rank(), code.rhs_contract, code.rhs_batch);
@@ -389,10 +431,31 @@ class Lowering {
   // Kernels
   // -----------------------------------------------------------------------------------------------------
   void step(const Eqn& e, const EmitRequest& r, const KernelCode&) {
-    Call call{.prim = e.prim, .params = e.params, .eqn = number_};
+    Call call{.prim = e.prim,
+              .params = e.params,
+              .in_types = {r.in.begin(), r.in.end()},
+              .out_types = {r.out.begin(), r.out.end()},
+              .eqn = number_};
     for (const Atom& a : e.in) call.in.push_back(b_.contiguous(value_of(a)));
     for (std::size_t k = 0; k < e.out.size(); ++k) call.out.push_back(result(e, k));
-    call.kernel = make_kernel(*e.prim, {e.params, r.in, r.out});
+    // Threads decide neither what is called nor what may lie in place.
+    const etp_context anywhere = serial_context();
+    Kernel kernel = make_kernel(*e.prim, {e.params, r.in, r.out, anywhere});
+    const auto is_empty = [](const Aval& y) { return y.shape.size() == 0; };
+    if (!p_.target->has(kernel.named.get()) && std::all_of(r.out.begin(), r.out.end(), is_empty)) return;
+    if (!p_.target->has(kernel.named.get()))
+      throw NotSupportedError("emit",
+                              fmt::format("'{}' runs as a kernel of the library, which code for the target "
+                                          "'{}' cannot call",
+                                          e.prim->spec.name, p_.target->name),
+                              e.origin);
+    call.in_place = std::move(kernel.in_place);
+    call.kernel = std::move(kernel.named);
+    if (call.kernel != nullptr)
+      for (const Tensor& table : call.kernel->tables) {
+        call.tables.push_back(b_.program().constants.size());
+        b_.program().constants.push_back(table);
+      }
     b_.push({std::move(call)});
   }
 
@@ -508,48 +571,11 @@ class Lowering {
 
 }  // namespace
 
-EmitProgram lower(const Program& source) {
+EmitProgram lower(const Program& source, const Target& target) {
   EmitProgram p;
+  p.target = &target;
   Lowering(p).program(source);
   return p;
-}
-
-namespace {
-
-void collect(const EmitProgram& p, const Item& item, Uses& u) {
-  const auto read = [&](ValueId v) { u.reads.push_back(root(p, v)); };
-  const auto write = [&](ValueId v) { u.writes.push_back(root(p, v)); };
-  if (const auto* nest = std::get_if<Nest>(&item.step)) {
-    for (const Stmt& s : nest->body) {
-      if (s.kind == Stmt::Load) read(s.value);
-      if (s.kind == Stmt::Store) write(s.value);
-    }
-  } else if (const auto* product = std::get_if<Product>(&item.step)) {
-    read(product->a.value);
-    read(product->b.value);
-    if (product->onto) read(product->c.value);
-    write(product->c.value);
-  } else if (const auto* call = std::get_if<Call>(&item.step)) {
-    for (const ValueId v : call->in) read(v);
-    for (const ValueId v : call->out) write(v);
-  } else {
-    const auto& region = std::get<Region>(item.step);
-    if (region.predicate != kNoValue) read(region.predicate);
-    for (const Block& b : region.blocks)
-      for (const Item& i : b) collect(p, i, u);
-  }
-}
-
-}  // namespace
-
-Uses uses(const EmitProgram& p, const Item& item) {
-  Uses u;
-  collect(p, item, u);
-  for (std::vector<ValueId>* list : {&u.reads, &u.writes}) {
-    std::sort(list->begin(), list->end());
-    list->erase(std::unique(list->begin(), list->end()), list->end());
-  }
-  return u;
 }
 
 }  // namespace etrace::emit

@@ -3,9 +3,10 @@
 #pragma once
 
 #include "emit/program.h"
+#include "emit/target.h"
 
 namespace etrace::emit {
 
-EmitProgram lower(const Program&);
+EmitProgram lower(const Program&, const Target&);
 
 }  // namespace etrace::emit

@@ -61,6 +61,21 @@ bool folds_come_first(const Nest& n) {
   return true;
 }
 
+// Compilers do not vectorise a loop that joins votes and carries the totals of a fold as well. A vote about
+// the results of folds runs after them.
+bool votes_in_folds(const Nest& n) {
+  std::vector<bool> inside(n.body.size(), false);
+  for (std::size_t k = 0; k < n.body.size(); ++k) {
+    const Stmt& s = n.body[k];
+    for (const int i : s.in) inside[k] = inside[k] || inside[static_cast<std::size_t>(i)];
+    for (std::size_t a = 0; has_form(s) && a < n.axes.size(); ++a)
+      inside[k] = inside[k] || (n.axes[a].folds() && s.at.step[a] != 0);
+    if (s.kind == Stmt::Vote && inside[k]) return true;
+    if (s.kind == Stmt::Fold) inside[k] = false;
+  }
+  return false;
+}
+
 // The same element of one value, named by statement `s` of a nest; split_axis keeps the statement current.
 struct Link {
   std::size_t first, second;  // statements
@@ -84,6 +99,8 @@ class Merger {
       number_values(merged);
       why = "one needs the whole of a fold that the other is";
       if (has_folds(merged) && !folds_come_first(merged)) continue;
+      why = "votes inside a fold keep it from vectors";
+      if (has_folds(merged) && votes_in_folds(merged)) continue;
       return merged;
     }
     return std::nullopt;
@@ -196,15 +213,16 @@ class Merger {
     for (const Axis& a : n.axes) sizes.push_back(a.size);
     for (std::size_t i = 0; i < border; ++i) {
       const Stmt& s = n.body[i];
-      if (s.kind != Stmt::Load && s.kind != Stmt::Store) continue;
+      if (!accesses(s)) continue;
       for (std::size_t j = border; j < n.body.size(); ++j) {
         const Stmt& t = n.body[j];
-        if ((t.kind != Stmt::Load && t.kind != Stmt::Store) || s.value != t.value) continue;
+        if (!accesses(t) || s.value != t.value) continue;
         if (s.kind == Stmt::Load && t.kind == Stmt::Load) continue;
         const bool lookups =
             (s.kind == Stmt::Load && !s.in.empty()) || (t.kind == Stmt::Load && !t.in.empty());
         if (!lookups && never_meet(s.at, t.at, sizes)) continue;
-        if (s.kind == Stmt::Store && t.kind == Stmt::Store) return false;
+        if (writes(s) && writes(t)) return false;
+        if (s.kind == Stmt::Vote || t.kind == Stmt::Vote) return false;  // not known before the end
         if (has_time(n) && s.at.step.back() == 0) return false;
         if (lookups || s.at != t.at) return false;
       }

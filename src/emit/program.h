@@ -1,9 +1,9 @@
-// The program between jaxpr and text: what is stored where, which loops run in which order. It knows no
-// target, and a printer decides nothing.
+// The program between jaxpr and text: what is stored where, which loops run in which order. What may differ
+// between targets is asked of a Target (target.h); loop_tree.h has what is printed.
 //
 //   Nest     fused loops over one space of positions: loads, scalar formulas, folds, stores
 //   Product  matrix products
-//   Call     the kernel of a row
+//   Call     a kernel of the table (kernels/kernels.h), or the code of a row that the host runs
 //   Region   scan, while, cond: blocks that run again, or one of several
 //
 // An element of an array is named by a Form: its row-major number as a linear function of loop variables.
@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/named_kernel.h"
 #include "emit/form.h"
 #include "etrace/emission.h"
 #include "etrace/primitive.h"
@@ -63,21 +64,23 @@ struct Axis {
 };
 
 struct Stmt {
-  enum Kind : std::uint8_t { Load, Number, Position, Apply, Fold, Store };
+  // Vote: a truth value of every position, joined into the one that `value` is. Their order does not matter,
+  // so that votes join any nest and threads may divide it.
+  enum Kind : std::uint8_t { Load, Number, Position, Apply, Fold, Store, Vote };
   Kind kind = Apply;
   Dtype dtype = Dtype::F32;
-  std::string text{};        // Apply: an expression, $k stands for in[k]; Number: a literal
-  std::vector<int> in{};     // statements before this one. Load: a number to add to `at`, or none
-  ValueId value = kNoValue;  // Load, Store: neither View nor Inside
-  Form at{};                 // Load, Store: which element; Position: the number itself
-  FoldCode::Op op = FoldCode::Sum;
+  std::string text{};               // Apply: an expression, $k stands for in[k]; Number: a literal
+  std::vector<int> in{};            // statements before this one. Load: a number to add to `at`, or none
+  ValueId value = kNoValue;         // Load, Store, Vote: neither View nor Inside
+  Form at{};                        // Load, Store, Vote: which element; Position: the number itself
+  FoldCode::Op op = FoldCode::Sum;  // Fold; Vote: And, Or
   int cost = 0;
   int eqn = -1;  // EmitProgram::eqns
 };
 
-inline bool has_form(const Stmt& s) {
-  return s.kind == Stmt::Load || s.kind == Stmt::Store || s.kind == Stmt::Position;
-}
+inline bool writes(const Stmt& s) { return s.kind == Stmt::Store || s.kind == Stmt::Vote; }
+inline bool accesses(const Stmt& s) { return s.kind == Stmt::Load || writes(s); }
+inline bool has_form(const Stmt& s) { return accesses(s) || s.kind == Stmt::Position; }
 
 // for every position of the Each axes { for every position of the others { body } rest of the body }:
 // statements that need the result of a Fold run after it. Instead of axes that are folded there may be one
@@ -113,8 +116,11 @@ struct Product {
 struct Call {
   const Primitive* prim = nullptr;
   Params params;
-  std::vector<ValueId> in, out;
-  Kernel kernel;  // made once, to know its scratch memory and whether it works in place
+  std::vector<ValueId> in, out;  // of the equation
+  Avals in_types, out_types;
+  std::vector<InPlace> in_place;
+  std::shared_ptr<const NamedKernel> kernel;  // null: the host runs the row
+  std::vector<std::size_t> tables;            // of the kernel: EmitProgram::constants
   int eqn = -1;
 };
 
@@ -144,8 +150,19 @@ struct SourceEqn {
   std::string path;  // "rnn.W"; empty if unknown
 };
 
+// What a pass did not do, and why: two equations, or one and the loop around it.
+struct Refusal {
+  enum Kind : std::uint8_t { Fuse, WriteInPlace, LeaveLoop, Vectorise } kind;
+  int first, second;  // EmitProgram::eqns; -1: there is none
+  std::string reason;
+  bool operator==(const Refusal&) const = default;
+};
+
+struct Target;
+
 struct EmitProgram {
   std::string name;
+  const Target* target = nullptr;
   std::vector<Value> values;
   std::vector<Loop> loops;
   std::vector<SourceEqn> eqns;
@@ -154,6 +171,12 @@ struct EmitProgram {
   Tensors constants;
   Block entry;
   std::size_t arena_bytes = 0;
+  // Targets with static memory: bytes of the arena that each type has.
+  std::vector<std::pair<Dtype, std::size_t>> typed_arenas;
+
+  std::vector<Refusal>* why = nullptr;  // null: nobody asks
+
+  const Value& value(ValueId v) const { return values[static_cast<std::size_t>(v)]; }
 };
 
 // What a step reads and writes, in values that are neither View nor Inside. Of a Region: all of its blocks.
@@ -161,6 +184,8 @@ struct Uses {
   std::vector<ValueId> reads, writes;  // ascending
 };
 Uses uses(const EmitProgram&, const Item&);
+// An equation that stands for a step: what writes or reads this value, else the first one; -1: none.
+int eqn_of(const Item&, ValueId = kNoValue);
 ValueId root(const EmitProgram&, ValueId);
 
 }  // namespace etrace::emit

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "emit/passes.h"
+#include "emit/target.h"
 #include "etrace/error.h"
 
 namespace etrace::emit {
@@ -65,8 +66,8 @@ double merit(const Nest& n, std::size_t axis) {
   return sum + (n.axes[axis].size < 8 ? -1.0 : 0.0);
 }
 
-void choose_lane(Nest& n) {
-  if (n.axes.empty()) return;
+void choose_lane(const Target& t, Nest& n) {
+  if (n.axes.empty() || !t.vectors) return;
   if (n.axes.back().kind == Axis::Line) {
     n.lane = static_cast<int>(n.axes.size()) - 1;
     return;
@@ -88,9 +89,7 @@ void choose_lane(Nest& n) {
   n.lane = static_cast<int>(last);
 }
 
-void choose_parts(Nest& n) {
-  constexpr double kPartWork = 1 << 17;  // additions that outweigh the hand-over to another thread
-  constexpr Index kMostParts = 64;
+void choose_parts(const Target& t, Nest& n) {
   n.parts = 1;
   if (n.axes.empty() || n.axes[0].kind != Axis::Each) return;
   double work = 0;
@@ -102,9 +101,9 @@ void choose_parts(Nest& n) {
   Index inside = 1;  // elements of one position of the outermost axis
   for (std::size_t a = 1; a < n.axes.size(); ++a)
     if (n.axes[a].kind == Axis::Each) inside *= n.axes[a].size;
-  const Index unit = timed ? std::max<Index>(512 / inside, 1) : n.lane != 0 ? 1 : folds ? 128 : 64;
-  const auto most = std::min<Index>(kMostParts, n.axes[0].size / unit);
-  n.parts = std::clamp<Index>(static_cast<Index>(work / kPartWork), 1, std::max<Index>(most, 1));
+  const Index unit = timed ? std::max<Index>(t.block / inside, 1) : n.lane != 0 ? 1 : folds ? 128 : 64;
+  const auto most = std::min<Index>(t.most_parts, n.axes[0].size / unit);
+  n.parts = std::clamp<Index>(static_cast<Index>(work / t.part_work), 1, std::max<Index>(most, 1));
 }
 
 // Loads and formulas first: a result may then lie where an operand of the same position lay.
@@ -121,17 +120,24 @@ void stores_last(Nest& n) {
   n.body = std::move(body);
 }
 
-void schedule_nest(Nest& n) {
+void schedule_nest(const Target& t, Nest& n) {
   stores_last(n);
   sort_axes(n);
   for (std::size_t a = n.axes.size(); a-- > 1;)
     if (joinable(n, a - 1)) join(n, a - 1);
-  choose_lane(n);
-  choose_parts(n);
+  choose_lane(t, n);
+  choose_parts(t, n);
 }
 
 }  // namespace
 
-void schedule(EmitProgram& p) { for_each_nest(p.entry, schedule_nest); }
+void schedule(EmitProgram& p) {
+  for_each_nest(p.entry, [&](Nest& n) {
+    schedule_nest(*p.target, n);
+    if (p.why == nullptr || !p.target->vectors || n.lane >= 0) return;
+    p.why->push_back({Refusal::Vectorise, n.body.empty() ? -1 : n.body[0].eqn, -1,
+                      n.axes.empty() ? "it has one position" : "its positions run one after the other"});
+  });
+}
 
 }  // namespace etrace::emit

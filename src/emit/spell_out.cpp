@@ -7,18 +7,16 @@
 
 #include "emit/eqn_text.h"
 #include "emit/passes.h"
+#include "emit/target.h"
 #include "runtime/etp_fold.h"
 
 namespace etrace::emit {
 
 namespace {
 
-constexpr Index kShortEach = 4, kShortFold = 8;
-constexpr std::size_t kMostSpelled = 96;
-
 class SpellOut {
  public:
-  SpellOut(Nest& n, std::vector<std::size_t> axes) : n_(n), axes_(std::move(axes)) {
+  SpellOut(const Target& t, Nest& n, std::vector<std::size_t> axes) : t_(t), n_(n), axes_(std::move(axes)) {
     for (const std::size_t a : axes_) {
       count_ *= n_.axes[a].size;
       if (n_.axes[a].kind == Axis::Line) line_ *= n_.axes[a].size;
@@ -72,8 +70,7 @@ class SpellOut {
   // In the order of ops/reduce_order.h; a line this short is one block, with an element at most per lane.
   // Sums and products of f32 are formed in f64; of two numbers the result is the same in f32.
   void add_fold(const Stmt& s) {
-    const bool wide =
-        s.dtype == Dtype::F32 && (s.op == FoldCode::Sum || s.op == FoldCode::Product) && count_ > 2;
+    const bool wide = is_wide(t_, s.op, s.dtype) && count_ > 2;
     const bool sum = s.op == FoldCode::Sum && is_floating(s.dtype);
     const char* zero = s.dtype == Dtype::F32 && !wide ? "0.0f" : "0.0";
     Stmt out{.kind = Stmt::Apply, .dtype = s.dtype, .cost = static_cast<int>(count_), .eqn = s.eqn};
@@ -96,6 +93,7 @@ class SpellOut {
     body_.push_back(std::move(out));
   }
 
+  const Target& t_;
   Nest& n_;
   const std::vector<std::size_t> axes_;
   Index count_ = 1, line_ = 1;  // positions, and those of a line
@@ -103,7 +101,7 @@ class SpellOut {
   std::vector<std::vector<int>> copies_;
 };
 
-void spell_out_nest(Nest& n) {
+void spell_out_nest(const Target& t, Nest& n) {
   std::vector<std::size_t> folds;
   Index fold_size = 1;
   for (std::size_t a = 0; a < n.axes.size(); ++a)
@@ -111,9 +109,9 @@ void spell_out_nest(Nest& n) {
       folds.push_back(a);
       fold_size *= n.axes[a].size;
     }
-  if (!folds.empty() && fold_size <= kShortFold &&
-      n.body.size() * static_cast<std::size_t>(fold_size) <= kMostSpelled)
-    SpellOut(n, folds).run();
+  if (!folds.empty() && fold_size <= t.short_fold &&
+      n.body.size() * static_cast<std::size_t>(fold_size) <= t.most_spelled)
+    SpellOut(t, n, folds).run();
   for (bool again = true; again;) {
     again = false;
     Index rest = 1;
@@ -121,10 +119,10 @@ void spell_out_nest(Nest& n) {
     for (std::size_t a = 0; a < n.axes.size() && !again; ++a) {
       const Index size = n.axes[a].size;
       // Enough must be left for vectors.
-      if (n.axes[a].kind != Axis::Each || size > kShortEach || rest / size < 4 * ETP_FOLD_LANES ||
-          n.body.size() * static_cast<std::size_t>(size) > kMostSpelled)
+      if (n.axes[a].kind != Axis::Each || size > t.short_each || rest / size < 4 * t.lanes ||
+          n.body.size() * static_cast<std::size_t>(size) > t.most_spelled)
         continue;
-      SpellOut(n, {a}).run();
+      SpellOut(t, n, {a}).run();
       again = true;
     }
   }
@@ -132,6 +130,8 @@ void spell_out_nest(Nest& n) {
 
 }  // namespace
 
-void spell_out(EmitProgram& p) { for_each_nest(p.entry, spell_out_nest); }
+void spell_out(EmitProgram& p) {
+  for_each_nest(p.entry, [&](Nest& n) { spell_out_nest(*p.target, n); });
+}
 
 }  // namespace etrace::emit

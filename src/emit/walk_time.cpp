@@ -61,8 +61,25 @@ class TimeWalk {
       out.push_back(std::move(body[i]));
     }
     if (rest.empty()) return;
+    if (p_.why != nullptr) explain(region, rest);
     body = std::move(rest);
     out.push_back({std::move(region)});
+  }
+
+  // Why steps stay in the loop.
+  void explain(const Region& region, const Block& rest) {
+    std::vector<Uses> all;
+    for (const Item& item : rest) all.push_back(uses(p_, item));
+    for (std::size_t i = 0; i < rest.size(); ++i) {
+      const char* why = "it reads or writes a value at several positions";
+      if (!std::holds_alternative<Nest>(rest[i].step)) why = "it is no loop over positions";
+      for (std::size_t j = 0; j < rest.size(); ++j)
+        if (i != j && std::holds_alternative<Nest>(rest[i].step) &&
+            (meet(all[i].writes, all[j].writes) || meet(all[i].writes, all[j].reads) ||
+             meet(all[i].reads, all[j].writes)))
+          why = "it shares a value with another step of the loop";
+      p_.why->push_back({Refusal::LeaveLoop, region.eqn, eqn_of(rest[i]), why});
+    }
   }
 
   // The loop becomes the nest's last axis, if every value that it writes is either written at another place
@@ -73,6 +90,7 @@ class TimeWalk {
     Dims sizes;
     for (const Axis& a : n.axes) sizes.push_back(a.size);
     for (const Stmt& s : n.body) {
+      if (s.kind == Stmt::Vote) return false;  // one for each time
       if (s.kind != Stmt::Store) continue;
       for (const Stmt& t : n.body) {
         if (t.value != s.value || (t.kind != Stmt::Load && t.kind != Stmt::Store)) continue;

@@ -5,21 +5,11 @@
 
 #include "etrace/error.h"
 #include "interp/memory_plan.h"
+#include "interp/named_memory.h"
 
 namespace etrace {
 
 namespace {
-
-constexpr std::size_t kNobody = static_cast<std::size_t>(-1);
-
-// Bytes [begin, end) of one block: an argument, a result (the same block as its argument where the two are
-// aliased), the arena, a constant.
-struct Range {
-  int block;
-  std::size_t begin, end;
-  bool overlaps(const Range& o) const { return block == o.block && begin < o.end && o.begin < end; }
-  friend bool operator==(const Range&, const Range&) = default;
-};
 
 class Memory {
  public:
@@ -41,7 +31,7 @@ class Memory {
       set({static_cast<int>(a), 0, values.all[values.arguments[a]].bytes}, values.arguments[a]);
   }
 
-  Range range(const Place& place, std::size_t bytes) const {
+  MemoryRange range(const Place& place, std::size_t bytes) const {
     if (place.kind == Place::Arena) return {arena_, place.index, place.index + bytes};
     if (place.kind == Place::Argument) return {static_cast<int>(place.index), 0, bytes};
     if (place.kind == Place::Result) return {result_block_[place.index], 0, bytes};
@@ -53,9 +43,7 @@ class Memory {
     if (bytes == 0) return true;
     if (place.kind == Place::Constant) return source == Values::Source::Constant && index == place.index;
     if (place.kind == Place::Literal) return source == Values::Source::Literal && index == place.index;
-    const Range r = range(place, bytes);
-    const auto it = held_.find({r.block, r.begin});
-    return it != held_.end() && it->second.first == r.end && it->second.second == value;
+    return held_.at(range(place, bytes)) == value;
   }
 
   bool can_write(const Place& place) const {
@@ -63,27 +51,15 @@ class Memory {
     return writable_[static_cast<std::size_t>(range(place, 0).block)];
   }
 
-  // What lay there is lost.
-  void set(const Range& r, std::size_t value) {
-    if (r.begin == r.end) return;
-    auto it = held_.lower_bound({r.block, r.begin});
-    if (it != held_.begin() && range_of(std::prev(it)).overlaps(r)) --it;
-    while (it != held_.end() && range_of(it).overlaps(r)) it = held_.erase(it);
-    if (value != kNobody) held_[{r.block, r.begin}] = {r.end, value};
-  }
+  void set(const MemoryRange& r, std::size_t value) { held_.set(r, value); }
+  void forget(const MemoryRange& r) { held_.forget(r); }
 
  private:
-  // Start of a range -> end and value; the ranges do not overlap.
-  using Held = std::map<std::pair<int, std::size_t>, std::pair<std::size_t, std::size_t>>;
-  static Range range_of(Held::const_iterator it) {
-    return {it->first.first, it->first.second, it->second.first};
-  }
-
   const Values& values_;
   std::vector<int> result_block_;
   std::vector<bool> writable_;
   int arena_ = 0;
-  Held held_;
+  NamedMemory held_;
 };
 
 void follow_call(const MemoryPlan::Call& call, const Values& values, const Kernel& kernel,
@@ -91,25 +67,20 @@ void follow_call(const MemoryPlan::Call& call, const Values& values, const Kerne
   const auto& operands = values.operands[call.eqn];
   const auto& results = values.results[call.eqn];
   ETRACE_CHECK(call.in.size() == operands.size() && call.out.size() == results.size());
-  std::vector<Range> read, written;
+  std::vector<MemoryRange> read, written;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     ETRACE_CHECK(memory.holds(call.in[i], operands[i]));
     read.push_back(memory.range(call.in[i], values.all[operands[i]].bytes));
   }
-  const Range scratch = memory.range({Place::Arena, call.scratch}, kernel.scratch_bytes);
+  const MemoryRange scratch = memory.range({Place::Arena, call.scratch}, kernel.scratch_bytes);
   ETRACE_CHECK(kernel.scratch_bytes == 0 || scratch.end <= arena_bytes);
-  for (const Range& r : read) ETRACE_CHECK(!r.overlaps(scratch));
   for (std::size_t k = 0; k < results.size(); ++k) {
     ETRACE_CHECK(memory.can_write(call.out[k]));
-    const Range w = memory.range(call.out[k], values.all[results[k]].bytes);
-    ETRACE_CHECK(call.out[k].kind != Place::Arena || w.end <= arena_bytes);
-    ETRACE_CHECK(!w.overlaps(scratch));
-    for (const Range& other : written) ETRACE_CHECK(!w.overlaps(other));
-    for (std::size_t i = 0; i < read.size(); ++i)
-      ETRACE_CHECK(!w.overlaps(read[i]) || (w == read[i] && may_replace(kernel, operands, k, operands[i])));
-    written.push_back(w);
+    written.push_back(memory.range(call.out[k], values.all[results[k]].bytes));
+    ETRACE_CHECK(call.out[k].kind != Place::Arena || written[k].end <= arena_bytes);
   }
-  memory.set(scratch, kNobody);
+  check_overlaps(kernel.in_place, read, written, scratch);
+  memory.forget(scratch);
   for (std::size_t k = 0; k < results.size(); ++k) memory.set(written[k], results[k]);
 }
 
@@ -121,7 +92,7 @@ void follow(const MemoryPlan& plan, const Values& values, const std::vector<Kern
     // Whatever value lies in the source now lies in both.
     for (std::size_t v = 0; v < values.size(); ++v)
       if (values.all[v].bytes == c.bytes && c.bytes != 0 && memory.holds(c.from, v)) {
-        const Range to = memory.range(c.to, c.bytes), from = memory.range(c.from, c.bytes);
+        const MemoryRange to = memory.range(c.to, c.bytes), from = memory.range(c.from, c.bytes);
         ETRACE_CHECK(to == from || !to.overlaps(from));
         memory.set(to, v);
         return;
@@ -137,6 +108,21 @@ void follow(const MemoryPlan& plan, const Values& values, const std::vector<Kern
 }
 
 }  // namespace
+
+void check_overlaps(std::span<const InPlace> in_place, std::span<const MemoryRange> operands,
+                    std::span<const MemoryRange> results, const MemoryRange& scratch) {
+  for (const MemoryRange& r : operands) ETRACE_CHECK(!r.overlaps(scratch));
+  for (std::size_t k = 0; k < results.size(); ++k) {
+    const MemoryRange& w = results[k];
+    ETRACE_CHECK(!w.overlaps(scratch));
+    for (std::size_t other = 0; other < k; ++other) ETRACE_CHECK(!w.overlaps(results[other]));
+    for (std::size_t i = 0; i < operands.size(); ++i)
+      ETRACE_CHECK(!w.overlaps(operands[i]) ||
+                   (w == operands[i] &&
+                    std::any_of(in_place.begin(), in_place.end(),
+                                [&](const InPlace& pair) { return pair.result == k && pair.operand == i; })));
+  }
+}
 
 void check_plan(const MemoryPlan& plan, const Values& values, const std::vector<Kernel>& kernels,
                 const std::vector<Alias>& aliases) {

@@ -6,6 +6,7 @@
 #include "etrace/interp.h"
 #include "interp/arena.h"
 #include "interp/routine.h"
+#include "kernels/context.h"
 
 namespace etrace {
 
@@ -59,9 +60,9 @@ class Workspaces {
   std::vector<std::unique_ptr<Workspace>> idle_;
 };
 
-Routine checked_routine(ClosedJaxpr program, std::vector<Alias> aliases) {
+Routine checked_routine(ClosedJaxpr program, std::vector<Alias> aliases, const etp_context& context) {
   check(program);
-  return {ResolvedProgram(std::move(program)), std::move(aliases)};
+  return {ResolvedProgram(std::move(program), context), std::move(aliases)};
 }
 
 void check_argument(const Tensor& given, const Aval& wanted, std::size_t index) {
@@ -76,14 +77,15 @@ void check_argument(const Tensor& given, const Aval& wanted, std::size_t index) 
 }  // namespace
 
 struct Executable::Impl {
-  Impl(ClosedJaxpr program, std::vector<Alias> aliases)
-      : routine(checked_routine(std::move(program), std::move(aliases))), workspaces(routine) {}
+  Impl(ClosedJaxpr program, std::vector<Alias> aliases, const etp_context& context)
+      : routine(checked_routine(std::move(program), std::move(aliases), context)), workspaces(routine) {}
   Routine routine;
   Workspaces workspaces;
 };
 
-Executable::Executable(ClosedJaxpr program, std::vector<Alias> aliases)
-    : impl_(std::make_unique<Impl>(std::move(program), std::move(aliases))) {}
+Executable::Executable(ClosedJaxpr program, std::vector<Alias> aliases, const etp_context* context)
+    : impl_(std::make_unique<Impl>(std::move(program), std::move(aliases),
+                                   context != nullptr ? *context : default_context())) {}
 Executable::~Executable() = default;
 Executable::Executable(Executable&&) noexcept = default;
 Executable& Executable::operator=(Executable&&) noexcept = default;
@@ -141,8 +143,9 @@ Kernel make_kernel(const Primitive& prim, const KernelRequest& request) {
   if (prim.spec.kernel != nullptr) return prim.spec.kernel(request);
   if (prim.spec.lower == nullptr)
     throw NotSupportedError(std::string(prim.name()), "the interpreter has no kernel for this operation");
-  return routine_kernel(ResolvedProgram(
-      make_jaxpr([&](ArraySpan x) { return prim.spec.lower(request.params, x); }, request.in)));
+  return routine_kernel(
+      ResolvedProgram(make_jaxpr([&](ArraySpan x) { return prim.spec.lower(request.params, x); }, request.in),
+                      request.context));
 }
 
 }  // namespace etrace

@@ -7,12 +7,13 @@
 
 namespace etrace {
 
-ResolvedProgram::ResolvedProgram(ClosedJaxpr closed) : program(std::move(closed)) {
+ResolvedProgram::ResolvedProgram(ClosedJaxpr closed, const etp_context& context)
+    : program(std::move(closed)) {
   for (const Eqn& eqn : program.jaxpr.eqns) {
     Avals in, out;
     for (const Atom& a : eqn.in) in.push_back(aval_of(a));
     for (const Var& v : eqn.out) out.push_back(v.aval);
-    kernels.push_back(make_kernel(*eqn.prim, {eqn.params, in, out}));
+    kernels.push_back(make_kernel(*eqn.prim, {eqn.params, in, out, context}));
   }
   values = number_values(program.jaxpr, kernels);
 }

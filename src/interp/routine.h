@@ -12,7 +12,8 @@ namespace etrace {
 
 // The first half of making a Routine: one kernel per equation.
 struct ResolvedProgram {
-  explicit ResolvedProgram(ClosedJaxpr);  // of a checked program. NotSupportedError names a primitive
+  // Of a checked program. NotSupportedError names a primitive.
+  ResolvedProgram(ClosedJaxpr, const etp_context&);
   std::vector<Alias> natural_aliases() const;
 
   ClosedJaxpr program;

@@ -19,13 +19,13 @@ constexpr const char* kFormat = "etrace.model";
 constexpr std::int64_t kVersion = 1;
 constexpr std::array<std::string_view, 5> kRoles{"arg", "param", "hidden", "other", "out"};
 
-bool is_state(Role role) { return role != Role::Arg && role != Role::Out; }
+bool has_owner(Role role) { return role != Role::Arg && role != Role::Out; }
 
 Role read_role(const Node& node, Role bare) {
   const std::string text = node.text();
   for (std::size_t i = 0; i < kRoles.size(); ++i) {
     const Role role = static_cast<Role>(i);
-    if (text == kRoles[i] && (is_state(role) || role == bare)) return role;
+    if (text == kRoles[i] && (has_owner(role) || role == bare)) return role;
   }
   node.fail("there is no role '" + text + "' here; expected " + std::string(name(bare)) +
             ", param, hidden or other");
@@ -34,7 +34,7 @@ Role read_role(const Node& node, Role bare) {
 // `bare` is the role of what is no state: Arg among the inputs, Out among the outputs.
 void read_record(const Node& node, Role bare, OutputRecord& out) {
   out.role = read_role(node.at("role"), bare);
-  if (!is_state(out.role)) {
+  if (!has_owner(out.role)) {
     out.index = node.at("index").count();
     return;
   }
@@ -56,14 +56,14 @@ InputRecord read_input(const Node& node) {
   node.allow({"role", "index", "path", "leaf", "leaf_key", "type", "per_sample", "init"});
   InputRecord out;
   read_record(node, Role::Arg, out);
-  if (is_state(out.role)) out.init = read_tensor(node.at("init"));
+  if (has_owner(out.role)) out.init = read_tensor(node.at("init"));
   return out;
 }
 
 OrderedJson write_output(const OutputRecord& r) {
   OrderedJson out;
   out["role"] = name(r.role);
-  if (!is_state(r.role)) {
+  if (!has_owner(r.role)) {
     out["index"] = r.index;
     return out;
   }
@@ -77,7 +77,7 @@ OrderedJson write_output(const OutputRecord& r) {
 
 OrderedJson write_input(const InputRecord& r) {
   OrderedJson out = write_output(r);
-  if (is_state(r.role)) out["init"] = write_tensor(r.init);
+  if (has_owner(r.role)) out["init"] = write_tensor(r.init);
   return out;
 }
 
@@ -96,7 +96,7 @@ void read_head(const Node& root) {
 std::string at(const char* list, std::size_t i) { return std::string(list) + "[" + std::to_string(i) + "]"; }
 
 std::string text_of(const OutputRecord& r) {
-  return std::string(name(r.role)) + " " + (is_state(r.role) ? to_string(r.path) : std::to_string(r.index)) +
+  return std::string(name(r.role)) + " " + (has_owner(r.role) ? to_string(r.path) : std::to_string(r.index)) +
          (r.leaf != 0 ? " leaf " + std::to_string(r.leaf) : "");
 }
 
@@ -128,10 +128,10 @@ void validate(const Model& model) {
   for (std::size_t i = 0; i < in.size(); ++i) {
     const InputRecord& r = model.inputs[i];
     if (r.role == Role::Out) fail(at("inputs", i), "an input cannot have the role out");
-    const bool is_new = is_state(r.role) ? states.emplace(Key(r.path, r.leaf), Entry{i}).second
-                                         : bare.emplace(r.index, i).second;
+    const bool is_new = has_owner(r.role) ? states.emplace(Key(r.path, r.leaf), Entry{i}).second
+                                          : bare.emplace(r.index, i).second;
     if (!is_new) fail(at("inputs", i), text_of(r) + " is given twice");
-    if (!is_state(r.role)) continue;
+    if (!has_owner(r.role)) continue;
     if (!r.init.defined())
       fail(at("inputs", i) + ".init", "the initial value of " + text_of(r) + " is missing");
     require_type(at("inputs", i) + ".init", r, "the initial value", r.init.aval(), in[i]);
@@ -140,7 +140,7 @@ void validate(const Model& model) {
   for (std::size_t i = 0; i < out.size(); ++i) {
     const OutputRecord& r = model.outputs[i];
     if (r.role == Role::Arg) fail(at("outputs", i), "an output cannot have the role arg");
-    if (!is_state(r.role)) {
+    if (!has_owner(r.role)) {
       if (!bare.emplace(r.index, i).second) fail(at("outputs", i), text_of(r) + " is given twice");
       continue;
     }

@@ -8,9 +8,9 @@
 #include <unordered_set>
 
 #include "base/nearest.h"
+#include "core/number_text.h"
 #include "etrace/control.h"
 #include "etrace/primitive.h"
-#include "ir/number_text.h"
 
 namespace etrace {
 

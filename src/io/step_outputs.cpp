@@ -6,8 +6,6 @@ namespace etrace {
 
 namespace {
 
-bool is_carried(Role role) { return role == Role::Hidden || role == Role::Other; }
-
 std::optional<std::size_t> new_value(const Model& m, const InputRecord& state) {
   for (std::size_t o = 0; o < m.outputs.size(); ++o) {
     const OutputRecord& out = m.outputs[o];
@@ -17,6 +15,28 @@ std::optional<std::size_t> new_value(const Model& m, const InputRecord& state) {
 }
 
 }  // namespace
+
+std::string state_leaf_name(const InputRecord& in) {
+  const std::string key = to_string(in.leaf_key);
+  return key.empty() ? to_string(in.path) : to_string(in.path) + "." + key;
+}
+
+Avals argument_types(const Model& m) {
+  Avals out;
+  for (std::size_t i = 0; i < m.inputs.size(); ++i) {
+    if (m.inputs[i].role != Role::Arg) continue;
+    const auto at = static_cast<std::size_t>(m.inputs[i].index);
+    out.resize(std::max(out.size(), at + 1));
+    out[at] = m.program.jaxpr.invars[i].aval;
+  }
+  return out;
+}
+
+Avals result_types(const Model& m) {
+  Avals out;
+  for (const std::size_t o : result_outputs(m)) out.push_back(aval_of(m.program.jaxpr.outs[o]));
+  return out;
+}
 
 std::vector<std::size_t> result_outputs(const Model& m) {
   std::vector<std::size_t> out;
@@ -30,7 +50,7 @@ std::vector<std::size_t> result_outputs(const Model& m) {
 std::vector<std::optional<std::size_t>> state_outputs(const Model& m) {
   std::vector<std::optional<std::size_t>> out;
   for (const InputRecord& in : m.inputs)
-    if (is_carried(in.role)) out.push_back(new_value(m, in));
+    if (is_state(in.role)) out.push_back(new_value(m, in));
   return out;
 }
 

@@ -1,4 +1,5 @@
-// Which output of a step is what. Records are found by number and by path: they may stand in any order.
+// Which input and output of a step is what. Records are found by number and by path: they may stand in any
+// order.
 #pragma once
 
 #include <optional>
@@ -8,6 +9,13 @@
 
 #pragma GCC visibility push(default)
 namespace etrace {
+
+inline bool is_state(Role role) { return role == Role::Hidden || role == Role::Other; }
+std::string state_leaf_name(const InputRecord&);  // "rnn/h", "rnn/W/weight.bias"
+
+// Types of the step's arguments and results by their number.
+Avals argument_types(const Model&);
+Avals result_types(const Model&);
 
 // The step's results by their number: positions among the program's outputs.
 std::vector<std::size_t> result_outputs(const Model&);

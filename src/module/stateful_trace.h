@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/recorder.h"
 #include "etrace/module.h"
-#include "trace/recorder.h"
 
 namespace etrace {
 

@@ -119,13 +119,13 @@ std::shared_ptr<const LoadedModule> module_of(const EmittedProgram& emitted) {
   return module;
 }
 
-std::shared_ptr<const Runnable> compile_emitted(EmittedProgram emitted) {
+std::shared_ptr<const Runnable> compile_emitted(EmittedProgram emitted, const etp_context& context) {
   auto module = module_of(emitted);
-  return std::make_shared<NativeProgram>(std::move(emitted.program), std::move(module));
+  return std::make_shared<NativeProgram>(std::move(emitted.program), std::move(module), context);
 }
 
-std::shared_ptr<const Runnable> compile_native(const Program& program) {
-  return compile_emitted(emit_program(program));
+std::shared_ptr<const Runnable> compile_native(const Program& program, const etp_context& context) {
+  return compile_emitted(emit_program(program), context);
 }
 
 namespace {

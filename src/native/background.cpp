@@ -24,10 +24,22 @@ class SwitchingProgram final : public Runnable {
   void run(const void* const* arguments, void* const* results) const override {
     current().run(arguments, results);
   }
+  void run_at(const std::uint64_t* versions, const void* const* arguments,
+              void* const* results) const override {
+    current().run_at(versions, arguments, results);
+  }
   std::size_t arena_bytes() const override { return current().arena_bytes(); }
+  // Native code that comes later is then ready before it takes over.
+  void prepare() const override {
+    const std::lock_guard lock(preparing_);
+    prepared_ = true;
+    current().prepare();
+  }
 
   void switch_to(std::shared_ptr<const Runnable> native) {
+    const std::lock_guard lock(preparing_);
     native_ = std::move(native);
+    if (prepared_) native_->prepare();
     ready_.store(native_.get(), std::memory_order_release);
   }
 
@@ -38,6 +50,8 @@ class SwitchingProgram final : public Runnable {
   }
   std::shared_ptr<const Runnable> interpreted_, native_;
   std::atomic<const Runnable*> ready_{nullptr};
+  mutable std::mutex preparing_;
+  mutable bool prepared_ = false;
 };
 
 // One thread for the process: compilers get in each other's way, and in that of the work. At exit the job at
@@ -110,7 +124,7 @@ std::shared_ptr<const Runnable> compile_in_background(const Program& p) {
   queue().add([emitted, waiting = std::weak_ptr<SwitchingProgram>(program)] {
     if (waiting.expired()) return;  // nobody wants it any more
     try {
-      std::shared_ptr<const Runnable> native = compile_emitted(std::move(*emitted));
+      std::shared_ptr<const Runnable> native = compile_emitted(std::move(*emitted), default_context());
       if (const auto target = waiting.lock()) target->switch_to(std::move(native));
     } catch (const IoError& e) {
       say_why_interpreted(e.message());

@@ -6,13 +6,15 @@
 
 #include "emit/program.h"
 #include "etrace/backend.h"
+#include "kernels/context.h"
 #include "native/module.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::native {
 
 // IoError if there is no compiler, if it fails, or if its result can be loaded from nowhere.
-std::shared_ptr<const Runnable> compile_native(const Program&);
+std::shared_ptr<const Runnable> compile_native(const Program&,
+                                               const etp_context& context = default_context());
 
 // The two halves of it.
 struct EmittedProgram {
@@ -22,7 +24,7 @@ struct EmittedProgram {
 EmittedProgram emit_program(const Program&);
 // Its shared object, from the cache or compiled. What the cache cannot take is compiled without it.
 std::shared_ptr<const LoadedModule> module_of(const EmittedProgram&);
-std::shared_ptr<const Runnable> compile_emitted(EmittedProgram);
+std::shared_ptr<const Runnable> compile_emitted(EmittedProgram, const etp_context&);
 
 }  // namespace etrace::native
 #pragma GCC visibility pop

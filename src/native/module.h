@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "runtime/etp_abi.h"
+#include "kernels/etp_abi.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::native {

@@ -38,7 +38,7 @@ ProfiledProgram::ProfiledProgram(const Program& program) {
   auto module = module_of(emitted);
   table_ = static_cast<std::int64_t(*)[2]>(module->symbol("etrace_times"));
   ETRACE_CHECK(table_ != nullptr);  // the source that was printed above has one
-  code_ = std::make_shared<NativeProgram>(std::move(emitted.program), std::move(module));
+  code_ = std::make_shared<NativeProgram>(std::move(emitted.program), std::move(module), default_context());
   reset();
 }
 

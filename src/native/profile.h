@@ -24,7 +24,7 @@ struct StepTime {
 class ProfiledProgram {
  public:
   explicit ProfiledProgram(const Program&);
-  const Runnable& code() const { return *code_; }
+  const std::shared_ptr<const Runnable>& code() const { return code_; }
   std::vector<StepTime> times() const;  // so far, the slowest first
   void reset();
 

@@ -1,87 +1,76 @@
 #include "native/runnable.h"
-#include "base/memory.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
-#include "emit/c_printer.h"
+#include "base/memory.h"
 #include "etrace/error.h"
-#include "runtime/thread_pool.h"
+#include "etrace/interp.h"
 
 namespace etrace::native {
 
 namespace {
 
-void host_parallel(int64_t parts, void (*f)(void*, int64_t), void* data) {
-  default_pool().parallel(static_cast<int>(parts), [&](int part) { f(data, part); });
+// A row that the host runs by itself: its kernel stands in the place of a descriptor.
+void run_row(const void* kernel, const etp_context*, const void* const* in, void* const* out, void* scratch) {
+  static_cast<const Kernel*>(kernel)->run({in, out, scratch});
 }
-void host_call(const void* context, int64_t kernel, const void* const* in, void* const* out, void* scratch) {
-  static_cast<const NativeProgram*>(context)->kernels[static_cast<std::size_t>(kernel)].run(
-      {in, out, scratch});
-}
-// True if A has few entries, and the product was made of them.
-bool multiply_spikes(const FewRows& product, NativeProgram::Known& known, const void* a, const void* b,
-                     void* c, void* scratch) {
-  using Known = NativeProgram::Known;
-  if (known == Known::Nothing) {
-    known = Known::Called;
-    return false;
-  }
-  if (known == Known::Called)
-    known = product.is_sparse(a, scratch) && product.is_finite(b) ? Known::Finite : Known::Dense;
-  return known == Known::Finite && product(a, b, c, scratch);
-}
-void host_product(const void* context, int64_t product, const void* a, const void* b, void* c,
-                  void* scratch) {
-  const auto& program = *static_cast<const NativeProgram*>(context);
-  const auto i = static_cast<std::size_t>(product);
-  if (program.few_rows[i] &&
-      multiply_spikes(*program.few_rows[i], program.known(i, scratch), a, b, c, scratch))
-    return;
-  program.products[i](a, b, c, scratch);
-}
-
-MatrixProduct::Strides strides_of(const emit::Product& q) {
-  const std::size_t row = q.batch.size(), column = row + 1;
-  return {q.a.at.step[row], q.a.at.step[column], q.b.at.step[row], q.b.at.step[column], q.c.at.step[row]};
-}
-
-constexpr etp_host kHost{ETP_ABI_VERSION, host_parallel, host_call, host_product};
 
 }  // namespace
 
-NativeProgram::NativeProgram(emit::EmitProgram p, std::shared_ptr<const LoadedModule> module)
-    : program_(std::move(p)), module_(std::move(module)) {
+NativeProgram::NativeProgram(emit::EmitProgram p, std::shared_ptr<const LoadedModule> module,
+                             const etp_context& context)
+    : context_(context), program_(std::move(p)), module_(std::move(module)) {
   const etp_module& table = module_->table();
   ETRACE_CHECK(static_cast<std::size_t>(table.arena_bytes) == program_.arena_bytes &&
                static_cast<std::size_t>(table.constants) == program_.constants.size());
-  std::size_t scratch = 0;
   const emit::HostSteps steps = emit::host_steps(program_);
-  for (const emit::Call* call : steps.calls) {
-    kernels.push_back(call->kernel);
-    scratch = std::max(scratch, call->kernel.scratch_bytes);
-  }
-  for (const emit::Product* q : steps.products) {
-    products.emplace_back(q->dtype, MatrixProduct::Sizes{q->rows, q->columns, q->depth}, strides_of(*q),
-                          q->onto);
-    scratch = std::max(scratch, products.back().scratch_bytes());
-    few_rows.push_back(repeated(*q));
-    if (few_rows.back()) scratch = std::max(scratch, few_rows.back()->scratch_bytes());
-  }
+  const std::size_t scratch = scratch_of(steps);
+  bind();
   for (const Tensor& t : program_.constants) constants_.push_back(t.bytes());
-  scratch_offset_ = (program_.arena_bytes + few_rows.size() + 63) / 64 * 64;  // what is known lies before it
+  const auto known_bytes = static_cast<std::size_t>(table.known_bytes);
+  versions_offset_ = (program_.arena_bytes + known_bytes + 7) / 8 * 8;
+  scratch_offset_ = (versions_offset_ + known_bytes * sizeof(std::uint64_t) + 63) / 64 * 64;
   memory_bytes_ = scratch_offset_ + scratch;
 }
 
-std::optional<FewRows> NativeProgram::repeated(const emit::Product& q) const {
-  const emit::Value& b = program_.values[static_cast<std::size_t>(q.b.value)];
-  const auto& results = program_.results;
-  const bool kept = b.home == emit::Value::Argument &&
-                    std::find(results.begin(), results.end(), q.b.value) == results.end();
-  if (!kept || !q.batch.empty() || !q.b.at.time.empty()) return std::nullopt;
-  const MatrixProduct::Sizes sizes{q.rows, q.columns, q.depth};
-  const MatrixProduct::Strides strides = strides_of(q);
-  if (!FewRows::fits(q.dtype, sizes, strides)) return std::nullopt;
-  return FewRows(q.dtype, sizes, strides, q.onto);
+// Makes the kernels of rows, too.
+std::size_t NativeProgram::scratch_of(const emit::HostSteps& steps) {
+  std::size_t most = 0;
+  for (const emit::Call* call : steps.calls) {
+    if (call->kernel != nullptr) {
+      most = std::max(most, call->kernel->scratch_bytes(context_));
+      continue;
+    }
+    const Kernel& made = rows_[steps.name(*call)] =
+        make_kernel(*call->prim, {call->params, call->in_types, call->out_types, context_});
+    most = std::max(most, made.scratch_bytes);
+  }
+  for (const emit::Product* q : steps.products) {
+    const etp_matrix_product d = steps.descriptor(program_, *q);
+    most = std::max(most, matrix_product_scratch(&d, context_.threads));
+    if (d.known > 0)
+      known_.push_back({static_cast<std::size_t>(d.known - 1),
+                        program_.values[static_cast<std::size_t>(q->b.value)].index});
+  }
+  return most;
+}
+
+void NativeProgram::bind() {
+  const etp_module& table = module_->table();
+  for (std::int64_t i = 0; i < table.callee_count; ++i) {
+    const std::string name = table.callees[i];
+    if (const KernelRow* kernel = find_kernel(name))
+      callees_.push_back({kernel->run, nullptr});
+    else if (const auto row = rows_.find(name); row != rows_.end())
+      callees_.push_back({run_row, &row->second});
+    else
+      throw IoError("native", fmt::format("the code of {} calls the kernel {}, which this version of etrace "
+                                          "does not have",
+                                          program_.name, name));
+  }
 }
 
 NativeProgram::~NativeProgram() {
@@ -95,26 +84,51 @@ std::byte* require_block(std::size_t bytes) {
 }
 }  // namespace
 
-void NativeProgram::run(const void* const* arguments, void* const* results) const {
-  AlignedBuffer* memory = nullptr;
+AlignedBuffer* NativeProgram::take_memory() const {
   for (auto& slot : spare_)
-    if ((memory = slot.exchange(nullptr, std::memory_order_acquire)) != nullptr) break;
-  if (memory == nullptr) memory = new AlignedBuffer(memory_bytes_, require_block(memory_bytes_));
-  struct GiveBack {
+    if (AlignedBuffer* memory = slot.exchange(nullptr, std::memory_order_acquire)) return memory;
+  auto* const fresh = new AlignedBuffer(memory_bytes_, require_block(memory_bytes_));
+  std::memset(fresh->data() + program_.arena_bytes, 0, scratch_offset_ - program_.arena_bytes);
+  return fresh;
+}
+
+void NativeProgram::give_back(AlignedBuffer* memory) const {
+  for (auto& slot : spare_) {
+    AlignedBuffer* none = nullptr;
+    if (slot.compare_exchange_strong(none, memory, std::memory_order_release)) return;
+  }
+  delete memory;
+}
+
+void NativeProgram::prepare() const {
+  AlignedBuffer* memory = take_memory();
+  std::fill_n(memory->data(), memory_bytes_, std::byte{});  // so that the system has given every page
+  give_back(memory);
+}
+
+void NativeProgram::forget(std::byte* memory, const std::uint64_t* versions) const {
+  auto* const known = memory + program_.arena_bytes;
+  auto* const learnt_at = reinterpret_cast<std::uint64_t*>(memory + versions_offset_);
+  for (const Known& k : known_) {
+    const std::uint64_t now = versions == nullptr ? 0 : versions[k.argument];
+    if (now == 0 || learnt_at[k.byte] != now) known[k.byte] = std::byte{0};
+    learnt_at[k.byte] = now;
+  }
+}
+
+void NativeProgram::run_at(const std::uint64_t* versions, const void* const* arguments,
+                           void* const* results) const {
+  struct Taken {
     const NativeProgram& owner;
-    AlignedBuffer* memory;
-    ~GiveBack() {
-      for (auto& slot : owner.spare_) {
-        AlignedBuffer* none = nullptr;
-        if (slot.compare_exchange_strong(none, memory, std::memory_order_release)) return;
-      }
-      delete memory;
-    }
-  } give_back{*this, memory};
-  std::byte* const scratch = memory->data() + scratch_offset_;
-  std::fill_n(scratch - few_rows.size(), few_rows.size(),
-              std::byte{static_cast<std::uint8_t>(Known::Nothing)});
-  const etp_run r{&kHost, this, arguments, results, constants_.data(), memory->data(), scratch};
+    AlignedBuffer* memory = owner.take_memory();
+    ~Taken() { owner.give_back(memory); }
+  } taken{*this};
+  std::byte* const memory = taken.memory->data();
+  forget(memory, versions);
+  etp_context context = context_;
+  context.known = reinterpret_cast<std::uint8_t*>(memory + program_.arena_bytes);
+  const etp_run r{&context, callees_.data(),         arguments, results, constants_.data(),
+                  memory,   memory + scratch_offset_};
   module_->table().run(&r);
 }
 

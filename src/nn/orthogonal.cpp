@@ -15,8 +15,8 @@
 
 #include "etrace/ops/elementwise.h"
 #include "etrace/random.h"
-#include "ops/matrix_product.h"
-#include "runtime/thread_pool.h"
+#include "kernels/context.h"
+#include "kernels/matrix_product.h"
 
 namespace etrace::nn {
 
@@ -68,17 +68,27 @@ using Matrix = std::vector<double>;  // row-major
 // f(begin, end) on stretches of [0, n), on all threads. No element's value depends on the cut.
 template <class F>
 void in_stretches(std::int64_t n, F&& f) {
-  const int parts = default_pool().size();
-  default_pool().parallel(parts, [&](int part) { f(n * part / parts, n * (part + 1) / parts); });
+  const etp_context context = default_context();
+  const std::int64_t parts = context.threads;
+  in_parts(context, parts, [&](int part) { f(n * part / parts, n * (part + 1) / parts); });
 }
 
+struct Sizes {
+  std::int64_t rows, columns, depth;
+};
+struct Strides {  // as of etp_matrix_product
+  std::int64_t a_row, a_depth, b_depth, b_column, c_row;
+};
 // C = A·B or C += A·B.
-void multiply(const MatrixProduct::Sizes& sizes, const MatrixProduct::Strides& strides, const double* a,
-              const double* b, double* c, bool accumulate) {
-  const MatrixProduct product(Dtype::F64, sizes, strides, accumulate);
-  Tensor scratch =
-      Tensor::uninitialized({Dtype::F64, {static_cast<std::int64_t>(product.scratch_bytes() / 8 + 1)}});
-  product(a, b, c, scratch.writable());
+void multiply(const Sizes& n, const Strides& s, const double* a, const double* b, double* c,
+              bool accumulate) {
+  const etp_matrix_product product{ETP_F64,   n.rows,    n.columns,  n.depth, s.a_row,
+                                   s.a_depth, s.b_depth, s.b_column, s.c_row, accumulate ? 1 : 0,
+                                   0};
+  const etp_context context = default_context();
+  const std::size_t bytes = matrix_product_scratch(&product, context.threads);
+  Tensor scratch = Tensor::uninitialized({Dtype::F64, {static_cast<std::int64_t>(bytes / 8 + 1)}});
+  etrace::multiply(product, context, a, b, c, scratch.writable());
 }
 
 // The reflections of one block: column k of V [rows, count] is zero above row k.
@@ -126,7 +136,7 @@ Block reflections(const float* x, std::int64_t rows, std::int64_t count) {
 void apply(const Block& b, double* q, std::int64_t columns, std::int64_t stride, bool fine) {
   const auto size = static_cast<std::size_t>(b.count * columns);
   Matrix w(size), y(size);
-  const MatrixProduct::Sizes inward{b.count, columns, b.rows}, outward{b.rows, columns, b.count};
+  const Sizes inward{b.count, columns, b.rows}, outward{b.rows, columns, b.count};
   if (fine) {
     Matrix head(static_cast<std::size_t>(b.rows * columns)), tail(head.size());
     for (std::int64_t i = 0; i < b.rows; ++i)
@@ -135,7 +145,7 @@ void apply(const Block& b, double* q, std::int64_t columns, std::int64_t stride,
         head[static_cast<std::size_t>(i * columns + j)] = front;
         tail[static_cast<std::size_t>(i * columns + j)] = value - front;
       }
-    const MatrixProduct::Strides strides{1, b.count, columns, 1, columns};
+    const Strides strides{1, b.count, columns, 1, columns};
     multiply(inward, strides, b.v.data(), head.data(), w.data(), false);
     multiply(inward, strides, b.v.data(), tail.data(), w.data(), true);
   } else {  // q has heads only
@@ -151,7 +161,7 @@ void apply(const Block& b, double* q, std::int64_t columns, std::int64_t stride,
       }
     }
   });
-  const MatrixProduct::Strides strides{b.count, 1, columns, 1, stride};
+  const Strides strides{b.count, 1, columns, 1, stride};
   for (std::size_t i = 0; i < size; ++i) {
     const double front = head_of(y[i]);
     w[i] = y[i] - front;

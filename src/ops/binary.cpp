@@ -34,7 +34,7 @@ Arrays jvp_by_winner(const Array& a_wins, ArraySpan x, const Array& y, ArraySpan
 
 }  // namespace
 
-const Primitive add_p{binary<add_p, kNumber, [](auto a, auto b) { return wrapping_sum(a, b); }>({
+const Primitive add_p{binary<add_p, kNumber, [](auto a, auto b) { return scalar::add(a, b); }>({
     .name = "add",
     .doc = "y = a + b",
     .emit = number_code<"$0 + $1", "etp_add_$t($0, $1)">,
@@ -43,7 +43,7 @@ const Primitive add_p{binary<add_p, kNumber, [](auto a, auto b) { return wrappin
     .samples = samples<kNumber, Range{-3, 3}, Range{-3, 3}>,
 })};
 
-const Primitive add_any_p{binary<add_any_p, kNumber, [](auto a, auto b) { return wrapping_sum(a, b); }>({
+const Primitive add_any_p{binary<add_any_p, kNumber, [](auto a, auto b) { return scalar::add(a, b); }>({
     .name = "add_any",
     .doc = "y = a + b, the sum of two cotangents",
     .emit = number_code<"$0 + $1", "etp_add_$t($0, $1)">,
@@ -52,7 +52,7 @@ const Primitive add_any_p{binary<add_any_p, kNumber, [](auto a, auto b) { return
     .samples = samples<kNumber, Range{-3, 3}, Range{-3, 3}>,
 })};
 
-const Primitive sub_p{binary<sub_p, kNumber, [](auto a, auto b) { return wrapping_difference(a, b); }>({
+const Primitive sub_p{binary<sub_p, kNumber, [](auto a, auto b) { return scalar::sub(a, b); }>({
     .name = "sub",
     .doc = "y = a - b",
     .emit = number_code<"$0 - $1", "etp_sub_$t($0, $1)">,
@@ -67,7 +67,7 @@ const Primitive sub_p{binary<sub_p, kNumber, [](auto a, auto b) { return wrappin
     .samples = samples<kNumber, Range{-3, 3}, Range{-3, 3}>,
 })};
 
-const Primitive mul_p{binary<mul_p, kNumber, [](auto a, auto b) { return wrapping_product(a, b); }>({
+const Primitive mul_p{binary<mul_p, kNumber, [](auto a, auto b) { return scalar::mul(a, b); }>({
     .name = "mul",
     .doc = "y = a·b",
     .emit = number_code<"$0 * $1", "etp_mul_$t($0, $1)">,
@@ -103,7 +103,7 @@ void divide_by_one(std::int64_t n, void* y, const void* const* x) {
 
 Kernel div_kernel(const KernelRequest& r) {
   return for_dtype<kNumber>(r.x(0).dtype, [&]<class T>() {
-    const auto rows = map_rows<[](T a, T b) { return quotient(a, b); }, T, T>();
+    const auto rows = map_rows<[](T a, T b) { return scalar::div(a, b); }, T, T>();
     std::array<Row, 4> all{rows[0], rows[1], rows[2], rows[3]};
     if constexpr (std::is_floating_point_v<T>) all[1] = divide_by_one<T>;
     return loop_kernel(r, all);
@@ -118,7 +118,7 @@ PrimitiveSpec with_kernel(PrimitiveSpec row, Kernel (*kernel)(const KernelReques
 }  // namespace
 
 const Primitive div_p{with_kernel(
-    binary<div_p, kNumber, [](auto a, auto b) { return quotient(a, b); }>({
+    binary<div_p, kNumber, [](auto a, auto b) { return scalar::div(a, b); }>({
         .name = "div",
         .doc = "y = a/b, integers towards zero; for them a/0 = -1 (all bits set)",
         .emit = number_code<"$0 / $1", "etp_div_$t($0, $1)", 4>,
@@ -134,15 +134,7 @@ const Primitive div_p{with_kernel(
     }),
     div_kernel)};
 
-const Primitive rem_p{binary<rem_p, kNumber,
-                             [](auto a, auto b) {
-                               if constexpr (std::is_floating_point_v<decltype(a)>)
-                                 return std::fmod(a, b);
-                               else
-                                 return b == 0                     ? a
-                                        : quotient_overflows(a, b) ? decltype(a){0}
-                                                                   : static_cast<decltype(a)>(a % b);
-                             }>({
+const Primitive rem_p{binary<rem_p, kNumber, [](auto a, auto b) { return scalar::rem(a, b); }>({
     .name = "rem",
     .doc = "y = a - b·trunc(a/b), with the sign of a; for integers a rem 0 = a",
     .emit = code<"etp_rem_$t($0, $1)", 20>,
@@ -232,7 +224,7 @@ const Primitive atan2_p{binary<atan2_p, kFloating,
 
 // Locally a shift by a constant.
 const Primitive nextafter_p{
-    binary<nextafter_p, kFloating, [](auto a, auto b) { return std::nextafter(a, b); }>({
+    binary<nextafter_p, kFloating, [](auto a, auto b) { return scalar::nextafter(a, b); }>({
         .name = "nextafter",
         .doc = "the number next to a in the direction of b",
         .emit = code<"etp_nextafter_$t($0, $1)", 20>,
@@ -242,7 +234,7 @@ const Primitive nextafter_p{
         .samples = samples<kFloating, Range{-3, 3}, Range{-3, 3}>,
     })};
 
-const Primitive max_p{binary<max_p, kAny, [](auto a, auto b) { return larger(a, b); }>({
+const Primitive max_p{binary<max_p, kAny, [](auto a, auto b) { return scalar::max(a, b); }>({
     .name = "max",
     .doc = "the larger of a and b; NaN if one of them is",
     .emit = code<"etp_max_$t($0, $1)", 2>,
@@ -252,7 +244,7 @@ const Primitive max_p{binary<max_p, kAny, [](auto a, auto b) { return larger(a, 
     .samples = samples<kAny, Range{-3, 3}, Range{-3, 3}>,
 })};
 
-const Primitive min_p{binary<min_p, kAny, [](auto a, auto b) { return smaller(a, b); }>({
+const Primitive min_p{binary<min_p, kAny, [](auto a, auto b) { return scalar::min(a, b); }>({
     .name = "min",
     .doc = "the smaller of a and b; NaN if one of them is",
     .emit = code<"etp_min_$t($0, $1)", 2>,

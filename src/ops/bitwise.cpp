@@ -1,36 +1,13 @@
 // Bitwise logic on bool and integers, and shifts. A shift by the width of the type or more (a negative amount
 // counts as such) moves every bit out: 0 remains, or the sign for the arithmetic shift to the right.
 #include "ops/elementwise_common.h"
+#include "ops/scalar_math.h"
 
 namespace etrace {
 
 using namespace elementwise;
 
 namespace {
-
-template <class T>
-constexpr unsigned kWidth = sizeof(T) * 8;
-
-template <class T>
-bool within_width(T amount) {
-  return static_cast<std::make_unsigned_t<T>>(amount) < kWidth<T>;
-}
-template <class T>
-T shifted_left(T a, T n) {
-  using U = std::make_unsigned_t<T>;
-  return within_width(n) ? static_cast<T>(static_cast<U>(a) << n) : T{0};
-}
-template <class T>
-T shifted_right_logical(T a, T n) {
-  using U = std::make_unsigned_t<T>;
-  return within_width(n) ? static_cast<T>(static_cast<U>(a) >> n) : T{0};
-}
-template <class T>
-T shifted_right_arithmetic(T a, T n) {
-  using S = std::make_signed_t<T>;
-  const unsigned amount = within_width(n) ? static_cast<unsigned>(n) : kWidth<T> - 1U;
-  return static_cast<T>(static_cast<S>(a) >> amount);
-}
 
 template <const Primitive& P, unsigned K, auto F>
 PrimitiveSpec logic(PrimitiveSpec row) {
@@ -65,17 +42,19 @@ const Primitive not_p{unary<not_p, kBits,
     .samples = flat_samples<kBits, Range{}>,
 })};
 
-const Primitive shift_left_p{logic<shift_left_p, kInteger, [](auto a, auto n) { return shifted_left(a, n); }>(
-    {.name = "shift_left",
-     .doc = "a·2^n without the bits that leave",
-     .emit = code<"etp_shift_left_$t($0, $1)", 2>})};
+const Primitive shift_left_p{
+    logic<shift_left_p, kInteger, [](auto a, auto n) { return scalar::shift_left(a, n); }>(
+        {.name = "shift_left",
+         .doc = "a·2^n without the bits that leave",
+         .emit = code<"etp_shift_left_$t($0, $1)", 2>})};
 const Primitive shift_right_logical_p{
-    logic<shift_right_logical_p, kInteger, [](auto a, auto n) { return shifted_right_logical(a, n); }>(
+    logic<shift_right_logical_p, kInteger, [](auto a, auto n) { return scalar::shift_right_logical(a, n); }>(
         {.name = "shift_right_logical",
          .doc = "bits of a moved down by n, zeros follow",
          .emit = code<"etp_shift_right_logical_$t($0, $1)", 2>})};
 const Primitive shift_right_arithmetic_p{
-    logic<shift_right_arithmetic_p, kInteger, [](auto a, auto n) { return shifted_right_arithmetic(a, n); }>(
+    logic<shift_right_arithmetic_p, kInteger,
+          [](auto a, auto n) { return scalar::shift_right_arithmetic(a, n); }>(
         {.name = "shift_right_arithmetic",
          .doc = "bits of a moved down by n, the sign follows",
          .emit = code<"etp_shift_right_arithmetic_$t($0, $1)", 2>})};

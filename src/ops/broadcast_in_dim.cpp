@@ -50,7 +50,7 @@ const Primitive broadcast_in_dim_p{{
       if (q.x(0).shape.size() == q.y().shape.size()) return copy_kernel(q.y().bytes());  // axes of size 1
       const Shape& to = q.y().shape;
       const StridedCopy copy(to.dims(), strides_of(to), repeated_strides(q.params, q.x(0).shape, to),
-                             size_of(q.x(0).dtype));
+                             size_of(q.x(0).dtype), q.context);
       return {[copy](const KernelArgs& k) { copy(k.in[0], k.out[0]); }};
     },
     .emit = [](const EmitRequest& q) -> Emission {

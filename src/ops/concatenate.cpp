@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "etrace/ops/shape.h"
-#include "ops/parts.h"
 #include "ops/structure_common.h"
 
 namespace etrace {
@@ -22,45 +21,43 @@ Dtype common_dtype(std::string_view op, std::span<const Aval> in) {
 }
 
 template <class Word, int N>
-Kernel alternate(std::int64_t rows) {
-  return {[rows, parts = parts_of_work(N * rows)](const KernelArgs& k) {
-    const auto run = [&](int part) {
+Kernel alternate(std::int64_t rows, const etp_context& context) {
+  return {[rows, context, parts = parts_of_work(N * rows, context.threads)](const KernelArgs& k) {
+    in_parts(context, parts, [&](int part) {
       const std::int64_t first = rows * part / parts, last = rows * (part + 1) / parts;
       std::array<const Word*, N> lines;
       for (std::size_t i = 0; i < N; ++i) lines[i] = static_cast<const Word*>(k.in[i]) + first;
       interleave_words<N>(static_cast<Word*>(k.out[0]) + N * first, lines, last - first);
-    };
-    if (parts == 1)
-      run(0);
-    else
-      default_pool().parallel(parts, run);
+    });
   }};
 }
 
 template <class Word>
-Kernel alternate(std::size_t operands, std::int64_t rows) {
-  return operands == 2   ? alternate<Word, 2>(rows)
-         : operands == 3 ? alternate<Word, 3>(rows)
-                         : alternate<Word, 4>(rows);
+Kernel alternate(std::size_t operands, std::int64_t rows, const etp_context& context) {
+  return operands == 2   ? alternate<Word, 2>(rows, context)
+         : operands == 3 ? alternate<Word, 3>(rows, context)
+                         : alternate<Word, 4>(rows, context);
 }
 
 // Up to four operands give one or two elements in turn: states side by side.
-std::optional<Kernel> alternating(Dtype dtype, std::int64_t rows, const Dims& widths) {
+std::optional<Kernel> alternating(Dtype dtype, std::int64_t rows, const Dims& widths,
+                                  const etp_context& context) {
   struct Pair {
     std::uint32_t first, second;
   };
   const bool alike = std::all_of(widths.begin(), widths.end(), [&](auto w) { return w == widths[0]; });
   if (!alike || widths.size() < 2 || widths.size() > 4 || rows < 4) return std::nullopt;
-  if (size_of(dtype) == 4 && widths[0] == 1) return alternate<std::uint32_t>(widths.size(), rows);
-  if (size_of(dtype) == 4 && widths[0] == 2) return alternate<Pair>(widths.size(), rows);
-  if (size_of(dtype) == 8 && widths[0] == 1) return alternate<std::uint64_t>(widths.size(), rows);
+  if (size_of(dtype) == 4 && widths[0] == 1) return alternate<std::uint32_t>(widths.size(), rows, context);
+  if (size_of(dtype) == 4 && widths[0] == 2) return alternate<Pair>(widths.size(), rows, context);
+  if (size_of(dtype) == 8 && widths[0] == 1) return alternate<std::uint64_t>(widths.size(), rows, context);
   return std::nullopt;
 }
 
 // Operand k fills `widths[k]` of every `row` elements of the result: both operations are that, seen
 // row-major.
 Kernel interleave(const KernelRequest& q, std::int64_t rows, std::int64_t row, const Dims& widths) {
-  if (std::optional<Kernel> kernel = alternating(q.y().dtype, rows, widths)) return *std::move(kernel);
+  if (std::optional<Kernel> kernel = alternating(q.y().dtype, rows, widths, q.context))
+    return *std::move(kernel);
   struct Part {
     StridedCopy copy;
     std::int64_t start;
@@ -68,7 +65,8 @@ Kernel interleave(const KernelRequest& q, std::int64_t rows, std::int64_t row, c
   std::vector<Part> parts;
   std::int64_t start = 0;
   for (const std::int64_t width : widths) {
-    parts.push_back({StridedCopy(Dims{rows, width}, {row, 1}, {width, 1}, size_of(q.y().dtype)), start});
+    parts.push_back(
+        {StridedCopy(Dims{rows, width}, {row, 1}, {width, 1}, size_of(q.y().dtype), q.context), start});
     start += width;
   }
   return {[parts](const KernelArgs& k) {

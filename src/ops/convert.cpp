@@ -1,9 +1,9 @@
 // Changes of the element type, and operations that only matter to transformations.
 #include <cstring>
-#include <limits>
 #include <string>
 
 #include "ops/elementwise_common.h"
+#include "ops/scalar_math.h"
 #include "runtime/etp_math.h"
 
 namespace etrace {
@@ -36,12 +36,7 @@ To converted(From x) {
   } else if constexpr (std::is_same_v<To, bool>) {
     return x != From{0};
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    // Both limits are powers of two, or zero, and so exact in From.
-    constexpr From kLow = static_cast<From>(std::numeric_limits<To>::min());
-    constexpr From kBeyond = static_cast<From>(To{1} << (std::numeric_limits<To>::digits - 1)) * 2;
-    if (x != x) return To{0};
-    if (x < kLow) return std::numeric_limits<To>::min();
-    return x < kBeyond ? static_cast<To>(x) : std::numeric_limits<To>::max();
+    return scalar::Truncated<To>::of(x);
   } else {
     return static_cast<To>(x);
   }

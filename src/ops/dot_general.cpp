@@ -9,8 +9,8 @@
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/linalg.h"
 #include "etrace/ops/shape.h"
+#include "kernels/matrix_product.h"
 #include "ops/dot_dims.h"
-#include "ops/matrix_product.h"
 #include "ops/structure_common.h"
 
 namespace etrace {
@@ -89,7 +89,8 @@ struct MatrixView {
   Dims batch;                       // strides
   std::optional<StridedCopy> copy;  // into scratch
 };
-MatrixView matrix_view(const Aval& x, const Dims& batch, const Dims& free, const Dims& contract) {
+MatrixView matrix_view(const Aval& x, const Dims& batch, const Dims& free, const Dims& contract,
+                       const etp_context& context) {
   const Dims strides = strides_of(x.shape);
   auto sizes = [&](const Dims& axes) { return pick(x.shape.dims(), axes); };
   const auto row = merged_stride(sizes(free), pick(strides, free));
@@ -98,7 +99,8 @@ MatrixView matrix_view(const Aval& x, const Dims& batch, const Dims& free, const
   const std::int64_t k = Shape(sizes(contract)).size(), m = Shape(sizes(free)).size();
   Dims packed = strides_of(Shape(sizes(batch)));
   for (std::int64_t& s : packed) s *= m * k;
-  return {k, 1, packed, permuting_copy(x.shape, joined(batch, joined(free, contract)), size_of(x.dtype))};
+  return {k, 1, packed,
+          permuting_copy(x.shape, joined(batch, joined(free, contract)), size_of(x.dtype), context)};
 }
 
 // Conversions before and after a product in another type than the operands'.
@@ -133,8 +135,8 @@ Kernel dot_kernel(const KernelRequest& q, const DotDims& d, const std::optional<
   const Aval a{compute, q.x(0).shape}, b{compute, q.x(1).shape};
   const Dims a_free = free_axes(a.shape.rank(), d.lhs_contract, d.lhs_batch);
   const Dims b_free = free_axes(b.shape.rank(), d.rhs_contract, d.rhs_batch);
-  const MatrixView va = matrix_view(a, d.lhs_batch, a_free, d.lhs_contract);
-  const MatrixView vb = matrix_view(b, d.rhs_batch, b_free, d.rhs_contract);
+  const MatrixView va = matrix_view(a, d.lhs_batch, a_free, d.lhs_contract, q.context);
+  const MatrixView vb = matrix_view(b, d.rhs_batch, b_free, d.rhs_contract, q.context);
   const std::int64_t rows = Shape(pick(a.shape.dims(), a_free)).size();
   const std::int64_t columns = Shape(pick(b.shape.dims(), b_free)).size();
   const DotStretch sum =
@@ -150,10 +152,11 @@ Kernel dot_kernel(const KernelRequest& q, const DotDims& d, const std::optional<
   // A single column is the same as a single row of the transposed product, and that reads memory along its
   // rows.
   const bool turned = columns == 1;
-  const MatrixProduct product =
-      turned ? MatrixProduct(compute, {1, rows, depth}, {0, vb.depth, va.depth, va.row, rows}, onto)
-             : MatrixProduct(compute, {rows, columns, depth}, {va.row, va.depth, vb.depth, vb.row, columns},
-                             onto);
+  const std::int64_t dtype = static_cast<std::int64_t>(compute), adds = onto ? 1 : 0;
+  const etp_matrix_product product =
+      turned ? etp_matrix_product{dtype, 1, rows, depth, 0, vb.depth, va.depth, va.row, rows, adds, 0}
+             : etp_matrix_product{dtype,    rows,   columns, depth, va.row, va.depth,
+                                  vb.depth, vb.row, columns, adds,  0};
 
   Layout layout;
   struct Operand {
@@ -166,13 +169,13 @@ Kernel dot_kernel(const KernelRequest& q, const DotDims& d, const std::optional<
             v.copy};
   };
   const Operand left = operand(a, va), right = operand(b, vb);
-  const std::size_t product_at = layout.take(product.scratch_bytes());
+  const std::size_t product_at = layout.take(matrix_product_scratch(&product, q.context.threads));
   const std::size_t y_at = out == compute ? 0 : layout.take(Aval{compute, q.y().shape}.bytes());
 
   Kernel kernel;
   kernel.scratch_bytes = layout.size();
   if (onto) kernel.in_place.push_back({0, 2});
-  kernel.run = [=, y_bytes = q.y().bytes(), y_size = q.y().shape.size(),
+  kernel.run = [=, context = q.context, y_bytes = q.y().bytes(), y_size = q.y().shape.size(),
                 bytes = to_dim(size_of(compute))](const KernelArgs& k) {
     auto* scratch = static_cast<std::byte*>(k.scratch);
     auto prepare = [&](const Operand& o, const void* data) -> const std::byte* {
@@ -191,7 +194,8 @@ Kernel dot_kernel(const KernelRequest& q, const DotDims& d, const std::optional<
     if (onto && k.in[2] != k.out[0]) std::memcpy(py, k.in[2], y_bytes);
     matrices.for_each([&](const std::array<std::int64_t, 3>& at) {
       const std::byte *first = pa + (a_first + at[0]) * bytes, *second = pb + (b_first + at[1]) * bytes;
-      product(turned ? second : first, turned ? first : second, py + at[2] * bytes, scratch + product_at);
+      multiply(product, context, turned ? second : first, turned ? first : second, py + at[2] * bytes,
+               scratch + product_at);
     });
     if (out != compute) convert_elements(compute, py, out, k.out[0], y_size);
   };

@@ -116,7 +116,7 @@ const Primitive dynamic_slice_p{{
     .kernel = [](const KernelRequest& q) -> Kernel {
       const Shape &x = q.x(0).shape, &y = q.y().shape;
       const StartReader start(x, y.to_dims(), q.in.subspan(1));
-      const StridedCopy copy(y.dims(), strides_of(y), strides_of(x), size_of(q.y().dtype));
+      const StridedCopy copy(y.dims(), strides_of(y), strides_of(x), size_of(q.y().dtype), q.context);
       return {[=](const KernelArgs& k) { copy(k.in[0], start(k.in + 1), k.out[0], 0); }};
     },
     .emit = dynamic_slice_code,
@@ -169,7 +169,8 @@ const Primitive dynamic_update_slice_p{{
     .kernel = [](const KernelRequest& q) -> Kernel {
       const Shape &x = q.x(0).shape, &update = q.x(1).shape;
       const StartReader start(x, update.to_dims(), q.in.subspan(2));
-      const StridedCopy copy(update.dims(), strides_of(x), strides_of(update), size_of(q.y().dtype));
+      const StridedCopy copy(update.dims(), strides_of(x), strides_of(update), size_of(q.y().dtype),
+                             q.context);
       Kernel kernel;
       kernel.in_place = {{0, 0}};
       kernel.run = [=, bytes = q.y().bytes()](const KernelArgs& k) {

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "etrace/ops/shape.h"
-#include "ops/parts.h"
 
 namespace etrace::elementwise {
 
@@ -76,7 +75,8 @@ Aval common_aval(std::string_view op, unsigned kinds, std::size_t arity, std::sp
 }
 
 // Loops -----------------------------------------------------------------------------------------------------
-Loops::Loops(const Aval& y, std::span<const Aval> x, std::span<const Row> rows) : operands_(x.size()) {
+Loops::Loops(const Aval& y, std::span<const Aval> x, std::span<const Row> rows, const etp_context& context)
+    : operands_(x.size()), context_(context) {
   ETRACE_CHECK(x.size() <= kMaxOperands);
   empty_ = y.shape.size() == 0;
   // Which operands advance along an axis of the result.
@@ -115,13 +115,13 @@ Loops::Loops(const Aval& y, std::span<const Aval> x, std::span<const Row> rows) 
       inner_step_ = axis.step;
   }
   for (const Axis& axis : outer_) rows_ *= axis.size;
-  parts_ = parts_of_work(empty_ ? 0 : inner_ * rows_);
+  parts_ = parts_of_work(empty_ ? 0 : inner_ * rows_, context.threads);
 }
 
 void Loops::operator()(void* y, const void* const* x) const {
   if (empty_) return;
   if (parts_ == 1) return outer_.empty() ? row_(inner_, y, x) : rows(0, rows_, y, x);
-  default_pool().parallel(parts_, [&](int part) {
+  in_parts(context_, parts_, [&](int part) {
     const auto share = [&](std::int64_t n) { return n * part / parts_; };
     const auto end = [&](std::int64_t n) { return n * (part + 1) / parts_; };
     if (outer_.empty())
@@ -171,7 +171,7 @@ Kernel Loops::kernel() && {
 }
 
 Kernel loop_kernel(const KernelRequest& r, std::span<const Row> rows) {
-  Kernel kernel = Loops(r.y(), r.in, rows).kernel();
+  Kernel kernel = Loops(r.y(), r.in, rows, r.context).kernel();
   // Index by index: elements of one size, none read for several positions.
   for (std::size_t i = 0; i < r.in.size(); ++i)
     if (r.x(i).shape == r.y().shape && size_of(r.x(i).dtype) == size_of(r.y().dtype))

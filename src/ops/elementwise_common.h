@@ -19,6 +19,7 @@
 #include "etrace/error.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/primitive.h"
+#include "kernels/context.h"
 
 namespace etrace::elementwise {
 
@@ -54,7 +55,7 @@ class Loops {
  public:
   static constexpr std::size_t kMaxOperands = 4;
   // rows[mask]: the row in which operand i advances iff bit i is set; otherwise its first element serves all.
-  Loops(const Aval& y, std::span<const Aval> x, std::span<const Row> rows);
+  Loops(const Aval& y, std::span<const Aval> x, std::span<const Row> rows, const etp_context&);
   void operator()(void* y, const void* const* x) const;
   Kernel kernel() &&;  // without in_place
 
@@ -72,6 +73,7 @@ class Loops {
   std::vector<Axis> outer_;  // innermost first
   std::ptrdiff_t y_element_ = 0;
   std::size_t operands_ = 0;
+  etp_context context_;
   int parts_ = 1;
   bool empty_ = false;
 };

@@ -61,7 +61,8 @@ Emission gather_code(const EmitRequest& q) {
     const std::string start = "(int64_t)$" + std::to_string(k), limit = std::to_string(x[axis] - sizes[axis]);
     code.reads.push_back({1, {to_dim(k), vector}, {}});
     offset += " + etp_clip(" + start + ", " + limit + ") * " + std::to_string(in_x[axis]);
-    inside += " && " + start + " >= 0 && " + start + " <= " + limit;
+    if (q.x(1).dtype != Dtype::U32) inside += " && " + start + " >= 0";
+    inside += " && " + start + " <= " + limit;
   }
   code.reads.push_back({0, {0, element}, offset});
   code.text = "$" + std::to_string(d.index_map.size());
@@ -108,10 +109,10 @@ const Primitive gather_p{{
       const Windows windows(gather_dims(q.params), x, q.x(1), y.shape, q.params.dims("slice_sizes"),
                             mode_of("gather", q.params));
       const std::size_t bytes = size_of(x.dtype);
-      const StridedCopy copy(windows.extents, windows.result_strides, windows.x_strides, bytes);
+      const StridedCopy copy(windows.extents, windows.result_strides, windows.x_strides, bytes, q.context);
       const Tensor fill = Tensor::full({x.dtype, {}}, fill_value(q.params, x.dtype));
       const StridedCopy spread(windows.extents, windows.result_strides, Dims(windows.extents.size(), 0),
-                               bytes);
+                               bytes, q.context);
       return {[=](const KernelArgs& k) {
         windows.for_each(k.in[1], [&](std::int64_t from, std::int64_t to, bool inside) {
           if (inside)

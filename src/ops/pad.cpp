@@ -112,7 +112,7 @@ const Primitive pad_p{{
         dst_start += p.at[i] * dst[i];
         dst[i] *= p.step[i];
       }
-      const StridedCopy copy(extents, dst, src, size_of(q.y().dtype));
+      const StridedCopy copy(extents, dst, src, size_of(q.y().dtype), q.context);
       const bool any = Shape(extents).size() > 0;
       const std::int64_t count = to.size();
       const bool covered = Shape(extents) == to;

@@ -9,7 +9,6 @@
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/reduce.h"
 #include "etrace/ops/shape.h"
-#include "ops/parts.h"
 #include "ops/reduce_order.h"
 #include "ops/structure_common.h"
 #include "runtime/etp_fold.h"
@@ -136,15 +135,16 @@ struct LoopsOf {
 
 // Threads take stretches of the results: every result is summed by one of them, in one order.
 template <class F>
-Kernel in_parts(std::int64_t work, std::int64_t length, F run) {
-  const auto parts = static_cast<int>(std::min<std::int64_t>(parts_of_work(work), length));
+Kernel kernel_in_parts(const etp_context& context, std::int64_t work, std::int64_t length, F run) {
+  const std::int64_t parts = std::min<std::int64_t>(parts_of_work(work, context.threads), length);
   if (parts <= 1) return {[=](const KernelArgs& k) { run(k, 0, length); }};
   return {[=](const KernelArgs& k) {
-    default_pool().parallel(parts, [&](int p) { run(k, length * p / parts, length * (p + 1) / parts); });
+    in_parts(context, parts, [&](int p) { run(k, length * p / parts, length * (p + 1) / parts); });
   }};
 }
 
-Kernel reduce_kernel(const Loops& loops, const Shape& from, const Shape& to, const Dims& axes) {
+Kernel reduce_kernel(const Loops& loops, const Shape& from, const Shape& to, const Dims& axes,
+                     const etp_context& context) {
   const auto size = static_cast<std::int64_t>(loops.size);
   const ReduceOrder order = reduce_order(from, axes);
   if (!order.joins()) return copy_kernel(to_index(from.size() * size));
@@ -155,8 +155,8 @@ Kernel reduce_kernel(const Loops& loops, const Shape& from, const Shape& to, con
   if (order.line.empty()) {  // columns side by side, rows joined one by one
     const auto columns = kept.pop_back();
     const auto rows = chain.pop_back();
-    return in_parts(
-        from.size(), kept.rank() > 0 ? kept.axis(0).extent : columns.extent,
+    return kernel_in_parts(
+        context, from.size(), kept.rank() > 0 ? kept.axis(0).extent : columns.extent,
         [=, alone = kept.rank() == 0](const KernelArgs& k, std::int64_t first, std::int64_t last) {
           const auto* x = static_cast<const std::byte*>(k.in[0]);
           auto* y = static_cast<std::byte*>(k.out[0]);
@@ -176,19 +176,19 @@ Kernel reduce_kernel(const Loops& loops, const Shape& from, const Shape& to, con
         });
   }
   const std::int64_t length = Shape(pick(from.dims(), order.line)).size();  // contiguous
-  return in_parts(from.size(), kept.rank() > 0 ? kept.axis(0).extent : 1,
-                  [=](const KernelArgs& k, std::int64_t first, std::int64_t last) {
-                    const auto* x = static_cast<const std::byte*>(k.in[0]);
-                    auto* y = static_cast<std::byte*>(k.out[0]);
-                    alignas(double) std::array<std::byte, sizeof(double)> total;
-                    kept.for_range(first, last, [&](const std::array<std::int64_t, 2>& at) {
-                      loops.start(total.data(), 1);
-                      chain.for_each([&](const std::array<std::int64_t, 1>& line) {
-                        loops.join_line(total.data(), x + (at[0] + line[0]) * size, length);
-                      });
-                      loops.finish(total.data(), y + at[1] * size, 1);
-                    });
-                  });
+  return kernel_in_parts(context, from.size(), kept.rank() > 0 ? kept.axis(0).extent : 1,
+                         [=](const KernelArgs& k, std::int64_t first, std::int64_t last) {
+                           const auto* x = static_cast<const std::byte*>(k.in[0]);
+                           auto* y = static_cast<std::byte*>(k.out[0]);
+                           alignas(double) std::array<std::byte, sizeof(double)> total;
+                           kept.for_range(first, last, [&](const std::array<std::int64_t, 2>& at) {
+                             loops.start(total.data(), 1);
+                             chain.for_each([&](const std::array<std::int64_t, 1>& line) {
+                               loops.join_line(total.data(), x + (at[0] + line[0]) * size, length);
+                             });
+                             loops.finish(total.data(), y + at[1] * size, 1);
+                           });
+                         });
 }
 
 enum class Domain : std::uint8_t { Numbers, Ordered, Bits };
@@ -211,7 +211,8 @@ Kernel kernel(const KernelRequest& q) {
     if constexpr ((std::is_same_v<Op, And> || std::is_same_v<Op, Or>)&&std::is_floating_point_v<T>)
       ETRACE_CHECK(!"the typing rule admits bits only");
     else
-      return reduce_kernel(LoopsOf<Op, T>::loops, q.x(0).shape, q.y().shape, q.params.dims("axes"));
+      return reduce_kernel(LoopsOf<Op, T>::loops, q.x(0).shape, q.y().shape, q.params.dims("axes"),
+                           q.context);
     return {};
   });
 }

@@ -1,67 +1,85 @@
-// Arithmetic on single elements that plain C++ leaves undefined or decides otherwise. Integers never trap:
-// sums and products wrap around, dividing by zero and the quotient of the smallest number and -1 are defined.
-// Maxima pass NaN on.
+// Arithmetic on single elements, by type: the functions of runtime/etp_scalar.h, which emitted code calls,
+// under one name for all element types. What is plain in C (a + b of floats) is written out.
 #pragma once
 
 #include <cstdint>
-#include <limits>
-#include <type_traits>
+
+#include "runtime/etp_scalar.h"
 
 namespace etrace::elementwise {
 
+// clang-format off
+#define ETRACE_UNARY(NAME, T, S) \
+  inline T NAME(T x) { return etp_##NAME##_##S(x); }
+#define ETRACE_BINARY(NAME, T, S) \
+  inline T NAME(T a, T b) { return etp_##NAME##_##S(a, b); }
+#define ETRACE_INTEGERS(FORM, NAME) \
+  FORM(NAME, std::int32_t, i32) FORM(NAME, std::int64_t, i64) FORM(NAME, std::uint32_t, u32)
+#define ETRACE_FLOATS(FORM, NAME) FORM(NAME, float, f32) FORM(NAME, double, f64)
+#define ETRACE_NUMBERS(FORM, NAME) ETRACE_INTEGERS(FORM, NAME) ETRACE_FLOATS(FORM, NAME)
+
+// One scope deeper: the names are those of functions of arrays, too.
+namespace scalar {
+ETRACE_INTEGERS(ETRACE_BINARY, add)
+ETRACE_INTEGERS(ETRACE_BINARY, sub)
+ETRACE_INTEGERS(ETRACE_BINARY, mul)
+ETRACE_INTEGERS(ETRACE_BINARY, div)
+ETRACE_INTEGERS(ETRACE_UNARY, neg)
+ETRACE_INTEGERS(ETRACE_BINARY, shift_left)
+ETRACE_INTEGERS(ETRACE_BINARY, shift_right_logical)
+ETRACE_INTEGERS(ETRACE_BINARY, shift_right_arithmetic)
+ETRACE_NUMBERS(ETRACE_BINARY, rem)
+ETRACE_NUMBERS(ETRACE_UNARY, abs)
+ETRACE_NUMBERS(ETRACE_UNARY, sign)
+ETRACE_NUMBERS(ETRACE_UNARY, square)
+ETRACE_NUMBERS(ETRACE_BINARY, max)
+ETRACE_NUMBERS(ETRACE_BINARY, min)
+ETRACE_FLOATS(ETRACE_UNARY, floor)
+ETRACE_FLOATS(ETRACE_UNARY, ceil)
+ETRACE_FLOATS(ETRACE_UNARY, rint)
+ETRACE_FLOATS(ETRACE_UNARY, round)
+ETRACE_FLOATS(ETRACE_UNARY, step)
+ETRACE_FLOATS(ETRACE_BINARY, nextafter)
+// clang-format on
+
+#define ETRACE_PLAIN(T)                    \
+  inline T add(T a, T b) { return a + b; } \
+  inline T sub(T a, T b) { return a - b; } \
+  inline T mul(T a, T b) { return a * b; } \
+  inline T div(T a, T b) { return a / b; } \
+  inline T neg(T x) { return -x; }
+ETRACE_PLAIN(float)
+ETRACE_PLAIN(double)
+#undef ETRACE_PLAIN
+
+inline bool max(bool a, bool b) { return etp_max_bool(a, b) != 0; }
+inline bool min(bool a, bool b) { return etp_min_bool(a, b) != 0; }
+inline bool is_finite(float x) { return etp_is_finite_f32(x) != 0; }
+inline bool is_finite(double x) { return etp_is_finite_f64(x) != 0; }
+
 template <class T>
-T wrapping_sum(T a, T b) {
-  if constexpr (std::is_integral_v<T>)
-    return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
-  else
-    return a + b;
-}
-template <class T>
-T wrapping_difference(T a, T b) {
-  if constexpr (std::is_integral_v<T>)
-    return static_cast<T>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
-  else
-    return a - b;
-}
-template <class T>
-T wrapping_product(T a, T b) {
-  if constexpr (std::is_integral_v<T>)
-    return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
-  else
-    return a * b;
-}
-template <class T>
-T negated(T x) {
-  if constexpr (std::is_integral_v<T>)
-    return wrapping_difference(T{0}, x);
-  else
-    return -x;
+T clamp(T low, T x, T high) {
+  return min(max(x, low), high);
 }
 
-// The smallest number divided by -1 leaves the range and traps on common hardware.
-template <class T>
-bool quotient_overflows(T a, T b) {
-  return std::is_signed_v<T> && a == std::numeric_limits<T>::min() && b == static_cast<T>(-1);
-}
-// Towards zero; x/0 has all bits set, min/-1 = min.
-template <class T>
-T quotient(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>)
-    return a / b;
-  else
-    return b == 0 ? static_cast<T>(-1) : quotient_overflows(a, b) ? a : static_cast<T>(a / b);
-}
-
-// A NaN in either operand is the result. Two plain choices: gcc vectorises these, not one with `||`.
-template <class T>
-T larger(T a, T b) {
-  const T winner = b < a ? a : b;
-  return a != a ? a : winner;
-}
-template <class T>
-T smaller(T a, T b) {
-  const T winner = a < b ? a : b;
-  return a != a ? a : winner;
-}
+// Floats to integers: towards zero, saturating, NaN to 0.
+template <class To>
+struct Truncated;
+#define ETRACE_TRUNCATED(T, S)                          \
+  template <>                                           \
+  struct Truncated<T> {                                 \
+    static T of(float x) { return etp_f32_to_##S(x); }  \
+    static T of(double x) { return etp_f64_to_##S(x); } \
+  };
+ETRACE_TRUNCATED(std::int32_t, i32)
+ETRACE_TRUNCATED(std::int64_t, i64)
+ETRACE_TRUNCATED(std::uint32_t, u32)
+#undef ETRACE_TRUNCATED
+#undef ETRACE_UNARY
+#undef ETRACE_BINARY
+#undef ETRACE_INTEGERS
+#undef ETRACE_FLOATS
+#undef ETRACE_NUMBERS
+}  // namespace scalar
 
 }  // namespace etrace::elementwise

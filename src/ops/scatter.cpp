@@ -123,7 +123,7 @@ const Primitive scatter_p{{
     .abstract = [](const Params& params, std::span<const Aval> in) { return typing("scatter", params, in); },
     .kernel = [](const KernelRequest& q) -> Kernel {
       const Windows w = windows_of(q);
-      const StridedCopy copy(w.extents, w.x_strides, w.result_strides, size_of(q.y().dtype));
+      const StridedCopy copy(w.extents, w.x_strides, w.result_strides, size_of(q.y().dtype), q.context);
       return scatter_kernel(q, w, [copy](void* y, std::int64_t to, const void* updates, std::int64_t from) {
         copy(updates, from, y, to);
       });

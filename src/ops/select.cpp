@@ -48,7 +48,7 @@ Kernel select_by_index(const KernelRequest& r) {
   std::vector<Pass> passes;
   for (std::size_t k = 1; k < std::max<std::size_t>(cases, 2); ++k) {
     const Avals in{r.x(0), {Dtype::I32, {}}, k == 1 ? r.x(1) : r.y(), r.x(std::min(k, cases - 1) + 1)};
-    passes.push_back({static_cast<std::int32_t>(k), Loops(r.y(), in, rows)});
+    passes.push_back({static_cast<std::int32_t>(k), Loops(r.y(), in, rows, r.context)});
   }
   return {.run = [passes = std::move(passes), cases](const KernelArgs& a) {
     for (const Pass& pass : passes) {
@@ -145,8 +145,7 @@ const Primitive clamp_p{{
     .doc = "y = min(max(x, low), high), operands low, x, high",
     .elementwise = true,
     .abstract = same_type<clamp_p, kNumber, 3>,
-    .kernel =
-        map_kernel<kNumber, [](auto low, auto x, auto high) { return smaller(larger(x, low), high); }, 3>,
+    .kernel = map_kernel<kNumber, [](auto low, auto x, auto high) { return scalar::clamp(low, x, high); }, 3>,
     .emit = code<"etp_clamp_$t($0, $1, $2)", 4>,
     .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
       const Array zero = full({}, 0.0, y[0].dtype());

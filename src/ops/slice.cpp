@@ -53,7 +53,7 @@ const Primitive slice_p{{
         start += w.start[i] * src[i];
         src[i] *= w.strides[i];
       }
-      const StridedCopy copy(w.sizes, strides_of(q.y().shape), src, size_of(q.y().dtype));
+      const StridedCopy copy(w.sizes, strides_of(q.y().shape), src, size_of(q.y().dtype), q.context);
       if (q.y().shape.size() == 0) return {[](const KernelArgs&) {}};
       return {[copy, start](const KernelArgs& k) { copy(k.in[0], start, k.out[0], 0); }};
     },

@@ -68,7 +68,7 @@ const Primitive sort_p{{
         keys.push_back(
             visit_number(q.x(i).dtype, []<class T>(std::type_identity<T>) -> Compare { return compare<T>; }));
       std::vector<StridedCopy> element;
-      for (const Aval& a : q.in) element.emplace_back(Dims{}, Dims{}, Dims{}, size_of(a.dtype));
+      for (const Aval& a : q.in) element.emplace_back(Dims{}, Dims{}, Dims{}, size_of(a.dtype), q.context);
       const Box<1> lines(shape.with(axis, std::min<std::int64_t>(n, 1)).dims(), {strides_of(shape)});
       Kernel kernel;
       kernel.scratch_bytes = to_index(n) * sizeof(std::int64_t);

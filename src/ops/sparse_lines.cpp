@@ -37,10 +37,13 @@ const Table& SharedList::values() const {
   return list_ == nullptr ? none : *list_;
 }
 
-std::int64_t SparseLines::part_begin(std::int64_t part, std::int64_t parts) const {
-  const std::int64_t wanted = size() * part / parts;
-  if (part == parts) return lines();
-  return std::lower_bound(first.begin(), first.end() - 1, wanted) - first.begin();
+Tensors tables_of(const std::shared_ptr<const SparseLines>& lines) {
+  const auto table = [&](std::span<const std::int32_t> list) {
+    return Tensor::over({Dtype::I32, {static_cast<std::int64_t>(list.size())}}, list.data(), lines);
+  };
+  Tensors out{table(lines->first), table(lines->other)};
+  if (!lines->in_order()) out.push_back(table(lines->entry));
+  return out;
 }
 
 SparseLines sort_lines(const SharedList& line, const SharedList& other, std::int64_t lines) {

@@ -20,15 +20,14 @@ struct SparseLines {
   std::int64_t lines() const { return static_cast<std::int64_t>(first.size()) - 1; }
   std::int64_t size() const { return static_cast<std::int64_t>(other.size()); }
   bool in_order() const { return entry.empty(); }
-  std::int64_t entry_at(std::int64_t i) const { return in_order() ? i : entry[static_cast<std::size_t>(i)]; }
-  // The first line of a part: parts have about as many entries each.
-  std::int64_t part_begin(std::int64_t part, std::int64_t parts) const;
 };
 
 // Entries p at (line[p], other[p]), in ascending p within each line. Kernels of one pattern share one copy
 // for as long as one of them lives, if their parameters share the lists.
 std::shared_ptr<const SparseLines> sparse_lines(const SharedList& line, const SharedList& other,
                                                 std::int64_t lines);
+// As kernels have them (kernels/lines.h): first, other and, if not in order, entry.
+Tensors tables_of(const std::shared_ptr<const SparseLines>&);
 SparseLines sort_lines(const SharedList& line, const SharedList& other, std::int64_t lines);
 
 }  // namespace etrace

@@ -1,18 +1,15 @@
 // sparse_product y = x·S(w) and sparse_gradient g[p] = Σ_b x[b,row(p)]·y[b,col(p)]: bilinear, and each the
-// transpose of the other. Entries are walked line by line of the result, so that threads share nothing and
-// every sum has one order. One sample reads x in place; several are turned to lie side by side first, so that
-// an entry meets whole vectors of samples.
+// transpose of the other.
 #include <algorithm>
 #include <memory>
 
+#include "core/named_kernel.h"
 #include "etrace/emission.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/index.h"
 #include "etrace/ops/reduce.h"
 #include "etrace/ops/shape.h"
 #include "etrace/ops/sparse.h"
-#include "ops/lanes.h"
-#include "ops/parts.h"
 #include "ops/sparse_lines.h"
 #include "ops/structure_common.h"
 
@@ -94,146 +91,14 @@ Array plain_gradient(const Array& x, const Array& y, const SparseEntries& s) {
   return reduce_sum(terms, {to_dim(terms.rank()) - 2});
 }
 
-// Kernels ---------------------------------------------------------------------------------------------------
-// x at the next places of a list, in the lanes of a vector. (Loads one by one are faster than a gather.)
-template <class T, std::int64_t... I>
-inline VectorOf<T> lanes_at(const T* x, const std::int32_t* at, std::integer_sequence<std::int64_t, I...>) {
-  return VectorOf<T>{x[at[I]]...};
-}
-template <class T>
-inline VectorOf<T> lanes_at(const T* x, const std::int32_t* at) {
-  return lanes_at(x, at, std::make_integer_sequence<std::int64_t, kLanes<T>>());
-}
-
-// Σ_i w[e_i]·x[o_i] over one line, in two vectors of sums that take turns.
-template <bool InOrder, class T>
-T line_sum(const SparseLines& lines, Index first, Index last, const T* w, const T* x) {
-  using L = Lanes<T>;
-  constexpr Index n = kLanes<T>;
-  const std::int32_t *other = lines.other.data(), *entry = lines.entry.data();
-  const auto values = [&](Index i) { return InOrder ? L::load(w + i) : lanes_at(w, entry + i); };
-  VectorOf<T> even{}, odd{};
-  Index i = first;
-  for (; i + 2 * n <= last; i += 2 * n) {
-    even = L::fma(values(i), lanes_at(x, other + i), even);
-    odd = L::fma(values(i + n), lanes_at(x, other + i + n), odd);
-  }
-  if (i + n <= last) even = L::fma(values(i), lanes_at(x, other + i), even), i += n;
-  T rest = 0;
-  for (; i < last; ++i) rest += w[InOrder ? i : entry[i]] * x[other[i]];
-  return sum_of_lanes<T>(even + odd) + rest;
-}
-
-// out[:] = Σ_i w[e_i]·x[o_i, :] for `Count` vectors of samples.
-template <int Count, class T>
-void line_rows(const SparseLines& lines, Index first, Index last, const T* w, const T* x, Index stride,
-               T* out) {
-  using L = Lanes<T>;
-  VectorOf<T> sum[Count] = {};
-  for (Index i = first; i < last; ++i) {
-    const VectorOf<T> factor = splat(w[lines.entry_at(i)]);
-    const T* row = x + lines.other[to_index(i)] * stride;
-    for (int v = 0; v < Count; ++v) sum[v] = L::fma(factor, L::load(row + v * kLanes<T>), sum[v]);
-  }
-  for (int v = 0; v < Count; ++v) L::store(out + v * kLanes<T>, sum[v]);
-}
-
-template <class T>
-struct SparseSizes {
-  Index batch, rows, cols;
-  Index stride() const { return round_up(batch, kLanes<T>); }  // of samples that lie side by side
-  std::size_t turned_bytes(Index lines) const {
-    return batch == 1 ? 0 : to_index(round_up(lines * stride() * to_dim(sizeof(T)), 64));
-  }
-};
-
-// x [B, n] -> [n, stride], by all threads.
-template <class T>
-void turn_samples(const T* x, Index batch, Index n, T* out, Index stride, int parts) {
-  default_pool().parallel(parts, [&](int part) {
-    turn(x, batch, n, n * part / parts, n * (part + 1) / parts, out, stride, stride);
-  });
-}
-
-template <class T>
-Kernel product_kernel(const KernelRequest& q) {
-  const SparseEntries s = entries_of(sparse_product_p.name(), q.params);
+Kernel sparse_kernel(std::string_view name, const KernelRequest& q) {
+  const SparseEntries s = entries_of(name, q.params);
+  check_range(name, "row", s.row.values(), s.rows);
+  check_range(name, "column", s.col.values(), s.cols);
   const auto lines = sparse_lines(s.col, s.row, s.cols);
-  const SparseSizes<T> n{q.x(0).shape[0], s.rows, s.cols};
-  const int parts = parts_of_work(entries(s) * n.batch);
-  const std::size_t x_bytes = n.turned_bytes(n.rows);
-  Kernel kernel;
-  kernel.scratch_bytes = x_bytes + n.turned_bytes(n.cols);
-  kernel.run = [=](const KernelArgs& k) {
-    const T *x = static_cast<const T*>(k.in[0]), *w = static_cast<const T*>(k.in[1]);
-    T* y = static_cast<T*>(k.out[0]);
-    const auto for_lines = [&](const auto& f) {
-      default_pool().parallel(parts, [&](int part) {
-        const Index end = lines->part_begin(part + 1, parts);
-        for (Index o = lines->part_begin(part, parts); o < end; ++o)
-          f(o, lines->first[to_index(o)], lines->first[to_index(o) + 1]);
-      });
-    };
-    if (n.batch == 1)
-      return for_lines([&](Index o, Index first, Index last) {
-        y[o] = lines->in_order() ? line_sum<true>(*lines, first, last, w, x)
-                                 : line_sum<false>(*lines, first, last, w, x);
-      });
-    const Index stride = n.stride();
-    T* xt = static_cast<T*>(k.scratch);
-    T* yt = reinterpret_cast<T*>(static_cast<std::byte*>(k.scratch) + x_bytes);
-    turn_samples(x, n.batch, n.rows, xt, stride, parts);
-    for_lines([&](Index o, Index first, Index last) {
-      Index c = 0;
-      for (; c + 4 * kLanes<T> <= stride; c += 4 * kLanes<T>)
-        line_rows<4>(*lines, first, last, w, xt + c, stride, yt + o * stride + c);
-      for (; c < stride; c += kLanes<T>)
-        line_rows<1>(*lines, first, last, w, xt + c, stride, yt + o * stride + c);
-    });
-    default_pool().parallel(parts, [&](int part) {
-      turn(yt, n.cols, stride, n.batch * part / parts, n.batch * (part + 1) / parts, y, n.cols, n.cols);
-    });
-  };
-  return kernel;
-}
-
-template <class T>
-Kernel gradient_kernel(const KernelRequest& q) {
-  const SparseEntries s = entries_of(sparse_gradient_p.name(), q.params);
-  const auto lines = sparse_lines(s.col, s.row, s.cols);
-  const SparseSizes<T> n{q.x(0).shape[0], s.rows, s.cols};
-  const int parts = parts_of_work(entries(s) * n.batch);
-  const std::size_t x_bytes = n.turned_bytes(n.rows);
-  Kernel kernel;
-  kernel.scratch_bytes = x_bytes + n.turned_bytes(n.cols);
-  kernel.run = [=](const KernelArgs& k) {
-    const T *x = static_cast<const T*>(k.in[0]), *y = static_cast<const T*>(k.in[1]);
-    T* g = static_cast<T*>(k.out[0]);
-    const Index stride = n.batch == 1 ? 1 : n.stride();
-    if (n.batch != 1) {
-      T* xt = static_cast<T*>(k.scratch);
-      T* yt = reinterpret_cast<T*>(static_cast<std::byte*>(k.scratch) + x_bytes);
-      turn_samples(x, n.batch, n.rows, xt, stride, parts);
-      turn_samples(y, n.batch, n.cols, yt, stride, parts);
-      x = xt, y = yt;
-    }
-    default_pool().parallel(parts, [&](int part) {
-      const Index end = lines->part_begin(part + 1, parts);
-      for (Index o = lines->part_begin(part, parts); o < end; ++o)
-        for (Index i = lines->first[to_index(o)]; i < lines->first[to_index(o) + 1]; ++i) {
-          const T *a = x + lines->other[to_index(i)] * stride, *b = y + o * stride;
-          if (stride == 1) {
-            g[lines->entry_at(i)] = a[0] * b[0];
-            continue;
-          }
-          VectorOf<T> sum{};
-          for (Index c = 0; c < stride; c += kLanes<T>)
-            sum = Lanes<T>::fma(Lanes<T>::load(a + c), Lanes<T>::load(b + c), sum);
-          g[lines->entry_at(i)] = sum_of_lanes<T>(sum);
-        }
-    });
-  };
-  return kernel;
+  const etp_sparse d{static_cast<Index>(q.y().dtype), q.x(0).shape[0], s.rows, s.cols, entries(s),
+                     lines->in_order() ? 1 : 0};
+  return named_kernel(NamedKernel::of(name, d, {0, 1}, tables_of(lines)), q.context);
 }
 
 Samples samples_of(std::uint64_t seed, bool gradient) {
@@ -278,12 +143,7 @@ const Primitive sparse_product_p{{
                                      std::to_string(entries(s)) + " entries");
       return {{in[0].dtype, {in[0].shape[0], s.cols}}};
     },
-    .kernel = [](const KernelRequest& q) -> Kernel {
-      const SparseEntries s = entries_of("sparse_product", q.params);
-      check_range("sparse_product", "row", s.row.values(), s.rows);
-      check_range("sparse_product", "column", s.col.values(), s.cols);
-      return q.y().dtype == Dtype::F32 ? product_kernel<float>(q) : product_kernel<double>(q);
-    },
+    .kernel = [](const KernelRequest& q) { return sparse_kernel("sparse_product", q); },
     .emit = [](const EmitRequest&) -> Emission { return KernelCode{}; },
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       Array dy;
@@ -323,12 +183,7 @@ const Primitive sparse_gradient_p{{
                                       "; expected as many samples of both");
       return {{in[0].dtype, {entries(s)}}};
     },
-    .kernel = [](const KernelRequest& q) -> Kernel {
-      const SparseEntries s = entries_of("sparse_gradient", q.params);
-      check_range("sparse_gradient", "row", s.row.values(), s.rows);
-      check_range("sparse_gradient", "column", s.col.values(), s.cols);
-      return q.y().dtype == Dtype::F32 ? gradient_kernel<float>(q) : gradient_kernel<double>(q);
-    },
+    .kernel = [](const KernelRequest& q) { return sparse_kernel("sparse_gradient", q); },
     .emit = [](const EmitRequest&) -> Emission { return KernelCode{}; },
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       Array dy;

@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "etrace/ops/shape.h"
-#include "ops/parts.h"
 #include "runtime/etp_gemm.h"
 
 namespace etrace::structure {
@@ -323,9 +322,9 @@ StridedCopy::Run StridedCopy::run_of(StridedCopy& self) {
 }
 
 StridedCopy::StridedCopy(std::span<const std::int64_t> extents, const Dims& dst_strides,
-                         const Dims& src_strides, std::size_t element_bytes)
-    : outer_(extents, {dst_strides, src_strides}), bytes_(element_bytes) {
-  const int parts = parts_of_work(outer_.count());
+                         const Dims& src_strides, std::size_t element_bytes, const etp_context& context)
+    : outer_(extents, {dst_strides, src_strides}), bytes_(element_bytes), context_(context) {
+  const int parts = parts_of_work(outer_.count(), context.threads);
   std::size_t cut = 0;
   while (parts > 1 && cut < extents.size() && extents[cut] < parts) ++cut;
   if (parts > 1 && cut < extents.size()) {
@@ -357,7 +356,7 @@ void StridedCopy::operator()(const void* src, std::int64_t src_offset, void* dst
   auto* to = static_cast<std::byte*>(dst) + dst_offset * to_dim(bytes_);
   if (parts_.empty()) return run_(*this, from, to);
   const auto parts = to_dim(parts_.size());
-  default_pool().parallel(static_cast<int>(parts), [&](int p) {
+  in_parts(context_, parts, [&](int p) {
     const std::int64_t first = cut_.extent * p / parts * to_dim(bytes_);
     const StridedCopy& part = parts_[to_index(p)];
     part.run_(part, from + first * cut_.stride[1], to + first * cut_.stride[0]);
@@ -365,9 +364,9 @@ void StridedCopy::operator()(const void* src, std::int64_t src_offset, void* dst
 }
 
 StridedCopy permuting_copy(const Shape& from, std::span<const std::int64_t> permutation,
-                           std::size_t element_bytes) {
+                           std::size_t element_bytes, const etp_context& context) {
   const Dims extents = pick(from.dims(), permutation);
-  return {extents, strides_of(extents), pick(strides_of(from), permutation), element_bytes};
+  return {extents, strides_of(extents), pick(strides_of(from), permutation), element_bytes, context};
 }
 
 void fill_elements(void* dst, std::int64_t count, const void* element, std::size_t element_bytes) {

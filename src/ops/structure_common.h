@@ -15,6 +15,7 @@
 #include "etrace/emission.h"
 #include "etrace/error.h"
 #include "etrace/primitive.h"
+#include "kernels/context.h"
 
 namespace etrace::structure {
 
@@ -142,13 +143,22 @@ void interleave_words(Word* __restrict to, const std::array<const Word*, N>& lin
   }
 }
 
+// Every place, followed along one more axis.
+inline std::vector<std::int64_t> spread(const std::vector<std::int64_t>& places, std::int64_t size,
+                                        std::int64_t step) {
+  std::vector<std::int64_t> out;
+  for (const std::int64_t place : places)
+    for (std::int64_t i = 0; i < size; ++i) out.push_back(place + i * step);
+  return out;
+}
+
 // dst[Σ i·dst_stride] = src[Σ i·src_stride] for all i in a box; elements of 1, 2, 4 or 8 bytes. Strides may
 // be 0 or negative in the source; the pointers are those of the position 0.
 class StridedCopy {
  public:
   StridedCopy() = default;
   StridedCopy(std::span<const std::int64_t> extents, const Dims& dst_strides, const Dims& src_strides,
-              std::size_t element_bytes);
+              std::size_t element_bytes, const etp_context&);
   void operator()(const void* src, void* dst) const { (*this)(src, 0, dst, 0); }
   // The same with offsets in elements.
   void operator()(const void* src, std::int64_t src_offset, void* dst, std::int64_t dst_offset) const;
@@ -170,10 +180,11 @@ class StridedCopy {
   // What each thread copies, if there are several: this axis is cut.
   Box<2>::Axis cut_;
   std::vector<StridedCopy> parts_;
+  etp_context context_ = {};
 };
 // The whole of one contiguous operand copied into the result under permuted axes.
 StridedCopy permuting_copy(const Shape& from, std::span<const std::int64_t> permutation,
-                           std::size_t element_bytes);
+                           std::size_t element_bytes, const etp_context&);
 void fill_elements(void* dst, std::int64_t count, const void* element, std::size_t element_bytes);
 Kernel copy_kernel(std::size_t bytes);  // result 0 = operand 0, byte by byte
 

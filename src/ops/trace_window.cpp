@@ -8,6 +8,7 @@
 #include "etrace/ops/index.h"
 #include "etrace/ops/reduce.h"
 #include "etrace/ops/shape.h"
+#include "kernels/context.h"
 #include "ops/structure_common.h"
 
 namespace etrace {
@@ -48,7 +49,7 @@ std::vector<std::int64_t> TracePattern::sources() const {
   return places(slots, source_strides, source_table);
 }
 
-namespace trace {
+namespace trace_pass {
 
 Layout::Layout(const Params& params) {
   if (params.boolean_or("has_source", false)) source = count++;
@@ -71,7 +72,7 @@ TracePattern pattern_of(const Params& params) {
   return p;
 }
 
-}  // namespace trace
+}  // namespace trace_pass
 
 namespace {
 
@@ -84,9 +85,9 @@ void expect_shape(const char* what, const Aval& found, const Shape& expected) {
 }
 
 Avals abstract(const Params& params, std::span<const Aval> in) {
-  const trace::Layout at(params);
+  const trace_pass::Layout at(params);
   expect_operands(kOp, in, at.count);
-  const TracePattern p = trace::pattern_of(params);
+  const TracePattern p = trace_pass::pattern_of(params);
   const Shape &e = in[at.trace].shape, &q = in[at.injection].shape;
   if (e.rank() != p.slots.rank() + 2 || q.rank() != 4)
     refuse(kOp, "the trace has type " + to_string(in[at.trace]) + " and the injection " +
@@ -131,8 +132,8 @@ Avals abstract(const Params& params, std::span<const Aval> in) {
 }
 
 Arrays lower(const Params& params, ArraySpan x) {
-  const trace::Layout at(params);
-  const TracePattern p = trace::pattern_of(params);
+  const trace_pass::Layout at(params);
+  const TracePattern p = trace_pass::pattern_of(params);
   const std::int64_t batch = x[0].shape()[0], states = x[0].shape()[1], n = p.slots.size();
   const Dtype dtype = x[at.injection].dtype();
   const Array anchor = Tensor::of(p.anchors(), {n});
@@ -240,6 +241,10 @@ Samples samples(std::uint64_t seed) {
   for (const auto& [gradient, dtype] : {std::pair(0, Dtype::F64), {2, Dtype::F64}, {3, Dtype::F32}})
     add(tall, 9, wide, false, gradient, dtype, {}, 1);
   add({{g, wide, o}, {}, {o, 0, 1}, {}, {wide, 1, 0}, {}}, g * o, g * wide, false, 3, Dtype::F64, {}, 1);
+  // Traces in less memory: rows longer than the room through which they pass.
+  const TracePattern longer{{9, 270}, {}, {0, 1}, {}, {1, 0}, {}};
+  for (const Dtype stored : {Dtype::F16, Dtype::BF16})
+    for (const std::int64_t steps : {1, 6}) add(longer, 270, 9, false, 3, Dtype::F32, stored, steps);
   add(dense, o, i, true, 3);
   add({{o, i}, {}, {1, 0}, {}, {0, 1}, {}}, o, i, true, 2);                    // the weight transposed
   add({{g, i, o}, {}, {o, 0, 1}, {}, {i, 1, 0}, {}}, g * o, g * i, false, 2);  // grouped
@@ -282,7 +287,7 @@ const Primitive trace_window_p{{
                "has_source", "has_gain", "has_entry", "has_weighted", "has_go", "has_total", "trace", "form",
                "threads"},
     .abstract = abstract,
-    .kernel = trace::make_kernel,
+    .kernel = trace_pass::make_kernel,
     .lower = lower,
     .emit = [](const EmitRequest&) -> Emission { return KernelCode{}; },
     .samples = samples,
@@ -308,7 +313,8 @@ auto with_request(const Eqn& eqn, const F& f) {
   Avals in, out;
   for (const Atom& a : eqn.in) in.push_back(aval_of(a));
   for (const Var& v : eqn.out) out.push_back(v.aval);
-  return f(KernelRequest{eqn.params, in, out});
+  const etp_context context = default_context();
+  return f(KernelRequest{eqn.params, in, out, context});
 }
 
 }  // namespace
@@ -328,12 +334,13 @@ bool concerns(TraceForm form, std::int64_t steps) {
 }
 
 TracePass trace_pass_of(const Eqn& eqn) {
-  trace::Choice choice = with_request(eqn, [](const KernelRequest& r) { return trace::choice_of(r); });
+  trace_pass::Choice choice =
+      with_request(eqn, [](const KernelRequest& r) { return trace_pass::choice_of(r); });
   return {eqn.params.text_or("trace", ""), aval_of(eqn.in[2]).shape[0], choice.form, choice.threads,
           std::move(choice.reason)};
 }
 std::vector<TraceForm> forms_that_fit(const Eqn& eqn) {
-  return with_request(eqn, [](const KernelRequest& r) { return trace::forms_that_fit(r); });
+  return with_request(eqn, [](const KernelRequest& r) { return trace_pass::forms_that_fit(r); });
 }
 
 }  // namespace etrace

@@ -7,7 +7,7 @@
 
 #include "etrace/ops/trace_window.h"
 
-namespace etrace::trace {
+namespace etrace::trace_pass {
 
 // Where each operand stands.
 struct Layout {
@@ -27,7 +27,5 @@ struct Choice {
 };
 Choice choice_of(const KernelRequest&);  // what make_kernel() does
 std::vector<TraceForm> forms_that_fit(const KernelRequest&);
-// As many as the parameter `threads` asks for, else `chosen`; at most `most` have something to do.
-int threads_of(const Params&, std::int64_t chosen, std::int64_t most);
 
-}  // namespace etrace::trace
+}  // namespace etrace::trace_pass

@@ -36,7 +36,7 @@ const Primitive transpose_p{{
     .kernel = [](const KernelRequest& q) -> Kernel {
       if (same_order(q.x(0).shape, q.params.dims("permutation"))) return copy_kernel(q.y().bytes());
       const StridedCopy copy =
-          permuting_copy(q.x(0).shape, q.params.dims("permutation"), size_of(q.x(0).dtype));
+          permuting_copy(q.x(0).shape, q.params.dims("permutation"), size_of(q.x(0).dtype), q.context);
       return {[copy](const KernelArgs& k) { copy(k.in[0], k.out[0]); }};
     },
     .emit = [](const EmitRequest& q) -> Emission {
@@ -85,7 +85,7 @@ const Primitive rev_p{{
         start += (shape[i] - 1) * dst[i];
         src[i] = -dst[i];
       }
-      const StridedCopy copy(shape.dims(), dst, src, size_of(q.x(0).dtype));
+      const StridedCopy copy(shape.dims(), dst, src, size_of(q.x(0).dtype), q.context);
       if (shape.size() == 0) return {[](const KernelArgs&) {}};
       return {[copy, start](const KernelArgs& k) { copy(k.in[0], start, k.out[0], 0); }};
     },

@@ -40,7 +40,7 @@ constexpr double kLn2 = 0.693147180559945309417;
 }  // namespace
 
 // Sign and rounding -----------------------------------------------------------------------------------------
-const Primitive neg_p{unary<neg_p, kNumber, [](auto x) { return negated(x); }>({
+const Primitive neg_p{unary<neg_p, kNumber, [](auto x) { return scalar::neg(x); }>({
     .name = "neg",
     .doc = "y = -x",
     .emit = number_code<"-$0", "etp_neg_$t($0)">,
@@ -52,11 +52,7 @@ const Primitive neg_p{unary<neg_p, kNumber, [](auto x) { return negated(x); }>({
 })};
 
 // NaN and the signed zeros stay what they are.
-const Primitive sign_p{unary<sign_p, kNumber,
-                             [](auto x) {
-                               using T = decltype(x);
-                               return T{0} < x ? T{1} : x < T{0} ? static_cast<T>(-1) : x;
-                             }>({
+const Primitive sign_p{unary<sign_p, kNumber, [](auto x) { return scalar::sign(x); }>({
     .name = "sign",
     .doc = "y = x/|x|, 0 at 0",
     .emit = code<"etp_sign_$t($0)", 2>,
@@ -64,14 +60,7 @@ const Primitive sign_p{unary<sign_p, kNumber,
     .samples = samples<kNumber, Range{-3, 3}>,
 })};
 
-const Primitive abs_p{unary<abs_p, kNumber,
-                            [](auto x) {
-                              using T = decltype(x);
-                              if constexpr (std::is_floating_point_v<T>)
-                                return std::fabs(x);
-                              else
-                                return x < T{0} ? negated(x) : x;
-                            }>({
+const Primitive abs_p{unary<abs_p, kNumber, [](auto x) { return scalar::abs(x); }>({
     .name = "abs",
     .doc = "y = |x|; its derivative at 0 is 1",
     .emit = code<"etp_abs_$t($0)">,
@@ -81,7 +70,7 @@ const Primitive abs_p{unary<abs_p, kNumber,
     .samples = samples<kNumber, Range{-3, 3}>,
 })};
 
-const Primitive floor_p{unary<floor_p, kFloating, [](auto x) { return std::floor(x); }>({
+const Primitive floor_p{unary<floor_p, kFloating, [](auto x) { return scalar::floor(x); }>({
     .name = "floor",
     .doc = "the largest integer ≤ x",
     .emit = code<"etp_floor_$t($0)", 2>,
@@ -89,7 +78,7 @@ const Primitive floor_p{unary<floor_p, kFloating, [](auto x) { return std::floor
     .samples = samples<kFloating, Range{-3, 3}>,
 })};
 
-const Primitive ceil_p{unary<ceil_p, kFloating, [](auto x) { return std::ceil(x); }>({
+const Primitive ceil_p{unary<ceil_p, kFloating, [](auto x) { return scalar::ceil(x); }>({
     .name = "ceil",
     .doc = "the smallest integer ≥ x",
     .emit = code<"etp_ceil_$t($0)", 2>,
@@ -127,8 +116,8 @@ const Primitive round_p{{
     .kernel =
         [](const KernelRequest& r) {
           return rounds_away_from_zero(r.params)
-                     ? map_kernel<kFloating, [](auto x) { return std::round(x); }, 1>(r)
-                     : map_kernel<kFloating, [](auto x) { return std::rint(x); }, 1>(r);
+                     ? map_kernel<kFloating, [](auto x) { return scalar::round(x); }, 1>(r)
+                     : map_kernel<kFloating, [](auto x) { return scalar::rint(x); }, 1>(r);
         },
     .emit = [](const EmitRequest& r) -> Emission {
       return MapCode{rounds_away_from_zero(r.params) ? "etp_round_$t($0)" : "etp_rint_$t($0)", 2};
@@ -319,7 +308,7 @@ const Primitive cbrt_p{float_unary<cbrt_p, etp_cbrt_f32, etp_cbrt_f64>({
     .samples = samples<kFloating, Range{0.2, 4}>,
 })};
 
-const Primitive square_p{unary<square_p, kNumber, [](auto x) { return wrapping_product(x, x); }>({
+const Primitive square_p{unary<square_p, kNumber, [](auto x) { return scalar::square(x); }>({
     .name = "square",
     .doc = "y = x²",
     .emit = code<"etp_square_$t($0)">,
@@ -345,9 +334,8 @@ Kernel power_kernel(const KernelRequest& r) {
                   result.fill(T{1});
                   for (std::uint64_t e = exponent < 0 ? 0U - bits : bits; e != 0; e >>= 1U) {
                     if ((e & 1U) != 0)
-                      for (std::size_t i = 0; i < kBlock; ++i)
-                        result[i] = wrapping_product(result[i], power[i]);
-                    for (T& p : power) p = wrapping_product(p, p);
+                      for (std::size_t i = 0; i < kBlock; ++i) result[i] = scalar::mul(result[i], power[i]);
+                    for (T& p : power) p = scalar::mul(p, p);
                   }
                   if constexpr (std::is_floating_point_v<T>)
                     if (exponent < 0)
@@ -396,7 +384,7 @@ const Primitive integer_pow_p{{
     },
     .kernel = [](const KernelRequest& r) -> Kernel {
       if (r.params.integer("y") == 2)
-        return map_kernel<kNumber, [](auto x) { return wrapping_product(x, x); }, 1>(r);
+        return map_kernel<kNumber, [](auto x) { return scalar::square(x); }, 1>(r);
       return for_dtype<kNumber>(r.x(0).dtype, [&]<class T>() { return power_kernel<T>(r); });
     },
     .emit = power_code,
@@ -423,8 +411,7 @@ const Primitive is_finite_p{{
     .doc = "y = whether x is neither infinite nor NaN",
     .elementwise = true,
     .abstract = to_bool<is_finite_p, kFloating, 1>,
-    .kernel = map_kernel<kFloating,
-                         [](auto x) { return std::fabs(x) <= std::numeric_limits<decltype(x)>::max(); }, 1>,
+    .kernel = map_kernel<kFloating, [](auto x) { return scalar::is_finite(x); }, 1>,
     .emit = code<"etp_is_finite_$t($0)", 2>,
     .jvp = jvp_zero,
     .batch = batch<is_finite_p>,

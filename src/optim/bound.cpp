@@ -7,6 +7,8 @@
 #include "base/finite.h"
 #include "etrace/error.h"
 #include "etrace/optim.h"
+#include "module/stateful_trace.h"
+#include "optim/update_run.h"
 
 namespace etrace::optim {
 
@@ -23,11 +25,14 @@ Arrays values_of(std::span<const std::shared_ptr<State>> states) {
   return out;
 }
 
+[[noreturn]] void refuse_recording() {
+  throw TypeError(kBoundStage,
+                  "update() met a traced value: it changes a model and cannot be recorded; use init() and "
+                  "apply(), which are pure");
+}
 void require_concrete(ArraySpan values) {
   if (std::any_of(values.begin(), values.end(), [](const Array& a) { return a.is_tracer(); }))
-    throw TypeError(kBoundStage,
-                    "update() met a traced value: it changes a model and cannot be recorded; use init() and "
-                    "apply(), which are pure");
+    refuse_recording();
 }
 
 // What is no number would poison the model without a word. `what`: "gradient", "update".
@@ -60,6 +65,7 @@ void Optimizer::bind(Module& model) {
   plans_ = std::move(plans);
   params_ = std::move(params);
   program_ = nullptr;
+  runs_ = nullptr;
 }
 
 std::shared_ptr<const ClosedJaxpr> Optimizer::update_program() const {
@@ -117,20 +123,20 @@ void Optimizer::update(const ParamValues& grads) {
     skipped[at] = false;
   }
 
-  const Arrays before = values_of(params_);
-  require_concrete(before);
+  if (StatefulTrace::active() != nullptr) refuse_recording();
   require_concrete(ordered);
-  for (std::size_t i = 0; i < ordered.size(); ++i) require_finite("gradient", plans_[i].name, ordered[i]);
-  const Updated after = apply_planned(plans_, before, ordered, state_now(), skipped, {});
-  for (std::size_t i = 0; i < ordered.size(); ++i)
-    if (!skipped[i] && !plans_[i].frozen) require_finite("update", plans_[i].name, after.params[i]);
-  std::size_t first = 0;
-  for (const auto& param : params_) {
-    const std::size_t n = param->avals().size();
-    param->set_leaves(ArraySpan(after.params).subspan(first, n));
-    first += n;
+  for (std::size_t i = 0; i < ordered.size(); ++i) {
+    skipped[i] = skipped[i] || plans_[i].frozen;
+    require_finite("gradient", plans_[i].name, ordered[i]);
   }
-  for (std::size_t i = 0; i < state_->size(); ++i) (*state_)[i].set(after.state[i]);
+  check_gradients(ordered, skipped);
+  if (runs_ == nullptr) runs_ = std::make_unique<Runs>(*this);
+  if ((*runs_)(skipped, ordered)) return;
+  // Nothing was changed. Which leaf it is, the same update says once more, by itself.
+  const Updated after = apply_planned(plans_, values_of(params_), ordered, state_now(), skipped, {});
+  for (std::size_t i = 0; i < ordered.size(); ++i)
+    if (!skipped[i]) require_finite("update", plans_[i].name, after.params[i]);
+  internal_error("an update that is not finite has a leaf that is not", __FILE__, __LINE__);
 }
 
 Arrays Optimizer::state_now() const {

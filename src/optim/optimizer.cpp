@@ -12,7 +12,7 @@
 #include "etrace/optim.h"
 #include "optim/check.h"
 #include "optim/constraint.h"
-#include "optim/pieces.h"
+#include "optim/update_run.h"
 
 namespace etrace::optim {
 
@@ -46,12 +46,12 @@ void require_type(std::string_view what, const std::string& name, const Array& v
   if (value.dtype() != type.dtype && !value.is_weak()) throw TypeError(kStage, text);
 }
 
-void require_trainable(const std::string& name, const Array& param) {
-  if (!is_floating(param.dtype()))
+void require_trainable(const std::string& name, const Aval& param) {
+  if (!is_floating(param.dtype))
     throw TypeError(kStage,
                     fmt::format("parameter {} is {}; only floating parameters can be trained, list it "
                                 "in `frozen`",
-                                name, to_string(param.aval())));
+                                name, to_string(param)));
 }
 
 // g·min(1, limit/(|g| + 1e-6)), |g| the Euclidean norm of all defined gradients of `members` together.
@@ -154,7 +154,7 @@ Arrays Optimizer::init_planned(const Plans& plans, ArraySpan params) const {
   Arrays state{full({}, std::int64_t{0}, Dtype::I32)};
   for (std::size_t i = 0; i < plans.size(); ++i) {
     if (plans[i].frozen) continue;
-    require_trainable(plans[i].name, params[i]);
+    require_trainable(plans[i].name, params[i].aval());
     for (const Constraint* c : plans[i].constraints) check_constraint(*c, plans[i].name, params[i].shape());
     const Dtype dtype = work_type(params[i].dtype());
     for (std::size_t k = 0; k < plans[i].slots.size(); ++k)
@@ -276,32 +276,29 @@ Updated Optimizer::apply_planned(const Plans& plans, ArraySpan params, ArraySpan
   Updated out{{params.begin(), params.end()}, {state.begin(), state.end()}};
   out.state[0] = next_count(state[0]);
   const Array count = convert(out.state[0], dtype);
-  const auto is_tracer = [](const Array& a) { return a.defined() && a.is_tracer(); };
-  bool eager = true;
-  for (const ArraySpan all : {params, ArraySpan(moving), state, hyper})
-    eager = eager && std::none_of(all.begin(), all.end(), is_tracer);
   std::size_t first = 1;
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const std::span<Array> slots = std::span<Array>(out.state).subspan(first, plans[i].slots.size());
     first += slots.size();
     if (!moving[i].defined()) continue;
-    Arrays x{params[i], moving[i]};
-    for (std::size_t k = 0; k < slots.size(); ++k) {
+    for (std::size_t k = 0; k < slots.size(); ++k)
       require_type("state", fmt::format("{}/{}", plans[i].name, plans[i].slots[k].name), slots[k],
                    {moving[i].dtype(), params[i].shape()});
-      x.push_back(slots[k]);
-    }
-    const auto one = [&](ArraySpan in) {  // parameter, gradient, slots -> parameter, slots
-      Arrays own(in.begin() + 2, in.end());
-      own.insert(own.begin(), moved(plans[i], in[0], in[1], with[plans[i].group], count, own));
-      return own;
-    };
-    // Constraints hold arrays of the leaf's shape.
-    const Arrays next = eager && plans[i].constraints.empty() ? by_pieces(one, x) : one(x);
-    out.params[i] = next[0];
-    std::copy(next.begin() + 1, next.end(), slots.begin());
+    out.params[i] =
+        moved(plans[i], params[i], std::exchange(moving[i], {}), with[plans[i].group], count, slots);
   }
   return out;
+}
+
+void Optimizer::check_gradients(ArraySpan grads, const std::vector<bool>& skipped) const {
+  std::size_t next = 0;
+  for (const std::shared_ptr<State>& state : params_)
+    for (const Aval& type : state->avals()) {
+      const std::size_t i = next++;
+      if (skipped[i]) continue;
+      require_trainable(plans_[i].name, type);
+      if (grads[i].defined()) require_type("the gradient of", plans_[i].name, grads[i], type);
+    }
 }
 
 // Masked and clipped by value, in the type that the leaf is updated in; undefined where nothing shall move.
@@ -311,7 +308,7 @@ Arrays Optimizer::gradients(const Plans& plans, ArraySpan params, ArraySpan grad
   for (std::size_t i = 0; i < params.size(); ++i) {
     if (plans[i].frozen || skipped[i]) continue;
     const Aval& type = params[i].aval();
-    require_trainable(plans[i].name, params[i]);
+    require_trainable(plans[i].name, type);
     if (grads[i].defined()) require_type("the gradient of", plans[i].name, grads[i], type);
     Array g = convert(instantiate(grads[i], type), work_type(type.dtype));
     for (const Constraint* c : plans[i].constraints) {

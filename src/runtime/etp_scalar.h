@@ -1,7 +1,8 @@
 /* Arithmetic on single elements that plain C leaves undefined or decides otherwise, by element type: f32,
  * f64, i32, i64, u32, bool. Integers never trap: sums and products wrap around, dividing by zero and the
  * quotient of the smallest number and -1 are defined, shifts by the width or more move every bit out. Maxima
- * pass NaN on. The same results as ops/scalar_math.h, for emitted code. */
+ * pass NaN on. This is their one definition: emitted code calls these, and so do the interpreter's kernels,
+ * under the names of ops/scalar_math.h. */
 #ifndef ETP_SCALAR_H
 #define ETP_SCALAR_H
 
@@ -18,8 +19,6 @@
   ETP_FN T etp_sub_##S(T a, T b) { return (T)((U)a - (U)b); }                           \
   ETP_FN T etp_mul_##S(T a, T b) { return (T)((U)a * (U)b); }                           \
   ETP_FN T etp_neg_##S(T a) { return (T)((U)0 - (U)a); }                                \
-  ETP_FN T etp_abs_##S(T a) { return a < 0 ? etp_neg_##S(a) : a; }                      \
-  ETP_FN T etp_sign_##S(T a) { return 0 < a ? (T)1 : a < 0 ? (T)-1 : a; }               \
   ETP_FN T etp_div_##S(T a, T b) {                                                      \
     return b == 0 ? (T)-1 : (MIN && a == MIN && b == (T)-1) ? a : (T)(a / b);           \
   }                                                                                     \
@@ -32,6 +31,15 @@ ETP_INTEGER(int32_t, i32, uint32_t, 32u, INT32_MIN)
 ETP_INTEGER(int64_t, i64, uint64_t, 64u, INT64_MIN)
 ETP_INTEGER(uint32_t, u32, uint32_t, 32u, 0)
 #undef ETP_INTEGER
+
+#define ETP_SIGNED(T, S)                                           \
+  ETP_FN T etp_abs_##S(T a) { return a < 0 ? etp_neg_##S(a) : a; } \
+  ETP_FN T etp_sign_##S(T a) { return 0 < a ? (T)1 : a < 0 ? (T)-1 : a; }
+ETP_SIGNED(int32_t, i32)
+ETP_SIGNED(int64_t, i64)
+#undef ETP_SIGNED
+ETP_FN uint32_t etp_abs_u32(uint32_t a) { return a; }
+ETP_FN uint32_t etp_sign_u32(uint32_t a) { return a != 0; }
 
 ETP_FN int32_t etp_shift_right_arithmetic_i32(int32_t a, int32_t n) {
   return a >> ((uint32_t)n < 32u ? n : 31);

@@ -5,10 +5,10 @@
 #include <cmath>
 
 #include "base/nearest.h"
+#include "core/number_text.h"
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/random.h"
-#include "ir/number_text.h"
 #include "ops/class_label.h"
 #include "tasks/entries.h"
 

@@ -1,10 +1,13 @@
 // etrace plan, as a user meets it: ports, counts, passes, JSON, errors.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cli/process.h"
+#include "train/training.h"
 
 namespace etrace {
 namespace {
@@ -31,6 +34,25 @@ TEST(PlanVerb, PassesAndEquations) {
   EXPECT_THAT(r.text, HasSubstr("etp_mv"));
 }
 
+TEST(PlanVerb, CodeForTargets) {
+  const auto native = run_etrace({"plan", "rnn", "--program", "step", "--emit", "c"});
+  EXPECT_EQ(native.code, 0) << native.text;
+  EXPECT_THAT(native.text, HasSubstr("etrace_module"));
+  const auto alone = run_etrace({"plan", "rnn", "--program", "step", "--emit", "c99"});
+  EXPECT_EQ(alone.code, 0) << alone.text;
+  EXPECT_THAT(alone.text, HasSubstr("void etrace_step(const void* const* a, void* const* results) {"));
+  EXPECT_NE(run_etrace({"plan", "rnn", "--program", "step", "--emit", "cobol"}).code, 0);
+}
+
+TEST(PlanVerb, WhyNot) {
+  const auto r = run_etrace({"plan", "gru", "--program", "step", "--why"});
+  EXPECT_EQ(r.code, 0) << r.text;
+  EXPECT_THAT(r.text, ::testing::MatchesRegex("step: [0-9]+ refusals\n(.|\n)*"));
+  EXPECT_THAT(r.text, HasSubstr("not fused: another step has to run in between: "));
+  EXPECT_THAT(r.text, HasSubstr("copied: "));
+  EXPECT_NE(run_etrace({"plan", "gru", "--why", "--json"}).code, 0);
+}
+
 TEST(PlanVerb, Json) {
   const auto r = run_etrace({"plan", "lif", "--json", "--method", "multi-step", "--batch", "2"});
   EXPECT_EQ(r.code, 0) << r.text;
@@ -43,6 +65,55 @@ TEST(PlanVerb, Json) {
   const auto explained = nlohmann::json::parse(run_etrace({"explain", "gru", "--json"}).text);
   EXPECT_EQ(explained["programs"].size(), 6U);
   EXPECT_EQ(explained["programs"][2]["results"][1]["role"], "state");
+}
+
+// What `etrace plan TASK` prints is what a training with the same options compiles.
+void expect_plan_of(const std::vector<std::string>& options, const train::TrainSettings& settings) {
+  std::vector<std::string> words{"plan", "copying", "--set", "lag=3", "--hidden",
+                                 "5",    "--batch", "2",     "--json"};
+  words.insert(words.end(), options.begin(), options.end());
+  const auto r = run_etrace(words);
+  ASSERT_EQ(r.code, 0) << r.text;
+  std::vector<std::string> printed, compiled;
+  for (const auto& p : nlohmann::json::parse(r.text)) printed.push_back(p.at("fingerprint"));
+  train::TrainSettings s = settings;
+  s.task = "copying";
+  s.task_settings = {{"lag", 3}};
+  s.hidden = 5;
+  s.batch = 2;
+  s.backend = "interpreter";
+  train::Training training(s);
+  training.learn();
+  training.score(train::Training::Fresh::Check, 1);
+  for (const Program& p : training.compiled()) compiled.push_back(fmt::format("{:016x}", hash(p.jaxpr)));
+  std::sort(printed.begin(), printed.end());
+  std::sort(compiled.begin(), compiled.end());
+  EXPECT_EQ(printed, compiled) << ::testing::PrintToString(options);
+}
+
+TEST(PlanVerb, ATaskIsPlannedAsItIsTrained) {
+  expect_plan_of({}, {});
+  expect_plan_of({"--update", "step", "--rule", "pp_prop", "--decay", "0.9", "--clip-norm", "0"},
+                 {.rule = "pp_prop",
+                  .clip_norm = {},
+                  .update = UpdateEvery::Step,
+                  .rule_made = make_rule("pp_prop", {{"decay_or_rank", 0.9}})});
+  expect_plan_of({"--model", "lif", "--update", "window", "--window", "3", "--optimizer", "sgd"},
+                 {.model = "lif", .optimizer = "sgd", .update = UpdateEvery::Window, .window = 3});
+  expect_plan_of({"--dtype", "f64", "--method", "single-step"},
+                 {.method = VjpMethod::SingleStep, .dtype = Dtype::F64});
+  const auto r = run_etrace({"plan", "copying", "--hidden", "5", "--batch", "2"});
+  EXPECT_EQ(r.code, 0) << r.text;
+  EXPECT_THAT(r.text, HasSubstr("task copying: "));
+  EXPECT_THAT(r.text, HasSubstr("program update\n"));
+  EXPECT_THAT(r.text, HasSubstr("program score\n"));
+}
+
+TEST(PlanVerb, OptionsOfAModelAreNotThoseOfATask) {
+  EXPECT_THAT(run_etrace({"plan", "copying", "--sizes", "3,4,2"}).text,
+              HasSubstr("--sizes is for a MODEL, and copying is a task"));
+  EXPECT_THAT(run_etrace({"plan", "copying", "--program", "solve"}).text,
+              HasSubstr("there is no program solve; there are: "));
 }
 
 TEST(PlanVerb, Mistakes) {

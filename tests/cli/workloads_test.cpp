@@ -1,5 +1,5 @@
 // The benchmark workloads are what their description says.
-#include "cli/workloads.h"
+#include "bench/workloads.h"
 
 #include <gtest/gtest.h>
 

@@ -133,6 +133,90 @@ TEST(Positions, S118_WhatIsNotKnownIsAllToAll) {
   }
 }
 
+// Loops are looked into, and what has no derivative couples nothing.
+TEST(Positions, AsDerivativesSeeThem) {
+  const auto leaky = [](const std::function<Array(In&, const Array&)>& f) {
+    return cell([&](In& in) {
+      in.set("h", 0.5 * in["h"] + tanh(f(in, in["h"])));
+      return in["h"];
+    });
+  };
+  const auto loop = [](const Array& h, const Function& round) {
+    return scan(
+               [&](ArraySpan c, ArraySpan) -> ScanResult {
+                 return {round(c), {}};
+               },
+               {h}, {}, {.length = 40})
+        .carry[0];
+  };
+  const Function halves = [](ArraySpan a) { return Arrays{0.5 * a[0]}; };
+  const Function stopped = custom_jvp(halves, [](ArraySpan a) {
+    return Arrays{0.5 * a[0], 0.5 * a[1] + stop_gradient(sum(a[1]))};
+  });
+  // Values without a derivative, and rules that give them one.
+  const auto steps = [](ArraySpan a) { return Arrays{where(a[0] > 0.0, a[0] * 0.0 + 1.0, a[0] * 0.0)}; };
+  const Function spike = custom_vjp(
+      steps,
+      [&](ArraySpan a) {
+        return Arrays{steps(a)[0], a[0]};
+      },
+      [](ArraySpan r) { return Arrays{r[1] / (1.0 + r[0] * r[0])}; });
+  const Function hidden_spike = custom_vjp([](ArraySpan a) { return Arrays{ones(a[0].shape(), Dtype::F64)}; },
+                                           [](ArraySpan a) {
+                                             return Arrays{ones(a[0].shape(), Dtype::F64), a[0]};
+                                           },
+                                           [](ArraySpan r) { return Arrays{r[1] / (1.0 + r[0] * r[0])}; });
+  struct Row {
+    const char* what;
+    bool apart;
+    Model model;
+  };
+  const std::vector<Row> rows{
+      {"a loop over rounds", true, leaky([&](In&, const Array& h) { return loop(h, halves); })},
+      {"a loop that turns", false, leaky([&](In&, const Array& h) {
+         return loop(h, [](ArraySpan a) { return Arrays{roll(a[0], 1, 0)}; });
+       })},
+      {"a loop over other axes", true, leaky([](In&, const Array& h) {
+         const Array rows = stack({h, 0.3 * h, h * h}, 0);
+         const ScanResult r = scan(
+             [](ArraySpan c, ArraySpan x) -> ScanResult {
+               return {{0.5 * c[0] + x[0]}, {tanh(c[0])}};
+             },
+             {h}, {rows});
+         return r.carry[0] + sum(r.ys[0], {0});
+       })},
+      {"a loop over positions", false, leaky([](In&, const Array& h) {
+         return scan(
+                    [](ArraySpan c, ArraySpan x) -> ScanResult {
+                      return {{c[0] + x[0]}, {c[0]}};
+                    },
+                    {full({}, 0.0, Dtype::F64)}, {h})
+             .ys[0];
+       })},
+      {"all decide about a branch", true, leaky([&](In&, const Array& h) {
+         return cond(
+             sum(h) > 0.0, halves, [](ArraySpan a) { return Arrays{-a[0]}; }, Arrays{h})[0];
+       })},
+      {"all decide about a loop", true, leaky([&](In&, const Array& h) {
+         return while_loop([](ArraySpan a) { return sum(a[0] * a[0]) > 0.5; }, halves, {h})[0];
+       })},
+      {"a constant", true, leaky([](In&, const Array& h) { return h * stop_gradient(sum(h)); })},
+      {"spikes", true, leaky([&](In&, const Array& h) { return spike(Arrays{h})[0]; })},
+      {"a sum of spikes", false, leaky([&](In&, const Array& h) { return h + sum(spike(Arrays{h})[0]); })},
+      {"a constant with a derivative", false,
+       leaky([&](In&, const Array& h) { return h + sum(hidden_spike(Arrays{h})[0]); })},
+      {"a rule that stops what its tangents are", false,
+       leaky([&](In&, const Array& h) { return stopped(Arrays{h})[0]; })}};
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.what);
+    CompileOptions options;
+    options.control_flow.cond = ControlFlowPolicy::Cond::Opaque;
+    const ETraceGraph g = compile_etrace_graph(row.model, options);
+    EXPECT_EQ(g.hidden_groups[0].is_diagonal_recurrence, row.apart) << g.hidden_groups[0].mixing_reason;
+    expect_covers(row.model, row.what);
+  }
+}
+
 TEST(Positions, S119_ClosureOverSteps) {
   const Model m = sparse_model(ring());
   Matrix before = kIdentity4;

@@ -1,5 +1,6 @@
 // jit, and the inlining of calls.
 #include "control/agreement.h"
+#include "etrace/simplify.h"
 
 namespace etrace {
 namespace {

@@ -1,5 +1,6 @@
 // scan and fori_loop: values, derivatives, batches, what reverse mode stores, nesting.
 #include "control/agreement.h"
+#include "etrace/simplify.h"
 
 namespace etrace {
 namespace {

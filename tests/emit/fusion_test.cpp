@@ -9,6 +9,7 @@
 #include "etrace/ops/reduce.h"
 #include "etrace/ops/shape.h"
 #include "etrace/ops/trace_window.h"
+#include "etrace/simplify.h"
 #include "ops/partial_dot.h"
 #include "support/native.h"
 
@@ -48,6 +49,40 @@ TEST(EmitFusion, AChainIsOneLoopWithoutMemory) {
       {kMatrix, kRow});
   EXPECT_EQ(steps(p).nests, 1U);
   EXPECT_EQ(p.arena_bytes, 0U);
+}
+
+// Whether all of it is finite is known from the loop that makes it: one truth value is stored, no array.
+TEST(EmitFusion, LooksJoinTheLoopThatMakesWhatTheyLookAt) {
+  const auto finite = [](const Array& a) { return all(is_finite(a)); };
+  const EmitProgram p = built(
+      [&](ArraySpan x) {
+        const Array a = tanh(x[0]) * 2.0;
+        return Arrays{a, finite(a * x[0])};
+      },
+      {kMatrix});
+  EXPECT_EQ(steps(p).nests, 1U);
+  EXPECT_EQ(p.arena_bytes, 0U);
+  // A recurrence that becomes a loop over time takes the look in as well.
+  const EmitProgram timed = built(
+      [&](ArraySpan x) {
+        const ScanResult r = scan(
+            [](ArraySpan carry, ArraySpan now) -> ScanResult {
+              const Array next = 0.5 * carry[0] + now[0];
+              return {{next}, {exp(next)}};
+            },
+            {x[1]}, {x[0]});
+        return Arrays{r.carry[0], finite(r.ys[0] * x[0])};
+      },
+      {kMatrix, kRow});
+  EXPECT_EQ(steps(timed).regions, 0U);
+  EXPECT_EQ(timed.arena_bytes, 0U);
+  // What chooses between old and new by one truth value does nothing where the old stays.
+  const EmitProgram chosen = built(
+      [&](ArraySpan x) {
+        return Arrays{select_n(finite(x[1]), Arrays{x[0], x[0] + 1.0})};
+      },
+      {kMatrix, kRow}, {{0, 0}});
+  EXPECT_NE(print_c(chosen).find(") return;"), std::string::npos);
 }
 
 TEST(EmitFusion, TranspositionsAndFoldsJoinTheirProducers) {

@@ -64,6 +64,31 @@ TEST(Batches, L98_L99_AreSumsOverSamples) {
     }
 }
 
+// One x for all samples: an operator without a batch axis that feeds states with one gives what the same
+// operator gives on as many equal rows.
+TEST(Batches, AnOperatorWithoutSamplesFeedsAll) {
+  const auto model = [](bool rows, bool embed) {
+    const auto x = embed ? arg("x", {}, Dtype::I32) : arg("x", {3});
+    return step_model({x, hidden("h", {2, 4}), param("w", {3, 4})}, [rows, embed](In& in) {
+      const Array one = in["x"];
+      const Array data = rows ? broadcast_to(expand_dims(one, {0}), one.shape().with_front(2)) : one;
+      const Array y = embed ? embedding(data, in["w"]) : matmul(data, in["w"]);
+      in.set("h", 0.8 * in["h"] + y);
+      return sin(in["h"]);
+    });
+  };
+  for (const bool embed : {false, true})
+    for (const RuleRow* row : rows_that_run(VjpMethod::SingleStep)) {
+      SCOPED_TRACE(row->name + (embed ? ", embedding" : ", matmul"));
+      const auto found = [&](bool rows) {
+        const Model m = model(rows, embed);
+        Learner learner = make_learner(m, *telling_rule(*row));
+        return online(learner, draw_sequence(m, 5));
+      };
+      expect_gradients(found(false), found(true), 1e-12);
+    }
+}
+
 TEST(Batches, L98_ConvolutionsToo) {
   for (const char* name : {"conv_1d_first", "conv_2d_last_strided", "einsum_shared"}) {
     SCOPED_TRACE(name);

@@ -141,7 +141,7 @@ TEST(Config, WordsAndTypesByName) {
   expect_error<ValueError>("is not of the form", [] { ETraceConfig::parse("D_RTRL"); });
 }
 
-TEST(Config, NamedRulesArePoints) {
+TEST(Config, NamedRulesArePointsAndRowsSayWhatRulesDo) {
   EXPECT_EQ(*D_RTRL().config(), ETraceConfig());
   EXPECT_EQ(*EProp().config(), ETraceConfig()) << "without a filter";
   EXPECT_EQ(*SnAp({.n = 1}).config(), *OSTLRecurrent().config());
@@ -154,7 +154,8 @@ TEST(Config, NamedRulesArePoints) {
     SCOPED_TRACE(row->name);
     const std::shared_ptr<const LearningRule> rule = make_rule(row->name);
     EXPECT_EQ(rule->name(), row->name);
-    ASSERT_NE(rule->config(), nullptr);
+    EXPECT_EQ(rule->theory(true).statement, row->expectation);
+    EXPECT_FALSE(row->doc.empty() || row->gradient.empty());
     for (const RuleOption& o : row->options) EXPECT_FALSE(o.help.empty()) << o.name;
   }
 }

@@ -1,6 +1,6 @@
 // The executor: what one step or several give to the traces, and the backward map.
+#include "learn/plan/step_derivative.h"
 #include "learn/scenario.h"
-#include "learn/step_derivative.h"
 
 #include "etrace/transform.h"
 

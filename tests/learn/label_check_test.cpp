@@ -1,5 +1,5 @@
 // Labels are looked at before a program runs: as data, computed from data, in windows, with weights.
-#include "learn/label_check.h"
+#include "learn/run/label_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -74,6 +74,46 @@ TEST(OwnStep, AVanillaLayerInFrontOfALeakyOne) {
   }
 }
 
+// An operator that feeds a state of its own size and, past it, one of another size, for which it has no
+// trace: the own step of factorised traces counts that way, too.
+TEST(OwnStep, AStateOfAnotherSizeBesideTheTracedOne) {
+  const Array mixing = normals(5, {2, 3});
+  const Model m =
+      step_model({arg("x", {4}), hidden("a", {3}), hidden("v", {2}), param("w", {4, 2})}, [&](In& in) {
+        const Array y = matmul(in["x"], in["w"]);
+        in.set("a", matmul_plain(y, mixing));
+        in.set("v", tanh(y));
+        return in["a"];
+      });
+  const Sequence data = draw_sequence(m, 6);
+  const ParamValues expected = bptt(m, data).grads;
+  EXPECT_GT(norm(expected.at("w")), 1e-3);
+  for (const RuleRow* row : rows_that_run(VjpMethod::SingleStep)) {
+    SCOPED_TRACE(row->name);
+    const std::shared_ptr<const LearningRule> rule = telling_rule(*row);
+    Learner learner = make_learner(m, *rule);
+    if (rule->bind(learner.graph())->own_step() == OwnStep::Signal) continue;  // another signal than the loss
+    expect_gradients(online(learner, data), expected, 1e-11);
+  }
+}
+
+// One entry for all positions of a state: the state is as large as it was, whatever is kept of the spread.
+TEST(OwnStep, AStateThatOneEntrySpreadsOver) {
+  const Model m = step_model({arg("x", {3}), hidden("h", {4}), param("w", {3, 4})}, [](In& in) {
+    const Array old = in["h"];
+    in.set("h", broadcast_to(slice_axis(matmul(in["x"], in["w"]), 0, 0, 1), {4}));
+    return old;
+  });
+  const Sequence data = draw_sequence(m, 6);
+  for (const std::int64_t window : {0, 2}) {
+    Learner learner = make_learner(m, InWindows(D_RTRL()));
+    const ParamValues found = online(learner, data, window == 0 ? 6 : window);
+    if (window == 0) expect_gradients(found, bptt(m, data).grads, 1e-11);
+  }
+  Learner steps = make_learner(m, D_RTRL());
+  EXPECT_GT(norm(online(steps, data).at("w")), 1e-3);
+}
+
 // A tail that mixes positions, and a result that reads the old state.
 struct MixedTail : Module {
   HiddenState& a = hidden("a", {4}, Dtype::F64);

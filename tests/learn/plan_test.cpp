@@ -1,48 +1,26 @@
 // Plans: the programs that a learner runs, run by hand on bound buffers, give the same bits.
 #include "etrace/backend.h"
 #include "learn/scenario.h"
+#include "session/program_run.h"
 
 namespace etrace {
 namespace {
 
 using namespace testing;
 
-// Buffers for every port; aliased results are the argument's.
+// A program run by hand, in a session of its own.
 class Bound {
  public:
-  explicit Bound(Program p) : program_(std::move(p)), code_(find_backend("interpreter").compile(program_)) {
-    for (const Port& port : program_.arguments) arguments_.push_back(Tensor::zeros(port.aval));
-    for (const Port& port : program_.results) results_.push_back(Tensor::zeros(port.aval));
-    for (const Alias& a : program_.aliases) results_[a.result] = arguments_[a.argument];
-  }
+  explicit Bound(Program p) : run_(find_backend("interpreter"), std::move(p)) {}
   void set(const std::string& name, PortRole role, const Array& value) {
-    Tensor& t = arguments_[find(program_.arguments, name, role)];
-    const Tensor given = value.tensor();
-    ASSERT_EQ(given.aval(), t.aval()) << name;
-    std::memcpy(t.writable(), given.bytes(), t.aval().bytes());
+    run_.set(role, name, value.tensor());
   }
-  Array result(const std::string& name, PortRole role) const {
-    const Tensor& t = results_[find(program_.results, name, role)];
-    return Tensor::copy_of(t.aval(), t.bytes());
-  }
-  void run() {
-    std::vector<const void*> in;
-    std::vector<void*> out;
-    for (const Tensor& t : arguments_) in.push_back(t.bytes());
-    for (Tensor& t : results_) out.push_back(t.writable());
-    code_->run(in.data(), out.data());
-  }
-  const Program& program() const { return program_; }
+  Array result(const std::string& name, PortRole role) const { return run_.result(role, name); }
+  void run() { run_(); }
+  const Program& program() const { return run_.program(); }
 
  private:
-  static std::size_t find(const std::vector<Port>& ports, const std::string& name, PortRole role) {
-    for (std::size_t i = 0; i < ports.size(); ++i)
-      if (ports[i].name == name && ports[i].role == role) return i;
-    throw std::runtime_error("no port " + name);
-  }
-  Program program_;
-  std::shared_ptr<const Runnable> code_;
-  Tensors arguments_, results_;
+  mutable ProgramRun run_;
 };
 
 void set_params(Bound& b, const Learner& l) {
@@ -110,12 +88,13 @@ class Plans : public ::testing::TestWithParam<std::size_t> {
 
 // Everything that goes on, from one program's results to another's arguments.
 void carry_on(const Bound& from, Bound& to) {
-  for (const Alias& a : from.program().aliases) {
-    const Port& port = from.program().results[a.result];
-    for (const Port& other : to.program().arguments)
-      if (other.name == port.name && other.role == port.role)
-        to.set(port.name, port.role, from.result(port.name, port.role));
-  }
+  for (const std::vector<Alias>* list : {&from.program().aliases, &from.program().exchanges})
+    for (const Alias& a : *list) {
+      const Port& port = from.program().results[a.result];
+      for (const Port& other : to.program().arguments)
+        if (other.name == port.name && other.role == port.role)
+          to.set(port.name, port.role, from.result(port.name, port.role));
+    }
 }
 
 TEST_P(Plans, SequencesHaveTheBitsOfTheLearner) {
@@ -264,7 +243,8 @@ TEST(Plans, ListTheirProgramsWithPorts) {
     names.push_back(p.name);
   }
   EXPECT_THAT(names, ::testing::ElementsAre("init", "evolve", "evolve_window", "step", "window", "solve"));
-  EXPECT_EQ(plan.at("step").aliases.size(), 2U + 1U + 2U) << "states, the trace, counters";
+  EXPECT_EQ(plan.at("step").aliases.size(), 1U + 2U) << "the trace, counters";
+  EXPECT_EQ(plan.at("step").exchanges.size(), 2U) << "states, which are looked at when they are there";
   expect_error<ValueError>("there is no program train_step; there are: init", [&] { plan.at("train_step"); });
 }
 

@@ -5,7 +5,7 @@
 
 #include "etrace/models.h"
 #include "etrace/verify.h"
-#include "learn/readout_filter.h"
+#include "learn/rules/readout_filter.h"
 #include "learn/scenario.h"
 
 namespace etrace {
@@ -31,10 +31,13 @@ Model layer_and(const std::function<Array(In&, const Array& z)>& readout,
   });
 }
 
-std::vector<LeakyReadout> readouts(const Model& m, const LearningRule& rule = D_RTRL()) {
+ETraceGraph compiled_for(const Model& m, const LearningRule& rule) {
   CompileOptions options;
   rule.configure(options);
-  return leaky_readouts(compile_etrace_graph(m, options));
+  return compile_etrace_graph(m, options);
+}
+std::vector<LeakyReadout> readouts(const Model& m, const LearningRule& rule = D_RTRL()) {
+  return leaky_readouts(compiled_for(m, rule));
 }
 
 // The only one, with its decay or the reason why there is none.
@@ -143,6 +146,19 @@ TEST(Readouts, WhatIsNone) {
                 in.set("q", logistic(slice(in["x"], {0}, {2})) * in["q"] + matmul(z, in["out"]));
                 return in["q"];
               })).empty());
+  // The data choose among decays, by a number that is not floating.
+  EXPECT_TRUE(readouts(layer_and([](In& in, const Array& z) {
+                const Array y = matmul(z, in["out"]);
+                in.set("q", where(y > 0.0, 0.7 * in["q"], 0.5 * in["q"]) + y);
+                return in["q"];
+              })).empty());
+  EXPECT_TRUE(readouts(layer_and([](In& in, const Array& z) {
+                const Array y = matmul(z, in["out"]), q = in["q"];
+                in.set("q", cond(
+                                sum(in["x"]) > 0.0, [](ArraySpan a) { return Arrays{0.7 * a[0] + a[1]}; },
+                                [](ArraySpan a) { return Arrays{0.5 * a[0] + a[1]}; }, Arrays{q, y})[0]);
+                return in["q"];
+              })).empty());
   EXPECT_TRUE(readouts(layer_and([](In& in, const Array& z) {
                 in.set("q", 0.7 * tanh(in["q"]) + matmul(z, in["out"]));
                 return in["q"];
@@ -190,6 +206,31 @@ TEST(MatchedFilter, GivesGradientsTheirSize) {
     EXPECT_LT(ratio(EProp(), weight), 1.5);
     EXPECT_NEAR(ratio(EProp(), "out/W"), 1.0, 1e-12);
   }
+}
+
+// A filter stands for what a readout keeps, so a weight that reaches the readout by another way as well
+// is not exact, though its own group passes nothing on.
+TEST(MatchedFilter, IsNotExactWhereTheWeightFeedsTheReadoutToo) {
+  const Model m =
+      step_model({arg("x", {3}), hidden("h", {2}), hidden("r", {2}), param("w", {3, 2})}, [](In& in) {
+        const Array y = matmul(in["x"], in["w"]);
+        in.set("h", tanh(y));
+        in.set("r", 0.5 * in["r"] + y + in["h"]);
+        return in["r"];
+      });
+  ASSERT_EQ(readouts(m, EProp()).size(), 1U);
+  const ETraceGraph g = compiled_for(m, EProp());
+  const LeafExpectation e = expected_gradients(g, EProp()).at(0);
+  EXPECT_NE(e.single_step.expectation, Expectation::Exact) << e.single_step.reason;
+  EXPECT_THAT(e.single_step.reason, HasSubstr("a filter of the trace stands for what r keeps"));
+  EXPECT_EQ(expected_gradients(compiled_for(m, D_RTRL()), D_RTRL()).at(0).single_step.expectation,
+            Expectation::Exact);
+  const Sequence data = draw_sequence(m, 6);
+  const auto apart = [&](const LearningRule& rule) {
+    return largest_deviation(gradients_of(m, rule, data), bptt(m, data).grads);
+  };
+  EXPECT_LT(apart(D_RTRL()), 1e-12);
+  EXPECT_GT(apart(EProp()), 1e-3);
 }
 
 TEST(MatchedFilter, WhereThereIsNoneItIsDRtrl) {

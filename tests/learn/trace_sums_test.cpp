@@ -1,5 +1,5 @@
 // Sums that go into passes over traces: which do, and that nothing else changes.
-#include "learn/trace_sums.h"
+#include "learn/plan/trace_sums.h"
 
 #include <gtest/gtest.h>
 

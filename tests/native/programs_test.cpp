@@ -47,6 +47,38 @@ TEST(NativePrograms, ViewsOfViews) {
       {numbers({3, 4, 6}, 1), numbers({12, 6}, 2)});
 }
 
+// Truth values about whole arrays, joined from loops of all forms: plain, with threads, over time, with
+// folds.
+TEST(NativePrograms, WhatHoldsEverywhereOrSomewhere) {
+  const auto votes = [](ArraySpan x) {
+    const auto finite = [](const Array& a) { return all(is_finite(a)); };
+    const Array large = x[0] / x[0], turned = transpose(x[0], {1, 0}), row = sum(large, {0});
+    const ScanResult r = scan(
+        [&](ArraySpan carry, ArraySpan now) -> ScanResult {
+          const Array next = 0.5 * carry[0] + now[0] / now[0];
+          return {{next}, {exp(next), finite(next)}};
+        },
+        {row}, {x[0]});
+    return Arrays{finite(large),
+                  any(turned > 1.0),
+                  all(turned < 1.4),
+                  finite(row),
+                  finite(r.ys[0] * x[0]),
+                  r.ys[1],
+                  r.carry[0],
+                  row,
+                  select_n(finite(large), Arrays{x[1], x[1] + 1.0})};
+  };
+  for (const Dtype dtype : {Dtype::F32, Dtype::F64})
+    for (const std::int64_t zero : {-1, 0, 77, 700 * 300 - 1}) {
+      std::vector<double> values = numbers({700, 300}, 3, Dtype::F64).to_doubles();
+      if (zero >= 0) values[static_cast<std::size_t>(zero)] = 0.0;  // 0/0
+      expect_same(votes,
+                  {convert(Array(Tensor::of(values, {700, 300})), dtype).tensor(), numbers({9}, 4, dtype)},
+                  {{8, 1}});
+    }
+}
+
 // The order of a sum follows from its operand's shape, whatever the sum is fused with.
 TEST(NativePrograms, SumsHaveOneOrder) {
   for (const Dtype dtype : {Dtype::F32, Dtype::F64})

@@ -1,5 +1,5 @@
-// learner.step() on both engines: no allocation and no system call after the first steps. The kernel itself
-// watches: a process of its own is killed at the first call that it makes.
+// learner.step() on all engines: no allocation and no system call after the first steps, or after prepare().
+// The kernel itself watches: a process of its own is killed at the first call that it makes.
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "etrace/etrace.h"
+#include "native/background.h"
 #include "runtime/thread_pool.h"
 #include "support/allocations.h"
 #include "support/native.h"
@@ -16,6 +17,7 @@
 namespace etrace::testing {
 namespace {
 
+enum class Before { Steps, Prepare };
 constexpr int kAllocated = 3, kNoFilter = 77;
 
 // From here on every system call but the end of the process kills it.
@@ -32,7 +34,8 @@ bool forbid_system_calls() {
 }
 
 // Many steps with loss, gradient and update, watched; does not return.
-[[noreturn]] void run_watched(const char* backend, bool with_optimizer, bool forbidden_on_purpose) {
+[[noreturn]] void run_watched(const char* backend, bool with_optimizer, Before warm_up,
+                              bool forbidden_on_purpose = false) {
   use_test_cache();
   set_num_threads(1);  // waking another thread is a call
   const ReadyModel ready = make_model("lif_expon", {.sizes = {5, 18, 2}, .batch = 1});
@@ -41,10 +44,12 @@ bool forbid_system_calls() {
   learner.bind_step(loss::mse, with_optimizer ? &adam : nullptr);
   const Array x = random::normal(random::key(1), {1, 5}).tensor(),
               y = random::normal(random::key(2), {1, 2}).tensor();
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 3 && warm_up == Before::Steps; ++i) {
     learner.step(x, y);
     learner.step(x);
   }
+  if (warm_up == Before::Prepare) learner.prepare(y.aval());
+  native::wait_for_compilations();  // what takes over is ready as well
   const std::size_t before = allocations();
   if (!forbid_system_calls()) ::_exit(kNoFilter);
   for (int i = 0; i < 200; ++i) {
@@ -72,13 +77,18 @@ class RealTime : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(RealTime, StepsMakeNoSystemCallAndAllocateNothing) {
-  EXPECT_EXIT(run_watched(GetParam(), false, false), ended_well, "");
-  EXPECT_EXIT(run_watched(GetParam(), true, false), ended_well, "");
+  EXPECT_EXIT(run_watched(GetParam(), false, Before::Steps), ended_well, "");
+  EXPECT_EXIT(run_watched(GetParam(), true, Before::Steps), ended_well, "");
+}
+
+TEST_P(RealTime, NorDoesTheFirstAfterPrepare) {
+  EXPECT_EXIT(run_watched(GetParam(), false, Before::Prepare), ended_well, "");
+  EXPECT_EXIT(run_watched(GetParam(), true, Before::Prepare), ended_well, "");
 }
 
 TEST_P(RealTime, ACallWouldBeSeen) {
   EXPECT_EXIT(
-      run_watched(GetParam(), false, true),
+      run_watched(GetParam(), false, Before::Steps, true),
       [](int status) {
         return (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS) ||
                (WIFEXITED(status) && WEXITSTATUS(status) == kNoFilter);
@@ -86,7 +96,7 @@ TEST_P(RealTime, ACallWouldBeSeen) {
       "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, RealTime, ::testing::Values("interpreter", "native"),
+INSTANTIATE_TEST_SUITE_P(Engines, RealTime, ::testing::Values("interpreter", "native", "auto"),
                          [](const auto& about) { return std::string(about.param); });
 
 }  // namespace

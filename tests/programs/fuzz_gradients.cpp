@@ -124,8 +124,11 @@ JudgeOptions asked(const ModelDescription& m, std::uint64_t seed, const Settings
 
 // Workers ---------------------------------------------------------------------------------------------------
 // One line per event, to the process that counts:
-//   start SEED | end EXACT APPROXIMATE NO_STATEMENT DEAD REFUSED NOT_FINITE | found CLASS \t RULE \t TEXT |
+//   start SEED
+//   found CLASS \t RULE \t TEXT
 //   file CLASS \t PATH
+//   refused RULE: WHY
+//   end EXACT APPROXIMATE POSSIBLY NO_STATEMENT DEAD REFUSED NOT_FINITE DIFFERENCES KINKS
 class Reporter {
  public:
   explicit Reporter(int fd) : fd_(fd) {}
@@ -176,8 +179,9 @@ void judge_seed(std::uint64_t seed, const Settings& s, const Reporter& report,
     write_case(minimal_case(m, *f, o), o, seed, stem);
     report.line(fmt::format("file {}\t{}.json", what, stem));
   }
-  report.line(fmt::format("end {} {} {} {} {} {}", j.exact, j.approximate, j.no_statement, j.dead, j.refused,
-                          j.not_finite ? 1 : 0));
+  for (const std::string& r : j.refusals) report.line("refused " + r);
+  report.line(fmt::format("end {} {} {} {} {} {} {} {} {}", j.exact, j.approximate, j.possibly,
+                          j.no_statement, j.dead, j.refused, j.not_finite ? 1 : 0, j.differences, j.kinks));
 }
 
 // Every jobs-th seed from `first` on.
@@ -189,7 +193,7 @@ void judge_seed(std::uint64_t seed, const Settings& s, const Reporter& report,
       judge_seed(seed, s, report, shrunk);
     } catch (const std::exception& e) {
       report.line(fmt::format("found the judge itself failed\t-\t{}", e.what()));
-      report.line("end 0 0 0 0 0 0");
+      report.line("end 0 0 0 0 0 0 0 0 0");
     }
   }
   std::_Exit(0);
@@ -315,6 +319,12 @@ class Run {
       count(w.seed, parts.at(0), parts.at(1), parts.at(2));
     } else if (what == "file") {
       if (std::string& file = classes_[parts.at(0)].file; file.empty()) file = parts.at(1);
+    } else if (what == "refused") {
+      // By what is said, without the names and numbers of one model.
+      const std::size_t why = rest.find(": [");
+      std::string text = why == std::string::npos ? rest : rest.substr(why + 2);
+      text = text.substr(0, text.find_first_of("0123456789'\"", text.find(']')));
+      ++refusals_[text.substr(0, 90)];
     } else if (what == "end") {
       w.busy = false;
       ++models_;
@@ -343,15 +353,17 @@ class Run {
     const double seconds = elapsed();
     std::cout << fmt::format(
         "{} models in {:.0f} s, {:.1f} per second; leaves compared: {} exact, {} approximate, "
-        "{} without a statement, {} with no gradient; {} runs refused, {} models not finite\n",
+        "{} possibly approximate, {} without a statement, {} with no gradient; {} runs refused, {} models "
+        "not finite; {} also by differences, {} not differentiable where differences were taken\n",
         models_, seconds, static_cast<double>(models_) / seconds, totals_[0], totals_[1], totals_[2],
-        totals_[3], totals_[4], totals_[5]);
+        totals_[3], totals_[4], totals_[5], totals_[6], totals_[7], totals_[8]);
     for (const auto& [what, c] : classes_) {
       std::vector<std::string> rules;
       for (const auto& [rule, n] : c.rules) rules.push_back(fmt::format("{} ({})", rule, n));
       std::cout << fmt::format("{:6} {}; first seed {}; {}{}\n", c.count, what, c.first_seed,
                                fmt::join(rules, ", "), c.file.empty() ? "" : "; " + c.file);
     }
+    for (const auto& [why, n] : refusals_) std::cout << fmt::format("{:6} runs refused: {}\n", n, why);
     if (classes_.empty()) std::cout << "nothing found\n";
     return classes_.empty() ? 0 : 1;
   }
@@ -362,7 +374,8 @@ class Run {
   std::vector<Worker> workers_;
   std::map<std::string, ClassCount> classes_;
   std::uint64_t models_ = 0, with_findings_ = 0, last_found_ = ~std::uint64_t{0};
-  std::uint64_t totals_[6] = {};
+  std::map<std::string, std::uint64_t> refusals_;
+  std::uint64_t totals_[9] = {};
   double next_note_ = 60.0;
 };
 
@@ -371,8 +384,10 @@ void print(const Judgement& j) {
   for (const Finding& f : j.findings) std::cout << to_string(f) << "\n";
   for (const std::string& r : j.refusals) std::cout << "refused: " << r << "\n";
   std::cout << fmt::format(
-      "{} leaves exact, {} approximate, {} without a statement, {} with no gradient{}\n\n", j.exact,
-      j.approximate, j.no_statement, j.dead, j.not_finite ? "; the reference is not finite" : "");
+      "{} leaves exact, {} approximate, {} possibly approximate, {} without a statement, {} with no "
+      "gradient{}\n\n",
+      j.exact, j.approximate, j.possibly, j.no_statement, j.dead,
+      j.not_finite ? "; the reference is not finite" : "");
 }
 
 int show(const Settings& s) {

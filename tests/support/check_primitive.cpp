@@ -10,6 +10,7 @@
 #include "etrace/interp.h"
 #include "etrace/ops/shape.h"
 #include "etrace/transform.h"
+#include "kernels/context.h"
 #include "support/numeric.h"
 
 namespace etrace::testing {
@@ -235,7 +236,8 @@ class Checker {
   }
 
   void check_kernel() {
-    const Kernel kernel = make_kernel(prim_, {params_, in_, out_});
+    const etp_context context = default_context();
+    const Kernel kernel = make_kernel(prim_, {params_, in_, out_, context});
     run_kernel(kernel, 0x5a, {});
     run_kernel(kernel, 0xa5, {});
     for (const InPlace& pair : kernel.in_place) {

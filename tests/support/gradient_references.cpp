@@ -5,6 +5,7 @@
 #include "etrace/error.h"
 #include "etrace/interp.h"
 #include "etrace/ops/numpy.h"
+#include "etrace/simplify.h"
 #include "etrace/transform.h"
 #include "support/gradient_judge.h"
 #include "support/numeric.h"
@@ -116,10 +117,14 @@ bool ReferenceGradient::finite() const {
 ValueDraw draw_values(const Model& given, std::int64_t steps, std::uint64_t draw) {
   Model m = given;
   if (draw > 0) draw_initial(m, 1000 + draw);
+  // Small and large ones: where squares follow each other, the past fades in few steps or grows.
+  const double gains[] = {1.0, 1.0, 2.0, 3.0, 1.5, 4.0};
+  const double gain = gains[draw % std::size(gains)];
+  const auto start = [&](const Tensor& t) { return is_floating(t.dtype()) ? gain * Array(t) : Array(t); };
   ValueDraw out;
   for (const InputRecord& in : m.inputs) {
-    if (is_carried(in.role)) out.states.push_back(in.init);
-    if (in.role == Role::Param) out.params.push_back(in.init);
+    if (is_carried(in.role)) out.states.push_back(start(in.init));
+    if (in.role == Role::Param) out.params.push_back(start(in.init));
   }
   // A step function gets the arguments by their index.
   std::vector<Aval> args;
@@ -130,9 +135,12 @@ ValueDraw draw_values(const Model& given, std::int64_t steps, std::uint64_t draw
       args[index] = m.program.jaxpr.invars[i].aval;
     }
   Random random(77 + draw);
+  // Large ones as well: they make neurons spike and take other branches.
+  const double most = draw % 3 == 1 ? 3.0 : 1.0;
   const auto values = [&](const Aval& a) {
     const bool whole = is_integer(a.dtype);
-    return Array(random.tensor({a.dtype, a.shape.with_front(steps)}, whole ? 0.0 : -1.0, whole ? 3.0 : 1.0));
+    return Array(
+        random.tensor({a.dtype, a.shape.with_front(steps)}, whole ? 0.0 : -most, whole ? 3.0 : most));
   };
   for (const Aval& a : args) out.sequences.push_back(values(a));
   out.sequences.push_back(values(m.program.out_avals()[StepPorts(m).result]));
@@ -224,11 +232,12 @@ struct DenseRtrl64::Impl {
       for (const Array& a : d.sequences) in.push_back(now(a, t));
       in.insert(in.end(), given.begin(), given.end());
       in.push_back(array(z, {static_cast<std::int64_t>(z.size())}, Dtype::F64).tensor());
+      if (d.freeze && d.weight(t) == 0.0) continue;
       const Tensors out = code(in);
       given.assign(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(whole.size()));
       const Numbers next = numbers(out[whole.size()]);
       std::copy(next.begin(), next.end() - 1, z.begin());
-      f(next.back(), out.size() > whole.size() + 1 ? numbers(out.back()) : Numbers{});
+      f(d.weight(t), next.back(), out.size() > whole.size() + 1 ? numbers(out.back()) : Numbers{});
     }
   }
 
@@ -253,8 +262,8 @@ struct DenseRtrl64::Impl {
     const auto s = static_cast<std::size_t>(width), p = static_cast<std::size_t>(num_params);
     Numbers influence(s * p, 0.0), g(p, 0.0), magnitude(p, 0.0);
     double total = 0.0;
-    walk(code, d, [&](double loss, const Numbers& j) {
-      total += loss;
+    walk(code, d, [&](double weight, double loss, const Numbers& j) {
+      total += weight * loss;
       const auto at_row = [&](std::size_t r, std::size_t c) { return j[r * (s + p) + c]; };
       for (std::size_t c = 0; c < p; ++c) {
         double all = at_row(s, s + c), size = std::abs(all);
@@ -262,8 +271,8 @@ struct DenseRtrl64::Impl {
           all += at_row(s, k) * influence[k * p + c];
           size += std::abs(at_row(s, k) * influence[k * p + c]);
         }
-        g[c] += all;
-        magnitude[c] += size;
+        g[c] += weight * all;
+        magnitude[c] += weight * size;
       }
       Numbers next(s * p);
       for (std::size_t r = 0; r < s; ++r)
@@ -289,23 +298,40 @@ ReferenceGradient DenseRtrl64::beside_states(const ValueDraw& d) const {
 }
 double DenseRtrl64::loss(const ValueDraw& d) const {
   double total = 0.0;
-  impl_->walk(*impl_->losses, d, [&](double loss, const Numbers&) { total += loss; });
+  impl_->walk(*impl_->losses, d, [&](double weight, double loss, const Numbers&) { total += weight * loss; });
   return total;
 }
 
 // BPTT ------------------------------------------------------------------------------------------------------
-ReferenceGradient reverse_mode(const Model& m, const ValueDraw& d) {
+namespace {
+
+// The loss over the sequence as one function of the parameters.
+ScalarFunction loss_over_time(const Model& m, const ValueDraw& d) {
   const StepPorts at(m);
-  const ScalarFunction loss = [&](ArraySpan params) {
+  Arrays xs = d.sequences;
+  Numbers weights;
+  for (std::int64_t t = 0; t < d.steps(); ++t) weights.push_back(d.weight(t));
+  xs.push_back(array(weights, {d.steps()}, Dtype::F64));
+  return [&m, &d, at, xs](ArraySpan params) {
     const ScanResult r = scan(
-        [&](ArraySpan states, ArraySpan now) -> ScanResult {
+        [&](ArraySpan states, ArraySpan all) -> ScanResult {
+          const ArraySpan now = all.first(all.size() - 1);
           const StepOut out =
               run_step(m, at, m.program, now.first(now.size() - 1), now.back(), states, params);
-          return {out.states, {out.loss}};
+          Arrays next = out.states;
+          for (std::size_t i = 0; i < next.size() && d.freeze; ++i)
+            next[i] = where(all.back() > 0.0, next[i], states[i]);
+          return {next, {all.back() * out.loss}};
         },
-        d.states, d.sequences);
+        d.states, xs);
     return sum(r.ys[0]);
   };
+}
+
+}  // namespace
+
+ReferenceGradient reverse_mode(const Model& m, const ValueDraw& d) {
+  const ScalarFunction loss = loss_over_time(m, d);
   std::vector<int> every;
   for (std::size_t i = 0; i < d.params.size(); ++i) every.push_back(static_cast<int>(i));
   const Tensors out =
@@ -319,27 +345,87 @@ ReferenceGradient reverse_mode(const Model& m, const ValueDraw& d) {
   return g;
 }
 
-double difference_along(const DenseRtrl64& reference, const ValueDraw& d, const ReferenceGradient& g,
-                        std::uint64_t seed) {
-  Random random(seed);
-  Arrays direction;
+namespace {
+
+// A direction in the space of parameters, and what the gradient says of it.
+struct Direction {
+  Arrays along;
   double expected = 0.0, size = 0.0;
+};
+Direction draw_direction(const ValueDraw& d, const ReferenceGradient& g, std::uint64_t seed) {
+  Random random(seed);
+  Direction out;
   for (std::size_t i = 0; i < d.params.size(); ++i) {
-    direction.push_back(random.f64(d.params[i].shape()));
-    const Numbers v = numbers(direction[i].tensor());
+    out.along.push_back(random.f64(d.params[i].shape()));
+    const Numbers v = numbers(out.along[i].tensor());
     for (std::size_t k = 0; k < v.size(); ++k) {
-      expected += v[k] * g.leaves[i][k];
-      size += std::abs(v[k] * g.leaves[i][k]);
+      out.expected += v[k] * g.leaves[i][k];
+      out.size += std::abs(v[k] * g.leaves[i][k]);
     }
   }
+  return out;
+}
+
+// How much rounding changes a value, from nine neighbours at equal distances: their sixth differences, which
+// leave nothing of a smooth function (Hamming; Moré and Wild, "Estimating computational noise").
+double noise_of(Numbers values) {
+  for (int order = 0; order < 6; ++order) {
+    for (std::size_t i = 0; i + 1 < values.size(); ++i) values[i] = values[i + 1] - values[i];
+    values.pop_back();
+  }
+  return norm_of(values) / std::sqrt(924.0 * static_cast<double>(values.size()));
+}
+
+}  // namespace
+
+Difference forward_mode(const Model& m, const ValueDraw& d, const ReferenceGradient& g, std::uint64_t seed) {
+  const Direction to = draw_direction(d, g, seed);
+  const ScalarFunction loss = loss_over_time(m, d);
+  Arrays in = d.params;
+  in.insert(in.end(), to.along.begin(), to.along.end());
+  const Function f = [&](ArraySpan params) { return Arrays{loss(params)}; };
+  const Tensors out = evaluate(simplify(make_jaxpr(jvp(f), avals_of(in))), to_tensors(in));
+  double magnitude = 0.0;
+  for (const double each : g.magnitude) magnitude += each;
+  return {numbers(out[1])[0], 1e-12 * magnitude + 1e-14 * (1.0 + std::abs(g.loss)), to.expected, to.size};
+}
+
+Difference difference_along(const DenseRtrl64& reference, const ValueDraw& d, const ReferenceGradient& g,
+                            std::uint64_t seed) {
+  const Direction to = draw_direction(d, g, seed);
   const auto at = [&](double by) {
     ValueDraw moved = d;
-    for (std::size_t i = 0; i < d.params.size(); ++i) moved.params[i] = d.params[i] + by * direction[i];
+    for (std::size_t i = 0; i < d.params.size(); ++i) moved.params[i] = d.params[i] + by * to.along[i];
     return reference.loss(moved);
   };
-  const double h = 1e-4;  // the error of the stencil is of fourth order
-  const double found = (8.0 * (at(h) - at(-h)) - (at(2 * h) - at(-2 * h))) / (12.0 * h);
-  return std::abs(found - expected) / (size + 1e-3 * (1.0 + std::abs(g.loss)));
+  constexpr double kSmallest = 1e-3 / 1024.0;
+  const double here = reference.loss(d);
+  // f[4 + k] is the loss at k·h.
+  const auto around = [&](double h) {
+    Numbers f;
+    for (int k = -4; k <= 4; ++k) f.push_back(k == 0 ? here : at(k * h));
+    return f;
+  };
+  const auto one_sided = [](const Numbers& f, double h) {  // of fourth order
+    const auto side = [&](int k) { return f[static_cast<std::size_t>(h > 0.0 ? 4 + k : 4 - k)]; };
+    return (-25.0 * side(0) + 48.0 * side(1) - 36.0 * side(2) + 16.0 * side(3) - 3.0 * side(4)) / (12.0 * h);
+  };
+  const auto central = [](const Numbers& f, double h) {  // of eighth order
+    return (672.0 * (f[5] - f[3]) - 168.0 * (f[6] - f[2]) + 32.0 * (f[7] - f[1]) - 3.0 * (f[8] - f[0])) /
+           (840.0 * h);
+  };
+  const double noise = noise_of(around(kSmallest)) + 1e-16 * (1.0 + std::abs(here));
+  Difference out{0.0, HUGE_VAL, to.expected, to.size + 1e-3 * (1.0 + std::abs(g.loss))};
+  for (double h = 1e-3; h > 0.9 * kSmallest; h /= 4.0) {
+    const Numbers f = around(h);
+    const double found = central(f, h);
+    const double error =
+        std::max(std::abs(one_sided(f, h) - found), std::abs(one_sided(f, -h) - found)) + 10.0 * noise / h;
+    if (!(error < out.error)) continue;
+    out.found = found;
+    out.error = error;
+  }
+  return out;
 }
 
 }  // namespace etrace::testing

@@ -2,6 +2,8 @@
 // on arguments, states before and after the step or what lies between, with tails; then a result that reads
 // states, and readouts. Whatever is nearly allowed happens: shared weights, weights behind weights, states
 // that follow others within the step, mixed positions, control flow.
+#include <map>
+
 #include "support/random_model_parts.h"
 
 namespace etrace::testing {
@@ -88,15 +90,40 @@ class Drawer : ModelParts {
     lines_ = outer;
     return b;
   }
-  std::string controlled(const std::string& old, const Names& dims) {
+  // A state that is still to be updated and may be carried along.
+  const State* partner(const State& s) {
+    const auto taken = [&](const State& other) {
+      return pending_.contains(other.old.name) ||
+             std::any_of(m_.next.begin(), m_.next.end(),
+                         [&](const auto& n) { return n.first == other.old.name; });
+    };
+    for (const State& other : states_)
+      if (other.old.name != s.old.name && !other.stacked && other.old.dims == s.old.dims && !taken(other))
+        return &other;
+    return nullptr;
+  }
+  std::string controlled(const State& s, const Names& dims) {
+    const std::string& old = s.old.name;
     const std::string out = fresh("v");
     Line l{{out}, "", {}};
     const auto step = [&](const std::string& c) {
       std::string y = dice_.chance(0.6) ? tail(operate(dims), dims) : tail(any_of_shape(dims), dims);
+      if (depth_ < 2 && dice_.chance(0.1)) {  // one inside the other
+        const std::string a = fresh("c"), r = fresh("v");
+        const Block inner = body({a}, [&] { return Names{add("tanh", {tail(a, dims)})}; });
+        const std::string op = dice_.chance(0.5) ? "scan" : "while";
+        lines_->push_back({{r},
+                           op,
+                           {y},
+                           op == "scan" ? std::vector<double>{2, 1, 0} : std::vector<double>{2},
+                           {},
+                           {inner}});
+        y = r;
+      }
       return Names{add("add", {add("scale", {c}, {0.6}), add("scale", {y}, {0.5})})};
     };
     const std::string c = fresh("c");
-    switch (dice_.below(4)) {
+    switch (dice_.weighted({0.2, 0.25, 0.35, 0.2})) {
       case 0:
         l.op = "jit";
         l.in = {old};
@@ -127,6 +154,21 @@ class Drawer : ModelParts {
           l.in.push_back(xs);
           args.push_back(fresh("e"));
         }
+        const State* other = !over_data && dice_.chance(0.4) ? partner(s) : nullptr;
+        if (other != nullptr) {  // two states in one loop
+          const std::string d = fresh("c"), second = fresh("v");
+          l.in.push_back(other->old.name);
+          l.out.push_back(second);
+          l.numbers[1] = 2;
+          pending_[other->old.name] = second;
+          l.blocks.push_back(body({c, d}, [&] {
+            const std::string now = step(c)[0];
+            return Names{add("sub", {now, add("scale", {d}, {0.2})}),
+                         add("add", {add("scale", {d}, {0.8}), add("scale", {add("tanh", {c})}, {0.3})})};
+          }));
+          if (dice_.chance(0.6)) m_.policy.scan_unroll_limit = 1;
+          break;
+        }
         l.blocks.push_back(body(args, [&] {
           if (over_data) pool_.push_back({args[1], {"i"}, Kind::Arg});
           if (over_data && dice_.chance(0.7)) {
@@ -135,7 +177,7 @@ class Drawer : ModelParts {
           }
           return step(c);
         }));
-        if (dice_.chance(0.5)) m_.policy.scan_unroll_limit = 1;
+        if (dice_.chance(0.6)) m_.policy.scan_unroll_limit = 1;
         break;
       }
       default: {
@@ -169,8 +211,14 @@ class Drawer : ModelParts {
     if (s.stacked) return update_stacked(s);
     std::string v;
     const std::vector<Value> drives = known(dims, {Kind::Between}), ahead = known(dims, {Kind::New});
-    if (dice_.chance(0.13)) {
-      v = controlled(s.old.name, dims);
+    if (const auto it = pending_.find(s.old.name); it != pending_.end()) return set(s, it->second);
+    if (dice_.chance(0.02)) return;  // stays as it is
+    if (dice_.chance(0.05)) {
+      // A delay line, an input that is remembered, two states of one value.
+      return set(s, any_of_shape(dims));
+    }
+    if (dice_.chance(0.16)) {
+      v = controlled(s, dims);
     } else if (!drives.empty() && !ahead.empty() && dice_.chance(0.3)) {
       // Follows another state within the step, and what drives that one drives it as well.
       v = add("add", {tail(dice_.of(drives).name, dims), dice_.of(ahead).name});
@@ -267,6 +315,8 @@ class Drawer : ModelParts {
     m_.result_first = !dice_.chance(0.1);
     m_.params_out = dice_.chance(0.6);
   }
+
+  std::map<std::string, std::string> pending_;  // values of states that others have brought along
 };
 
 }  // namespace

@@ -73,13 +73,14 @@ WeightFn weight_function(std::int64_t which) {
       return [](const Array& w) { return tanh(w); };
     case 2:
       return [](const Array& w) {
+        if (w.dim(-1) == 1) return w;  // of one entry nothing would be left
         const Dims last{-1};
         return (w - mean(w, last, true)) / sqrt(variance(w, last, true) + 1e-1);
       };
     case 3:
       return [](const Array& w) { return w / sqrt(sum(square(w)) + 1e-1); };
     case 4:
-      return [](const Array& w) { return softmax(w, -1); };
+      return [](const Array& w) { return w.dim(-1) == 1 ? w : softmax(w, -1); };
     default:
       return {};
   }
@@ -132,6 +133,7 @@ Array permuted(const Array& x, std::uint64_t seed) {
   std::vector<double> order;
   for (std::int64_t i = 0; i < x.dim(-1); ++i) order.push_back(static_cast<double>(i));
   for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[dice.below(i)]);
+  if (std::is_sorted(order.begin(), order.end())) std::rotate(order.begin(), order.begin() + 1, order.end());
   return take(x, array(order, {x.dim(-1)}, Dtype::I32), static_cast<int>(x.rank()) - 1);
 }
 Array first(const Array& x) {
@@ -210,7 +212,7 @@ const StepOp kOps[] = {
     {"shift", [](L l, X x, S) { return Arrays{x[0] + number(l, 0)}; }},
     {"copy", [](L, X x, S) { return Arrays{copy(x[0])}; }},
     {"add", [](L, X x, S) { return Arrays{x[0] + x[1]}; }},
-    {"sub", [](L, X x, S) { return Arrays{x[0] - x[1]}; }},
+    {"sub", [](L, X x, S) { return Arrays{x[0] - 0.9 * x[1]}; }},  // a and -a do not cancel
     {"mul", [](L, X x, S) { return Arrays{x[0] * x[1]}; }},
     {"select", [](L, X x, S) { return Arrays{where(x[0] > 0.0, x[1], x[2])}; }},
     {"weigh", [](L l, X x, S) { return Arrays{x[0] * constant(seed(l), {x[0].dim(-1)}, 0.3, 1.0)}; }},
@@ -245,7 +247,11 @@ const StepOp kOps[] = {
      },
      false},
     // mixing positions
-    {"center", [](L, X x, S) { return Arrays{x[0] - mean(x[0], {-1}, true)}; }},
+    // Two entries would be each other's opposite, and what is even of them the same.
+    {"center",
+     [](L, X x, S) {
+       return Arrays{x[0] - (x[0].dim(-1) == 2 ? 0.5 : 1.0) * mean(x[0], {-1}, true)};
+     }},
     {"add_sum", [](L l, X x, S) { return Arrays{x[0] + number(l, 0, 0.3) * sum(x[0], {-1}, true)}; }},
     {"add_total", [](L l, X x, S) { return Arrays{x[0] + number(l, 0, 0.1) * sum(x[0])}; }},
     {"layer_norm", [](L, X x, S) { return Arrays{layer_norm(x[0])}; }},
@@ -319,6 +325,11 @@ const StepOp kOps[] = {
          end[i] += begin[i];
        }
        return Arrays{slice(x[0], begin, end)};
+     }},
+    // A plain sum would lose what sums to a constant, as the entries of a softmax do.
+    {"by_data",
+     [](L, X x, S) {
+       return Arrays{x[0] * (1.0 + 0.3 * tanh(sum(x[1] * constant(11, {x[1].dim(-1)}, 0.3, 1.0))))};
      }},
     {"normalize", [](L, X x, S) { return Arrays{x[0] / sqrt(sum(square(x[0])) + 1e-1)}; }},
     {"rows", [](L, X x, S) { return Arrays{concatenate(x, 0)}; }},

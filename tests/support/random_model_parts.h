@@ -38,11 +38,12 @@ class ModelParts {
     m_.sizes.emplace_back("i", small(2, 4));
     m_.sizes.emplace_back("n", small(2, space_ > 0 ? 3 : 4));
     m_.sizes.emplace_back("m", small(2, 4));
-    m_.sizes.emplace_back("o", small(1, 3));
+    const std::size_t least = dice_.chance(0.25) ? 1 : 2;
+    m_.sizes.emplace_back("o", small(least, 3));
     m_.sizes.emplace_back("k", small(1, 3));
-    m_.sizes.emplace_back("c", small(1, 3));
+    m_.sizes.emplace_back("c", small(least, 3));
     m_.sizes.emplace_back("h", small(1, 2));
-    m_.sizes.emplace_back("q", small(2, 5));  // entries of sparse weights
+    m_.sizes.emplace_back("q", small(3, 6));  // entries of sparse weights
   }
   Names main_dims() const {
     switch (space_) {
@@ -117,7 +118,9 @@ class ModelParts {
     if (!dice_.chance(0.14)) return param(dims);
     Names reversed(dims.rbegin(), dims.rend()), larger = dims;
     for (std::string& d : larger) d += "+1";
-    switch (dice_.below(8)) {
+    switch (dice_.below(9)) {
+      case 8:  // no function of parameters alone
+        return add("by_data", {param(dims), source().name});
       case 0:
         return add("mask", {param(dims)}, {constant_seed()});
       case 1:
@@ -261,7 +264,9 @@ class ModelParts {
 
   // Tails -----------------------------------------------------------------------------------------------
   std::string bend(const std::string& v, const Names& dims) {
-    switch (dice_.below(13)) {
+    switch (dice_.below(14)) {
+      case 13:
+        return dice_.chance(0.3) ? add("mul", {v, param({dims.back()})}) : add("tanh", {v});
       case 0:
       case 1:
         return add("tanh", {v});
@@ -284,12 +289,14 @@ class ModelParts {
       case 10:
         return add("select", {any_of_shape(dims), v, add("scale", {v}, {0.3})});
       case 11:
-        return dice_.chance(0.3) ? add("stop", {v}) : add("shift", {v}, {0.4});
+        return dice_.chance(0.4) ? add("stop", {v}) : add("shift", {v}, {0.4});
       default:
         return add("mul", {v, add("logistic", {any_of_shape(dims)})});
     }
   }
   std::string mix(const std::string& v, const Names& dims) {
+    // Of one position nothing is left by a norm, whatever the values.
+    if (m_.size(dims.back()) == 1) return bend(v, dims);
     switch (dice_.below(m_.batched() ? 14 : 13)) {
       case 0:
         return add("center", {v});

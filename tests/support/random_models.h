@@ -73,7 +73,7 @@ Model to_model(const ModelDescription&);
 // Other values at the start, from another seed.
 void draw_initial(Model&, std::uint64_t seed);
 
-// Does the value that one step of it gives have the derivative that reverse mode takes? Spikes do not.
+// Does reverse mode take the derivative of its values, wherever there is one? Not of spikes.
 bool smooth(const ModelDescription&);
 
 // What is used: lines and ports without a reader go, in bodies too.

@@ -366,23 +366,29 @@ JudgeOptions options_for(const ModelDescription& m, std::uint64_t seed, std::siz
   o.execution_windows = {1, dice.chance(0.5) ? 2 : 3};
   o.windows = {dice.chance(0.15) ? 1 : dice.chance(0.5) ? 2 : 3};
   o.whole_sequence = dice.chance(0.1);
+  o.in_parts = dice.chance(0.1);
+  o.by_host = dice.chance(0.1);
+  o.weighted = dice.chance(0.15);
+  o.freeze = o.weighted && dice.chance(0.5);
   o.by_reverse_mode = dice.chance(0.25);
   o.differences = smooth(m) && dice.chance(0.25);
   return o;
 }
 
-Shrunk shrink(const ModelDescription& given, const StillFails& fails, std::size_t max_tries) {
+Shrunk shrink(const ModelDescription& given, const StillFails& fails, const ShrinkOptions& o) {
   Shrunk s{given};
-  const std::vector<Candidates (*)(const ModelDescription&)> passes{
-      fewer_steps,   without_states, inlined_bodies, other_results, bypassed_lines,
-      without_batch, fixed_values,   plainer_lines,  usual_options, smaller_sizes};
+  std::vector<Candidates (*)(const ModelDescription&)> passes{without_states, inlined_bodies, other_results,
+                                                              bypassed_lines, without_batch,  fixed_values,
+                                                              plainer_lines,  usual_options};
+  if (o.sizes) passes.insert(passes.begin(), fewer_steps);
+  if (o.sizes) passes.push_back(smaller_sizes);
   for (bool changed = true; changed;) {
     changed = false;
     for (const auto& pass : passes)
       for (bool again = true; again;) {
         again = false;
         for (const ModelDescription& c : pass(s.model)) {
-          if (s.tried >= max_tries) return s;
+          if (s.tried >= o.max_tries) return s;
           if (weight_of(c) >= weight_of(s.model)) continue;
           ++s.tried;
           if (!fails(c)) continue;
@@ -417,15 +423,19 @@ std::optional<Finding> finding_like(const ModelDescription& m, const Finding& f,
   return std::nullopt;
 }
 
-MinimalCase minimal_case(const ModelDescription& m, const Finding& f, const JudgeOptions& o) {
+MinimalCase minimal_case(const ModelDescription& m, const Finding& f, const JudgeOptions& asked) {
+  JudgeOptions o = asked;
+  o.weighted = o.freeze = false;
+  if (!finding_like(m, f, o)) o = asked;
   const auto same = [&](const ModelDescription& c) {
     const std::optional<Finding> found = finding_like(c, f, o);
     return found && found->leaf == f.leaf;
   };
-  const Shrunk s = shrink(m, same);
+  // With one step or one position everything is exact.
+  const Shrunk s = shrink(m, same, {.sizes = f.fault != Fault::FalseApproximate});
   const ModelDescription plain = with_plain_names(s.model);
-  if (const auto found = finding_like(plain, f, o)) return {plain, *found};
-  return {s.model, finding_like(s.model, f, o).value_or(f)};
+  if (const auto found = finding_like(plain, f, o)) return {plain, *found, o.weighted};
+  return {s.model, finding_like(s.model, f, o).value_or(f), o.weighted};
 }
 
 // The file --------------------------------------------------------------------------------------------------
@@ -458,7 +468,7 @@ std::string report_file(const MinimalCase& c, const std::vector<RuleChoice>& rul
   Expected expected;
   expected.runs = std::vector<ExpectedRun>{bptt};
   for (const RuleChoice& r : rules) {
-    if (r.label != c.finding.rule || owner.empty() ||
+    if (r.label != c.finding.rule || owner.empty() || c.weighted ||
         (c.finding.fault != Fault::FalseExact && c.finding.fault != Fault::NotReverseMode))
       continue;
     ExpectedRun run;
@@ -474,7 +484,7 @@ std::string report_file(const MinimalCase& c, const std::vector<RuleChoice>& rul
   m.expected = std::make_shared<const Expected>(std::move(expected));
   m.name = fmt::format("random_{}", c.model.seed);
   m.source = "random model";
-  m.note = to_string(c.finding);
+  m.note = to_string(c.finding) + (c.weighted ? "; the losses of the steps are weighted" : "");
   m.equations = to_string(c.model);
   return write_model(m);
 }

@@ -17,8 +17,12 @@ struct Shrunk {
   std::size_t tried = 0, taken = 0;
 };
 // Pieces go one by one (states, lines, bodies, the batch, sizes, steps, options, orders) until none can. What
-// cannot be traced does not fail. At most so many tries.
-Shrunk shrink(const ModelDescription&, const StillFails&, std::size_t max_tries = 3000);
+// cannot be traced does not fail.
+struct ShrinkOptions {
+  bool sizes = true;  // fewer steps and smaller sizes, too
+  std::size_t max_tries = 3000;
+};
+Shrunk shrink(const ModelDescription&, const StillFails&, const ShrinkOptions& = {});
 
 // The finding that a model gives of this class under these options, if it does.
 std::optional<Finding> finding_like(const ModelDescription&, const Finding&, const JudgeOptions&);
@@ -26,6 +30,7 @@ std::optional<Finding> finding_like(const ModelDescription&, const Finding&, con
 struct MinimalCase {
   ModelDescription model;
   Finding finding;
+  bool weighted = false;  // only with weights of the losses
 };
 MinimalCase minimal_case(const ModelDescription&, const Finding&, const JudgeOptions&);
 

@@ -34,20 +34,20 @@ class CheckLayers(unittest.TestCase):
 
     def test_downward_and_own_includes_pass(self):
         self.assert_clean({
-            "src/ir/print.cpp": '#include "ir/walk.h"\n#include "base/text.h"\n#include "etrace/ir.h"\n#include <vector>\n',
+            "src/core/print.cpp": '#include "core/walk.h"\n#include "base/text.h"\n#include "etrace/ir.h"\n#include <vector>\n',
             "include/etrace/ir.h": '#pragma once\n#include "etrace/aval.h"\n#include <string>\n',
             "examples/one.cpp": "#include <etrace/etrace.h>\n",
         })
 
     def test_upward_private_include(self):
-        self.assert_caught({"src/ir/a.cpp": '#include "base/b.h"\n\n#include "ops/c.h"\n'},
-                           "src/ir/a.cpp:3", "higher layer ops")
+        self.assert_caught({"src/core/a.cpp": '#include "base/b.h"\n\n#include "ops/c.h"\n'},
+                           "src/core/a.cpp:3", "higher layer ops")
 
     def test_upward_public_include(self):
         self.assert_caught({"src/base/a.cpp": "#include <etrace/ops/elementwise.h>\n"}, "src/base/a.cpp:1", "layer ops")
 
     def test_upward_include_between_public_headers(self):
-        self.assert_caught({"include/etrace/aval.h": '#include "etrace/ir.h"\n'}, "include/etrace/aval.h:1", "layer ir")
+        self.assert_caught({"include/etrace/aval.h": '#include "etrace/ir.h"\n'}, "include/etrace/aval.h:1", "layer core")
 
     def test_private_header_in_public_header(self):
         self.assert_caught({"include/etrace/ir.h": '#include "base/text.h"\n'}, "private header")
@@ -79,22 +79,22 @@ class CheckLayers(unittest.TestCase):
         self.assert_caught({"src/misc/a.cpp": "int a;\n"}, "unknown layer")
 
     def test_include_without_layer(self):
-        self.assert_caught({"src/ir/a.cpp": '#include "walk.h"\n'}, 'write private headers as "layer/file.h"')
+        self.assert_caught({"src/core/a.cpp": '#include "walk.h"\n'}, 'write private headers as "layer/file.h"')
 
     def test_example_with_private_header(self):
-        self.assert_caught({"examples/one.cpp": '#include "ir/walk.h"\n'}, "an example")
+        self.assert_caught({"examples/one.cpp": '#include "core/walk.h"\n'}, "an example")
 
     def test_includes_in_comments_do_not_count(self):
-        self.assert_clean({"src/ir/a.cpp": '// #include "ops/c.h"\n/*\n#include "ops/c.h"\n*/\n'})
+        self.assert_clean({"src/core/a.cpp": '// #include "ops/c.h"\n/*\n#include "ops/c.h"\n*/\n'})
 
     def test_two_types_of_one_name(self):
         one = "namespace etrace {\nstruct Place {\n  int a;\n};\n}  // namespace etrace\n"
-        self.assert_caught({"src/ir/a.h": one, "src/learn/b.h": "\n" + one}, "src/learn/b.h:3",
-                           "etrace::Place is also a type of src/ir/a.h")
+        self.assert_caught({"src/core/a.h": one, "src/learn/run/b.h": "\n" + one}, "src/learn/run/b.h:3",
+                           "etrace::Place is also a type of src/core/a.h")
         hidden = "namespace etrace {\nnamespace {\nstruct Place {\n  int a;\n};\n}  // namespace\n}  // namespace etrace\n"
         apart = one.replace("namespace etrace", "namespace etrace::other")
         declared = "namespace etrace {\nstruct Place;\nstruct Place::Part {\n  int a;\n};\n}  // namespace etrace\n"
-        self.assert_clean({"src/ir/a.h": one, "src/learn/b.cpp": hidden, "src/learn/c.h": apart, "src/ir/d.h": declared})
+        self.assert_clean({"src/core/a.h": one, "src/learn/run/b.cpp": hidden, "src/learn/run/c.h": apart, "src/core/d.h": declared})
 
     def test_layers_of_the_build_must_agree(self):
         code, output = check({}, "--expect-layers", "base,ir")

@@ -7,6 +7,7 @@
 #include "etrace/error.h"
 #include "etrace/interp.h"
 #include "etrace/ops/numpy.h"
+#include "etrace/simplify.h"
 #include "support/functions.h"
 
 namespace etrace {

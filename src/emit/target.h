@@ -1,0 +1,48 @@
+// What code is emitted for. The passes ask a Target where they have a choice; rows of targets are in
+// target.cpp, and a new one is a row and, where its text looks different, a printer.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "core/named_kernel.h"
+#include "emit/form.h"
+
+#pragma GCC visibility push(default)
+namespace etrace::emit {
+
+struct Target {
+  std::string_view name, doc;
+
+  // Loops.
+  bool vectors = true;          // the innermost loops are marked as vectors
+  Index lanes = 16;             // positions that fill a vector; short axes are kept where fewer were left
+  Index block = 512;            // positions of the vector axis, or of a line, that are kept near
+  Index most_parts = 64;        // for threads; 1: there are none
+  double part_work = 1 << 17;   // additions that outweigh the hand-over to another thread
+  Dtype index = Dtype::I64;     // of loop variables and sizes: I64 or I32
+  Dtype f32_sums = Dtype::F64;  // what sums and products of f32 are formed in: F64 or F32
+
+  // Limits: of a fused nest, and of what is written out instead of looped over.
+  std::size_t most_stmts = 160, most_pointers = 28, most_spelled = 96;
+  Index short_each = 4, short_fold = 8;
+
+  // What may be called: kernels whose rows have one of these bits (KernelRow::targets). Where there is none,
+  // a product is a loop, and an operation is expanded by its `lower`, or refused with NotSupportedError.
+  std::uint8_t kernels = kHostCpu;
+  bool has(const NamedKernel* k) const {  // null: a row's own code
+    return (kernels & (k != nullptr ? k->row->targets : kRowTargets)) != 0;
+  }
+  bool has_products() const { return (kernels & find_kernel("matrix_product")->targets) != 0; }
+
+  // Memory: an arena and constants that the host gives, or static arrays, one for every type, as the
+  // compiler's options are not ours.
+  enum Memory : std::uint8_t { Host, Static } memory = Host;
+};
+
+std::span<const Target> targets();
+const Target& find_target(std::string_view name);  // ValueError names the others
+const Target& native_target();
+
+}  // namespace etrace::emit
+#pragma GCC visibility pop

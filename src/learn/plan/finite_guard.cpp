@@ -1,0 +1,278 @@
+#include "learn/plan/finite_guard.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "etrace/ops/numpy.h"
+#include "etrace/ops/trace_window.h"
+#include "etrace/transform.h"
+
+namespace etrace {
+
+Arrays if_finite(const Array& go, ArraySpan next, ArraySpan old) {
+  Arrays out;
+  for (std::size_t i = 0; i < next.size(); ++i) out.push_back(select_n(go, Arrays{old[i], next[i]}));
+  return out;
+}
+
+// Passes ----------------------------------------------------------------------------------------------------
+namespace {
+
+class Guards {
+ public:
+  explicit Guards(Jaxpr& j) : j_(j) {
+    for (std::size_t i = 0; i < j_.eqns.size(); ++i) {
+      for (const Var& v : j_.eqns[i].out) made_by_[v.id] = i;
+      count_uses(j_.eqns[i].in);
+    }
+    count_uses(j_.outs);
+  }
+
+  void run() {
+    std::vector<Eqn> kept;
+    for (Eqn& eqn : j_.eqns) {
+      for (Atom& a : eqn.in) a = renamed(a);
+      if (!taken(eqn, kept)) kept.push_back(std::move(eqn));
+    }
+    for (Atom& a : j_.outs) a = renamed(a);
+    j_.eqns = std::move(kept);
+  }
+
+ private:
+  void count_uses(const std::vector<Atom>& atoms) {
+    for (const Atom& a : atoms)
+      if (const Var* v = as_var(a)) ++uses_[v->id];
+  }
+  Atom renamed(const Atom& a) const {
+    const Var* v = as_var(a);
+    const auto it = v == nullptr ? renamed_.end() : renamed_.find(v->id);
+    return it == renamed_.end() ? a : Atom(it->second);
+  }
+
+  // select_n(go, old, new) with `new` from a pass that takes `old` as its trace, or as its gradient so far.
+  bool taken(const Eqn& choice, std::vector<Eqn>& before) {
+    if (choice.prim != &select_n_p || choice.in.size() != 3) return false;
+    const Var *go = as_var(choice.in[0]), *old = as_var(choice.in[1]), *next = as_var(choice.in[2]);
+    if (go == nullptr || old == nullptr || next == nullptr || go->aval != Aval{Dtype::Bool, {}}) return false;
+    if (uses_[next->id] != 1) return false;
+    for (Eqn& pass : before) {
+      if (pass.prim != &trace_window_p || !guards(pass, *old, *next) || !told(pass, *go)) continue;
+      renamed_.emplace(choice.out[0].id, *next);
+      return true;
+    }
+    return false;
+  }
+  static bool guards(const Eqn& pass, const Var& old, const Var& next) {
+    const auto is = [](const Atom& a, const Var& v) { return as_var(a) != nullptr && *as_var(a) == v; };
+    if (pass.out[0] == next) return is(pass.in[0], old);
+    return pass.out.size() > 1 && pass.out[1] == next && pass.params.boolean_or("has_total", false) &&
+           is(pass.in.back(), old);
+  }
+  // The pass knows `go`, or can be told: it is known before the pass.
+  bool told(Eqn& pass, const Var& go) {
+    const bool has_total = pass.params.boolean_or("has_total", false);
+    const auto place = pass.in.end() - (has_total ? 1 : 0);  // before the gradient so far
+    if (pass.params.boolean_or("has_go", false)) {
+      const Var* known = as_var(*(place - 1));
+      return known != nullptr && *known == go;
+    }
+    const auto made = made_by_.find(go.id);
+    if (made != made_by_.end() && made->second >= made_by_.at(pass.out[0].id)) return false;
+    pass.in.insert(place, Atom(go));
+    pass.params = pass.params.with("has_go", true);
+    return true;
+  }
+
+  Jaxpr& j_;
+  std::unordered_map<std::uint64_t, std::size_t> made_by_, uses_;
+  std::unordered_map<std::uint64_t, Var> renamed_;
+};
+
+}  // namespace
+
+ClosedJaxpr guard_passes(ClosedJaxpr program) {
+  Guards(program.jaxpr).run();
+  return program;
+}
+
+// Looks -----------------------------------------------------------------------------------------------------
+namespace {
+
+bool is_one_of(const Primitive* p, std::initializer_list<const Primitive*> list) {
+  return std::find(list.begin(), list.end(), p) != list.end();
+}
+
+class Looks {
+ public:
+  Looks(Jaxpr& j, const std::vector<bool>& finite) : j_(j) {
+    for (std::size_t i = 0; i < finite.size(); ++i)
+      if (finite[i]) known_[j_.invars[i].id] = {};
+    for (const Eqn& eqn : j_.eqns)
+      for (const Var& v : eqn.out) made_by_[v.id] = &eqn;
+  }
+
+  void run() {
+    std::vector<Eqn> out = j_.eqns;
+    for (Eqn& eqn : out) {
+      if (eqn.prim != &all_finite_p || !eqn.params.boolean_or("early", false)) continue;
+      std::vector<Atom> operands;
+      Vars seen;
+      for (const Atom& a : eqn.in) {
+        if (aval_of(a).dtype == Dtype::Bool) operands.push_back(a);
+        add_all(origins(a), seen);
+      }
+      operands.insert(operands.end(), seen.begin(), seen.end());
+      eqn.in = std::move(operands);
+    }
+    j_.eqns = std::move(out);
+  }
+
+ private:
+  using Vars = std::vector<Var>;
+
+  static void add_all(const Vars& from, Vars& to) {
+    for (const Var& v : from)
+      if (std::find(to.begin(), to.end(), v) == to.end()) to.push_back(v);
+  }
+  static std::int64_t size(const Vars& list) {
+    std::int64_t n = 0;
+    for (const Var& v : list)
+      if (!v.aval.shape.is_scalar()) n += v.aval.shape.size();
+    return n;
+  }
+
+  // What to look at in place of a value.
+  const Vars& origins(const Atom& a) {
+    static const Vars none;
+    const Var* v = as_var(a);
+    if (v == nullptr || !is_floating(v->aval.dtype)) return none;
+    if (const auto it = known_.find(v->id); it != known_.end()) return it->second;
+    Vars found{*v};
+    if (const auto it = made_by_.find(v->id); it != made_by_.end()) found = origins(*it->second, *v);
+    return known_[v->id] = std::move(found);
+  }
+
+  Vars origins(const Eqn& eqn, const Var& v) {
+    if (is_finite_always(eqn)) return {};
+    const bool pass = eqn.prim == &trace_window_p;
+    if (!pass && !keeps_finite(eqn)) return {v};
+    Vars parts;
+    for (const Atom& a : eqn.in) add_all(origins(a), parts);
+    const bool waits =
+        pass || std::any_of(eqn.in.begin(), eqn.in.end(), [&](const Atom& a) { return waits_for_pass(a); });
+    if (waits) after_pass_.insert(v.id);
+    return waits || size(parts) <= v.aval.shape.size() ? parts : Vars{v};
+  }
+  bool waits_for_pass(const Atom& a) const {
+    return as_var(a) != nullptr && after_pass_.contains(as_var(a)->id);
+  }
+
+  static bool is_number(const Atom& a) {
+    const auto* l = std::get_if<Literal>(&a);
+    return l != nullptr && std::isfinite(to_double(l->value));
+  }
+  // Whatever the operands are.
+  static bool is_finite_always(const Eqn& eqn) {
+    if (eqn.prim == &convert_element_type_p) return !is_floating(aval_of(eqn.in[0]).dtype);
+    return eqn.prim == &select_n_p && std::all_of(eqn.in.begin() + 1, eqn.in.end(), is_number);
+  }
+  // Sums and products of finite numbers are finite, unless they overflow; and elements that are moved.
+  static bool keeps_finite(const Eqn& eqn) {
+    for (const Atom& a : eqn.in)
+      if (as_var(a) == nullptr && !is_number(a)) return false;
+    return is_one_of(eqn.prim,
+                     {&add_p, &add_any_p, &sub_p, &mul_p, &neg_p, &dot_general_p, &reduce_sum_p, &reshape_p,
+                      &transpose_p, &squeeze_p, &broadcast_in_dim_p, &concatenate_p, &slice_p, &pad_p});
+  }
+
+  Jaxpr& j_;
+  std::unordered_map<std::uint64_t, const Eqn*> made_by_;
+  std::unordered_map<std::uint64_t, Vars> known_;
+  std::unordered_set<std::uint64_t> after_pass_;
+};
+
+// What answers depend on first, then the rest, each in the order it had.
+void answers_first(Jaxpr& j) {
+  std::unordered_set<std::uint64_t> needed;
+  std::vector<bool> early(j.eqns.size(), false);
+  for (std::size_t i = j.eqns.size(); i-- > 0;) {
+    const Eqn& eqn = j.eqns[i];
+    early[i] = eqn.prim == &all_finite_p || std::any_of(eqn.out.begin(), eqn.out.end(),
+                                                        [&](const Var& v) { return needed.contains(v.id); });
+    if (!early[i]) continue;
+    for (const Atom& a : eqn.in)
+      if (const Var* v = as_var(a)) needed.insert(v->id);
+  }
+  std::vector<Eqn> out;
+  for (const bool now : {true, false})
+    for (std::size_t i = 0; i < early.size(); ++i)
+      if (early[i] == now) out.push_back(std::move(j.eqns[i]));
+  j.eqns = std::move(out);
+}
+
+}  // namespace
+
+ClosedJaxpr look_early(ClosedJaxpr program, const std::vector<bool>& finite_arguments) {
+  Looks(program.jaxpr, finite_arguments).run();
+  answers_first(program.jaxpr);
+  return program;
+}
+
+// Exchanges -------------------------------------------------------------------------------------------------
+namespace {
+
+// What a value is computed from, itself included.
+std::unordered_set<std::uint64_t> ancestors(const Jaxpr& j, const Var& of) {
+  std::unordered_set<std::uint64_t> out{of.id};
+  for (std::size_t i = j.eqns.size(); i-- > 0;) {
+    const Eqn& eqn = j.eqns[i];
+    if (std::none_of(eqn.out.begin(), eqn.out.end(), [&](const Var& v) { return out.contains(v.id); }))
+      continue;
+    for (const Atom& a : eqn.in)
+      if (const Var* v = as_var(a)) out.insert(v->id);
+  }
+  return out;
+}
+
+const Var* finite_result(const Program& p) {
+  for (std::size_t i = 0; i < p.results.size(); ++i)
+    if (p.results[i].role == PortRole::Finite) return as_var(p.jaxpr.jaxpr.outs[i]);
+  return nullptr;
+}
+
+}  // namespace
+
+Program exchange_buffers(Program p) {
+  Jaxpr& j = p.jaxpr.jaxpr;
+  const Var* go = finite_result(p);
+  if (go == nullptr) return p;
+  const std::unordered_set<std::uint64_t> before_go = ancestors(j, *go);
+  const auto is = [](const Atom& a, const Var& v) { return as_var(a) != nullptr && *as_var(a) == v; };
+  // The new value in select_n(go, argument, new value), if that is all of the result. A selection may spread
+  // a smaller value, which has no buffer to exchange.
+  const auto next = [&](const Alias& a) -> const Var* {
+    const Var* result = as_var(j.outs[a.result]);
+    for (const Eqn& eqn : j.eqns)
+      if (eqn.prim == &select_n_p && result != nullptr && eqn.out[0] == *result && eqn.in.size() == 3 &&
+          is(eqn.in[0], *go) && is(eqn.in[1], j.invars[a.argument]))
+        return aval_of(eqn.in[2]) == result->aval ? as_var(eqn.in[2]) : nullptr;
+    return nullptr;
+  };
+  std::vector<Alias> in_place;
+  for (const Alias& a : p.aliases) {
+    const Var* value = next(a);
+    if (value == nullptr || !before_go.contains(value->id)) {
+      in_place.push_back(a);
+      continue;
+    }
+    j.outs[a.result] = Atom(*value);
+    p.exchanges.push_back(a);
+  }
+  p.aliases = std::move(in_place);
+  p.jaxpr = eliminate_dead_code(p.jaxpr);
+  return p;
+}
+
+}  // namespace etrace

@@ -1,0 +1,80 @@
+#include "learn/traces/interface.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "etrace/error.h"
+
+namespace etrace {
+
+Avals argument_types(const ETraceGraph& g) {
+  const ModuleInfo& info = g.module_info;
+  Avals out;
+  for (std::size_t i = 0; i < info.model.inputs.size(); ++i) {
+    if (info.model.inputs[i].role != Role::Arg) continue;
+    const auto at = static_cast<std::size_t>(info.model.inputs[i].index);
+    out.resize(std::max(out.size(), at + 1));
+    out[at] = info.jaxpr().invars[i].aval;
+  }
+  return out;
+}
+
+Avals result_types(const ETraceGraph& g) {
+  const ModuleInfo& info = g.module_info;
+  Avals out;
+  for (const std::size_t o : result_outputs(info.model)) out.push_back(aval_of(info.jaxpr().outs[o]));
+  return out;
+}
+
+Avals state_types(const ETraceGraph& g) {
+  const ModuleInfo& info = g.module_info;
+  Avals out;
+  for (std::size_t i = 0; i < info.model.inputs.size(); ++i)
+    if (is_state(info.model.inputs[i].role)) out.push_back(info.jaxpr().invars[i].aval);
+  return out;
+}
+
+std::vector<StatePath> state_paths(const ETraceGraph& g) {
+  std::vector<StatePath> out;
+  for (const InputRecord& in : g.module_info.model.inputs)
+    if (is_state(in.role)) out.push_back(in.path);
+  return out;
+}
+
+namespace {
+// None: nothing says it.
+std::optional<bool> counts_samples(const ETraceGraph& g, const InputRecord& in) {
+  if (in.role == Role::Hidden) return g.module_info.batch_size.has_value();
+  return in.per_sample;
+}
+}  // namespace
+
+std::vector<bool> states_per_sample(const ETraceGraph& g) {
+  std::vector<bool> out;
+  for (const InputRecord& in : g.module_info.model.inputs)
+    if (is_state(in.role)) out.push_back(counts_samples(g, in).value_or(false));
+  return out;
+}
+
+void require_known_samples(const ETraceGraph& g, std::int64_t samples) {
+  for (const InputRecord& in : g.module_info.model.inputs) {
+    if (!is_state(in.role) || counts_samples(g, in)) continue;
+    const Shape& shape = in.init.shape();
+    if (shape.is_scalar() || shape[0] != samples) continue;  // no axis of samples
+    throw NotSupportedError(
+        "mask",
+        fmt::format(
+            "a mask per sample: nothing says whether the leading axis of state {} counts samples, and "
+            "its size {} is no proof. Give the states their batch by init_all_states(model, batch) or "
+            "LearnerOptions::batch_size; in a model file say per_sample",
+            state_leaf_name(in), samples));
+  }
+}
+
+Dtype working_dtype(const ETraceGraph& g) {
+  return g.hidden_groups.empty() ? Dtype::F32
+                                 : g.hidden_groups.front().hidden_states.front().invar.aval.dtype;
+}
+
+}  // namespace etrace

@@ -1,0 +1,348 @@
+// The run: making its parts fit, one batch, scores, checkpoints.
+#include "train/training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/nearest.h"
+#include "base/wrap.h"
+#include "compiler/explain_text.h"
+#include "etrace/error.h"
+#include "etrace/ops/numpy.h"
+#include "etrace/transform.h"
+#include "train/engine.h"
+
+namespace etrace::train {
+
+namespace {
+
+constexpr const char* kBatches = "batches";
+
+void require_at_least_one(const char* option, std::int64_t value) {
+  if (value < 1) throw ValueError("train", fmt::format("{} is {}; it must be at least 1", option, value));
+}
+
+// Sizes of input and output from the task, of everything between from --hidden.
+Dims sizes_of(const TrainSettings& s, const BuiltinModel& model, const Task::Spec& task) {
+  Dims sizes(model.sizes.size(), s.hidden);
+  sizes.front() = task.num_inputs;
+  sizes.back() = task.num_outputs;
+  return sizes;
+}
+
+std::unique_ptr<optim::Optimizer> optimizer_of(const TrainSettings& s, Module& model) {
+  optim::MakeOptions options{.common = {.clip_norm = s.clip_norm}};
+  if (s.learning_rate) options.learning_rate = *s.learning_rate;
+  auto optimizer = optim::make(s.optimizer, options);
+  optimizer->bind(model);
+  return optimizer;
+}
+
+// Samples whose label is named by the largest of the outputs, where the mask counts them.
+Array hits(const Array& outputs, const Array& labels, const Array& mask) {
+  const Array right = convert(equal_to(argmax(outputs), labels), mask.dtype());
+  return sum(sum(right, {static_cast<int>(right.rank()) - 1}) * mask);
+}
+
+// The loss of a step (of each of a window), and the hits for the accuracy. Slices: inputs, targets, mask.
+StepFunction step_of(const Task& task, bool windows) {
+  const auto loss = loss::find(task.spec().loss).function;
+  const bool counts = has_accuracy(task);
+  return [loss, counts, windows](StepCall& model, ArraySpan slices) {
+    const Array output = windows ? model(MultiStepData{slices[0]}) : model(slices[0]);
+    const Function each = [&](ArraySpan a) { return Arrays{loss(a[0], a[1])}; };
+    LossAndAux out{windows ? vmap(each)(Arrays{output, slices[1]})[0] : loss(output, slices[1])};
+    if (counts) out.aux = {hits(output, slices[1], slices[2])};
+    return out;
+  };
+}
+
+bool can(const LearningRule& rule, VjpMethod method) {
+  try {
+    rule.require(method);
+    return true;
+  } catch (const NotSupportedError&) {
+    return false;
+  }
+}
+
+VjpMethod method_of(const TrainSettings& s, const LearningRule& rule) {
+  if (s.method) {
+    rule.require(*s.method);
+    return *s.method;
+  }
+  const auto wanted = s.update == UpdateEvery::Step ? VjpMethod::SingleStep : VjpMethod::MultiStep,
+             other = s.update == UpdateEvery::Step ? VjpMethod::MultiStep : VjpMethod::SingleStep;
+  return can(rule, wanted) ? wanted : other;
+}
+
+std::int64_t steps_per_update(const TrainSettings& s, const LearningWay& way, std::int64_t steps) {
+  if (s.update == UpdateEvery::Step) return 1;
+  return s.update == UpdateEvery::Window ? way.window : steps;
+}
+
+std::string update_text(const TrainSettings& s, const LearningWay& way) {
+  switch (s.update) {
+    case UpdateEvery::Step:
+      return "step";
+    case UpdateEvery::Window:
+      return fmt::format("window of {}", way.window);
+    case UpdateEvery::Sequence:
+      break;
+  }
+  return "sequence";
+}
+
+const std::string* find(const Learner::Notes& notes, std::string_view key) {
+  const auto it = std::find_if(notes.begin(), notes.end(), [&](const auto& n) { return n.first == key; });
+  return it == notes.end() ? nullptr : &it->second;
+}
+
+// The notes of a checkpoint before a learner takes it over, which needs tensors that fit.
+Learner::Notes notes_of(const TensorFile& file) {
+  constexpr std::string_view kPrefix = "note.";
+  Learner::Notes notes;
+  for (const auto& [key, value] : file.metadata)
+    if (key.starts_with(kPrefix)) notes.emplace_back(key.substr(kPrefix.size()), value);
+  return notes;
+}
+
+std::int64_t batches_of(const Learner::Notes& notes, const std::string& path) {
+  const std::string* text = find(notes, kBatches);
+  std::int64_t n = -1;
+  if (text != nullptr) {
+    const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), n);
+    if (error != std::errc() || end != text->data() + text->size()) n = -1;
+  }
+  if (n < 0)
+    throw ValueError("train",
+                     fmt::format("'{}' does not say how many batches were learned: it is no checkpoint of "
+                                 "`etrace train`",
+                                 path));
+  return n;
+}
+
+void require_same(const Learner::Notes& here, const Learner::Notes& there, const std::string& path) {
+  std::vector<std::string> differences;
+  for (const auto& [key, value] : here) {
+    const std::string* other = find(there, key);
+    if (other == nullptr || *other != value)
+      differences.push_back(
+          fmt::format("{} is {} there and {} here", key, other == nullptr ? "not given" : *other, value));
+  }
+  if (!differences.empty())
+    throw ValueError("train",
+                     fmt::format("'{}' is the checkpoint of another run: {}. Resume with the same settings, "
+                                 "or start anew with another --checkpoint",
+                                 path, fmt::join(differences, "; ")));
+}
+
+}  // namespace
+
+LearningWay learning_way(const TrainSettings& s, const LearningRule& rule, std::int64_t steps) {
+  LearningWay way{method_of(s, rule), 1};
+  if (s.window < 0) require_at_least_one("--window", s.window);
+  if (s.update == UpdateEvery::Step) {
+    if (s.window > 1)
+      throw ValueError(
+          "train", fmt::format("--window {}, but --update is step: a window has one step then", s.window));
+    return way;
+  }
+  if (s.window != 0 && way.method == VjpMethod::SingleStep && s.update == UpdateEvery::Sequence)
+    throw ValueError("train",
+                     fmt::format("--window {} is for --method multi-step or --update window, but the "
+                                 "method is single-step and --update is sequence",
+                                 s.window));
+  way.window = std::min(s.window != 0 ? s.window : kDefaultWindow, steps);
+  return way;
+}
+
+std::unique_ptr<Task> task_of(const TrainSettings& s) {
+  return make_task(s.task, {.settings = s.task_settings, .seed = s.seed, .dtype = s.dtype});
+}
+
+ReadyModel model_of(const TrainSettings& s, const Task& task) {
+  const BuiltinModel* model = find_builtin_model(s.model);
+  if (model == nullptr)
+    // LIMIT: a model file is neither trained nor scored from the command line: its sizes do not follow a
+    // task.
+    throw ValueError("train", fmt::format("there is no built-in model '{}'{}; --model takes one of {}, whose "
+                                          "sizes follow the task. A model of your own is trained from C++: "
+                                          "see examples/05_train_copying.cpp",
+                                          s.model, did_you_mean(s.model, row_names(builtin_models())),
+                                          fmt::join(row_names(builtin_models()), ", ")));
+  return make_model(
+      s.model,
+      {.sizes = sizes_of(s, *model, task.spec()), .batch = s.batch, .dtype = s.dtype, .seed = s.seed});
+}
+
+Learner::Notes data_texts(const TrainSettings& s) {
+  Learner::Notes out{{"task", s.task}};
+  for (const TaskSetting& known : find_task(s.task)->settings) {
+    double value = known.value;
+    for (const auto& [name, given] : s.task_settings)
+      if (name == known.name) value = given;
+    out.emplace_back("--set " + std::string(known.name), fmt::to_string(value));
+  }
+  out.emplace_back("--seed", std::to_string(s.seed));
+  out.emplace_back("--model", s.model);
+  out.emplace_back("--hidden", std::to_string(s.hidden));
+  out.emplace_back("--batch", std::to_string(s.batch));
+  out.emplace_back("--dtype", std::string(short_name(s.dtype)));
+  return out;
+}
+
+std::string task_text(const TrainSettings& s, const Task& task) {
+  std::vector<std::string> settings;
+  for (const auto& [key, value] : data_texts(s))
+    if (key.starts_with("--set ")) settings.push_back(key.substr(6) + " " + value);
+  return fmt::format("task {}: {}\n  {}; sequences of {} steps\n", s.task, find_task(s.task)->doc,
+                     fmt::join(settings, ", "), task.spec().steps);
+}
+
+std::string sizes_text(const TrainSettings& s, const Task& task) {
+  return fmt::format("{}", fmt::join(sizes_of(s, *find_builtin_model(s.model), task.spec()), "-"));
+}
+
+std::string model_text(const TrainSettings& s, const Task& task) {
+  return fmt::format("model {} {} in {}", s.model, sizes_text(s, task), short_name(s.dtype));
+}
+
+Training::Training(const TrainSettings& settings) : settings_(settings) {
+  require_at_least_one("--hidden", settings.hidden);
+  require_at_least_one("--batch", settings.batch);
+  task_ = task_of(settings);
+  const std::int64_t steps = task_->spec().steps;
+  const auto rule = settings.rule_made != nullptr ? settings.rule_made : make_rule(settings.rule);
+  way_ = learning_way(settings, *rule, steps);
+  const std::int64_t every = steps_per_update(settings, way_, steps);
+  updates_per_batch_ = (steps + every - 1) / every;
+  ready_ = model_of(settings, *task_);
+  learner_ = std::make_unique<Learner>(compile(*ready_.module, *rule, ready_.example,
+                                               {.batch_size = settings.batch,
+                                                .seed = settings.seed,
+                                                .vjp_method = way_.method,
+                                                .backend = settings.backend}));
+  optimizer_ = optimizer_of(settings, *ready_.module);
+  evaluator_ = std::make_unique<Evaluator>(*ready_.module, learner_->graph().module_info.model, *task_,
+                                           settings.backend);
+  step_ = step_of(*task_, way_.method == VjpMethod::MultiStep && way_.window > 1);
+  texts_ = complete_texts();
+}
+
+TrainOptions Training::train_options(const Array& mask) const {
+  TrainOptions options;
+  options.mask = mask;
+  options.update = settings_.update;
+  options.window = way_.window;
+  if (way_.method == VjpMethod::MultiStep) options.chunk_size = way_.window;
+  return options;
+}
+
+LearnerPlan Training::programs(Learner::PlanForm form) const {
+  const TaskBatch batch = task_->batch(0, settings_.batch);
+  Avals slices;
+  for (const Array& a : {batch.inputs, batch.targets, batch.mask})
+    slices.push_back({a.dtype(), a.shape().without(0)});
+  LearnerPlan out =
+      learner_->train_plan(slices, task_->spec().steps, step_, *optimizer_, train_options(batch.mask), form);
+  std::size_t scores = 0;
+  for (Program& p : evaluator_->programs()) {
+    if (form == Learner::PlanForm::AsCompiled) p = lean(std::move(p));
+    if (scores++ > 0) p.name = fmt::format("{}_{}", p.name, scores);
+    out.programs.push_back(std::move(p));
+  }
+  return out;
+}
+
+std::vector<Program> Training::compiled() const {
+  std::vector<Program> out = learner_->compiled(), scores = evaluator_->compiled();
+  out.insert(out.end(), scores.begin(), scores.end());
+  return out;
+}
+
+Score Training::learn() {
+  const TaskBatch batch = task_->batch(static_cast<std::uint64_t>(batches_), settings_.batch);
+  learner_->reset_state();
+  learner_->reset_model_state();
+  const SequenceTraining r = learner_->etrace_train(Arrays{batch.inputs, batch.targets, batch.mask}, step_,
+                                                    *optimizer_, train_options(batch.mask));
+  ++batches_;
+  Score score{r.loss};
+  if (has_accuracy())
+    score.accuracy = to_double(sum(r.aux[0]).tensor().at(0)) /
+                     (to_double(sum(batch.mask).tensor().at(0)) * static_cast<double>(settings_.batch));
+  return score;
+}
+
+Score Training::score(Fresh purpose, std::int64_t batches) {
+  return (*evaluator_)(purpose == Fresh::Check ? kFirstCheckBatch : kFirstFinalBatch, batches,
+                       settings_.batch);
+}
+
+std::int64_t Training::trace_bytes() const { return learner_->trace_bytes(); }
+
+Learner::Notes Training::complete_texts() const {
+  const TrainSettings& s = settings_;
+  Learner::Notes out = data_texts(s);
+  out.emplace_back("--rule", learner_->describe());
+  out.emplace_back("--optimizer", std::string(optimizer_->name()));
+  out.emplace_back("--lr", fmt::to_string(optimizer_->schedule().at(0)));
+  out.emplace_back("--clip-norm", fmt::to_string(s.clip_norm.value_or(0.0)));
+  out.emplace_back("--update", update_text(s, way_));
+  if (way_.method == VjpMethod::MultiStep) out.emplace_back("--window", std::to_string(way_.window));
+  return out;
+}
+
+std::string Training::learned_text() const {
+  const CompilationReport report = learner_->report();
+  std::vector<std::string> online;  // a leaf may have several traces
+  for (const auto& w : report.etrace_weights)
+    if (std::find(online.begin(), online.end(), w.name) == online.end()) online.push_back(w.name);
+  std::string text =
+      wrapped("  learned online, through time:", 4, fmt::format("{}", fmt::join(online, ", ")));
+  if (report.excluded_weights.empty()) return text;
+  text += way_.window > 1 && way_.method == VjpMethod::MultiStep
+              ? fmt::format("  learned within windows of {} steps:\n", way_.window)
+              : "  learned from the current step alone:\n";
+  for (const auto& w : report.excluded_weights)
+    text += wrapped("", 4, fmt::format("{}: {}", w.name, w.reason ? meaning(*w.reason) : kNoOperator));
+  return text;
+}
+
+std::string Training::summary() const {
+  const TrainSettings& s = settings_;
+  std::string text = task_text(s, *task_);
+  text += fmt::format(
+      "{}, rule {}{}, batches of {}\n", model_text(s, *task_), learner_->describe(),
+      way_.method == VjpMethod::MultiStep
+          ? fmt::format(" in windows of {}", counted(static_cast<std::size_t>(way_.window), "step"))
+          : "",
+      s.batch);
+  text += learned_text();
+  text += fmt::format("  traces: {}, whatever the length of the sequences\n", bytes_text(trace_bytes()));
+  text += fmt::format("optimizer {}, learning rate {}, gradients {}, an update per {}\n", optimizer_->name(),
+                      optimizer_->schedule().at(0),
+                      s.clip_norm ? fmt::format("clipped to norm {}", *s.clip_norm) : "not clipped",
+                      update_text(s, way_));
+  return text + engine_text(s.backend);
+}
+
+void Training::save(const std::string& checkpoint) const {
+  Learner::Notes notes = texts_;
+  notes.emplace_back(kBatches, std::to_string(batches_));
+  learner_->save(checkpoint, optimizer_.get(), notes);
+}
+
+void Training::resume(const std::string& checkpoint) {
+  const TensorFile file = load_checkpoint(checkpoint);
+  const Learner::Notes notes = notes_of(file);
+  const std::int64_t batches = batches_of(notes, checkpoint);
+  require_same(texts_, notes, checkpoint);
+  learner_->restore(file, optimizer_.get());
+  batches_ = batches;
+}
+
+}  // namespace etrace::train
