@@ -1,0 +1,75 @@
+# The Python package: python/src/*.cpp -> extension module etrace._core, python/etrace/ -> the package around it.
+#
+# Two ways to build it:
+#   in a preset   the extension lies in build/<preset>/python/etrace beside links to the .py files, linked against
+#                 the preset's library: PYTHONPATH=build/<preset>/python runs it without a wheel. Its tools
+#                 (nanobind, NumPy, pytest) are in the virtual environment build/venv that ./dev makes.
+#   as a wheel    by pip, which brings nanobind along (pyproject.toml); ETRACE_WHEEL is then ON.
+# ETRACE_BUILD_PYTHON=AUTO builds it where the virtual environment is there.
+include_guard()
+set(ETRACE_BUILD_PYTHON AUTO CACHE STRING "Build the Python package: ON, OFF, AUTO (if build/venv is there)")
+option(ETRACE_WHEEL "Build for a wheel: nothing is needed at run time but the C and C++ libraries and zlib" OFF)
+
+# Sets Python_EXECUTABLE and nanobind_ROOT, or ETRACE_PYTHON_MISSING: why there is no package.
+macro(etrace_find_python)
+  set(ETRACE_PYTHON_MISSING "")
+  if(NOT DEFINED Python_EXECUTABLE AND EXISTS "${PROJECT_SOURCE_DIR}/build/venv/bin/python")
+    set(Python_EXECUTABLE "${PROJECT_SOURCE_DIR}/build/venv/bin/python")
+  endif()
+  if(NOT DEFINED Python_EXECUTABLE AND NOT ETRACE_BUILD_PYTHON STREQUAL "ON")
+    set(ETRACE_PYTHON_MISSING "there is no build/venv; ./dev setup makes it, and needs the network for that")
+  else()
+    find_package(Python 3.10 COMPONENTS Interpreter Development.Module ${SKBUILD_SABI_COMPONENT})
+    if(NOT Python_FOUND)
+      set(ETRACE_PYTHON_MISSING "no Python 3.10 or newer with its headers was found")
+    else()
+      execute_process(COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir
+        OUTPUT_STRIP_TRAILING_WHITESPACE OUTPUT_VARIABLE nanobind_ROOT RESULT_VARIABLE failed ERROR_QUIET)
+      if(failed)
+        set(ETRACE_PYTHON_MISSING "${Python_EXECUTABLE} has no nanobind")
+      endif()
+    endif()
+  endif()
+endmacro()
+
+function(etrace_add_python)
+  if(NOT ETRACE_BUILD_PYTHON OR ETRACE_LAST_LAYER)
+    return()
+  endif()
+  etrace_find_python()
+  if(ETRACE_PYTHON_MISSING)
+    if(ETRACE_BUILD_PYTHON STREQUAL "ON")
+      message(FATAL_ERROR "the Python package cannot be built: ${ETRACE_PYTHON_MISSING}")
+    endif()
+    message(STATUS "no Python package: ${ETRACE_PYTHON_MISSING}")
+    if(ETRACE_BUILD_TESTS)  # counted, not forgotten
+      add_test(NAME python/all COMMAND "${CMAKE_COMMAND}" -E echo "skipped: ${ETRACE_PYTHON_MISSING}")
+      set_tests_properties(python/all PROPERTIES LABELS python SKIP_REGULAR_EXPRESSION "skipped")
+    endif()
+    return()
+  endif()
+  find_package(nanobind CONFIG REQUIRED)
+  add_subdirectory(python)
+  if(ETRACE_BUILD_TESTS)
+    etrace_add_python_tests()
+  endif()
+endfunction()
+
+# python/tests/test_*.py: one test each, label python.
+function(etrace_add_python_tests)
+  file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/python/tests/test_*.py")
+  set(sanitizer "")  # its run-time library must come first in a program that knows nothing of it
+  if(ETRACE_SANITIZE MATCHES "address")
+    execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -print-file-name=libasan.so
+      OUTPUT_STRIP_TRAILING_WHITESPACE OUTPUT_VARIABLE asan)
+    set(sanitizer ";LD_PRELOAD=${asan};ASAN_OPTIONS=detect_leaks=0")
+  endif()
+  foreach(file IN LISTS files)
+    get_filename_component(name "${file}" NAME_WE)
+    string(REGEX REPLACE "^test_" "" name "${name}")
+    add_test(NAME python/${name} COMMAND "${Python_EXECUTABLE}" -m pytest -q "${file}"
+      WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+    set_tests_properties(python/${name} PROPERTIES LABELS python TIMEOUT 300 ENVIRONMENT
+      "PYTHONPATH=${PROJECT_BINARY_DIR}/python;PYTHONDONTWRITEBYTECODE=1;ETRACE_CACHE_DIR=${PROJECT_BINARY_DIR}/tests/compiled;$<$<TARGET_EXISTS:etrace_cli>:ETRACE_CLI=$<TARGET_FILE:etrace_cli>>${sanitizer}")
+  endforeach()
+endfunction()

@@ -1,0 +1,68 @@
+// C++ exceptions become those of etrace/_errors.py, with stage, message, module path and the user's line.
+#include <exception>
+
+#include "bind.h"
+#include "convert.h"
+#include "errors.h"
+
+namespace etrace::python {
+
+namespace {
+
+// The class of the Python side for an error, by its most derived class of ours.
+const char* class_of(const Error& e) {
+  if (dynamic_cast<const IndexError*>(&e) != nullptr) return "IndexError";
+  if (dynamic_cast<const UnitError*>(&e) != nullptr) return "UnitError";
+  if (dynamic_cast<const ValueError*>(&e) != nullptr) return "ValueError";
+  if (dynamic_cast<const TypeError*>(&e) != nullptr) return "TypeError";
+  if (dynamic_cast<const NotSupportedError*>(&e) != nullptr) return "NotSupportedError";
+  if (dynamic_cast<const CompilationError*>(&e) != nullptr) return "CompilationError";
+  if (dynamic_cast<const IoError*>(&e) != nullptr) return "IoError";
+  if (dynamic_cast<const InternalError*>(&e) != nullptr) return "InternalError";
+  return "Error";
+}
+
+nb::object to_object(const Origin& origin, nb::handle classes) {
+  nb::list module;
+  for (const std::string& part : origin.module) module.append(part);
+  return classes.attr("Origin")(nb::tuple(module), origin.file, origin.line);
+}
+
+void set_python_error(const Error& e) {
+  const nb::object classes = nb::module_::import_("etrace._errors");
+  Origin origin = e.origin();
+  const Origin here = user_line();
+  if (origin.module.empty()) origin.module = OriginScope::current().module;
+  std::string text = e.what();
+  if (origin.file.empty()) {
+    origin.file = here.file;
+    origin.line = here.line;
+  }
+  if (e.origin().module.empty() && !origin.module.empty())
+    text += " (in " + to_string(Origin{origin.module, "", 0}) + ")";
+  const char* name = class_of(e);
+  if (name == std::string_view("InternalError"))
+    text += "\nThis is a fault of etrace: please report it with the program that led to it.";
+  const nb::object type = classes.attr(name);
+  const nb::object error =
+      type(e.message(), "stage"_a = e.stage(), "origin"_a = to_object(origin, classes), "text"_a = text);
+  PyErr_SetObject(type.ptr(), error.ptr());
+}
+
+void translate(const std::exception_ptr& p, void*) {
+  try {
+    std::rethrow_exception(p);
+  } catch (const Error& e) {
+    try {
+      set_python_error(e);
+    } catch (nb::python_error& failed) {  // the error that says so is set instead
+      failed.restore();
+    }
+  }
+}
+
+}  // namespace
+
+void bind_errors(nb::module_&) { nb::register_exception_translator(translate); }
+
+}  // namespace etrace::python
