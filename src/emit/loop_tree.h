@@ -24,7 +24,7 @@ struct For {
   Index step = 1;
   bool down = false;
   std::vector<std::string> joined{};  // Vector: variables that the positions only add bits to
-  Tree body{};
+  Tree body;
   bool operator==(const For&) const = default;
 };
 struct Let {  // a name for a number

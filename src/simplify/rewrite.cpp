@@ -7,6 +7,7 @@
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/shape.h"
 #include "etrace/simplify.h"
+#include "etrace/transform.h"
 
 namespace etrace {
 
