@@ -17,13 +17,17 @@ struct Node;
 using Tree = std::vector<Node>;
 
 // variable = from, from + step … below `to`; or from, from - 1 … down to `to`.
-struct For {
+struct Range {
   enum Kind : std::uint8_t { Serial, Vector };  // Vector: no position needs another one
   Kind kind = Serial;
   std::string variable, from, to;
   Index step = 1;
   bool down = false;
   std::vector<std::string> joined{};  // Vector: variables that the positions only add bits to
+  bool operator==(const Range&) const = default;
+};
+struct For {
+  Range range;
   Tree body;
   bool operator==(const For&) const = default;
 };

@@ -93,21 +93,21 @@ class NestLoops {
   std::string first(int a) const { return ranged() && a == 0 && is_each(a) ? "lo" : "0"; }
   std::string last(int a) const { return ranged() && a == 0 && is_each(a) ? "hi" : std::to_string(size(a)); }
 
-  void open_loop(int a, For::Kind kind = For::Serial) {
+  void open_loop(int a, Range::Kind kind = Range::Serial) {
     const bool down = n_.axes[static_cast<std::size_t>(a)].reverse;
     out_.open({.kind = kind,
                .variable = fmt::format("i{}", a),
                .from = down ? std::to_string(size(a) - 1) : begin(a),
                .to = down ? "0" : end(a),
                .down = down,
-               .joined = kind == For::Vector ? joined_votes() : std::vector<std::string>{}});
+               .joined = kind == Range::Vector ? joined_votes() : std::vector<std::string>{}});
   }
   void open_vector(const std::string& variable, const std::string& from, const std::string& to) {
     open_vector(variable, from, to, joined_votes());
   }
   void open_vector(const std::string& variable, const std::string& from, const std::string& to,
                    std::vector<std::string> joined) {
-    out_.open({.kind = t_.vectors ? For::Vector : For::Serial,
+    out_.open({.kind = t_.vectors ? Range::Vector : Range::Serial,
                .variable = variable,
                .from = from,
                .to = to,
@@ -362,7 +362,7 @@ class NestLoops {
     return needed(statements([](std::size_t, const Stmt& s) { return writes(s); }));
   }
   void plain() {
-    if (lane_ >= 0) open_loop(lane_, For::Vector);
+    if (lane_ >= 0) open_loop(lane_, Range::Vector);
     for (const std::size_t s : for_stores()) statement(s);
     if (lane_ >= 0) close();
   }
@@ -380,7 +380,7 @@ class NestLoops {
     if (blocks_of_lanes)
       open_lanes();
     else if (lane_ >= 0)
-      open_loop(lane_, For::Vector);
+      open_loop(lane_, Range::Vector);
     innermost(all, open_axes);
     out_.close_to(outside);
   }

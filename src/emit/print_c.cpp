@@ -170,15 +170,16 @@ class Printer {
     out_ += "}\n\n";
   }
 
-  void print(const For& n) {
-    if (n.kind == For::Vector)
+  void print(const For& loop) {
+    const Range& n = loop.range;
+    if (n.kind == Range::Vector)
       out_ += "#pragma omp simd" + (n.joined.empty() ? "" : " reduction(|: " + list(n.joined) + ")") + "\n";
     const std::string step = n.down        ? "--" + n.variable
                              : n.step == 1 ? "++" + n.variable
                                            : fmt::format("{} += {}", n.variable, n.step);
     body(fmt::format("for ({} {} = {}; {} {} {}; {})", index_, n.variable, n.from, n.variable,
                      n.down ? ">=" : "<", n.to, step),
-         n.body);
+         loop.body);
   }
   void print(const Let& n) {
     line(fmt::format("{}{} {} = {};", n.varies ? "" : "const ", n.type, n.name, n.value));

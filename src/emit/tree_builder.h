@@ -14,8 +14,8 @@ class TreeBuilder {
  public:
   explicit TreeBuilder(const Target& t) : index_(c_type(t.index)) {}
   void add(auto node) { open_.back()->push_back({std::move(node)}); }
-  void open(For loop) {
-    open_.back()->push_back({std::move(loop)});
+  void open(Range range) {
+    open_.back()->push_back({For{std::move(range), {}}});
     open_.push_back(&std::get<For>(open_.back()->back().what).body);
   }
   void close() { open_.pop_back(); }

@@ -192,10 +192,8 @@ class UnitBuilder {
                      {at[0], at[1]},
                      {at[2]}}}};
     for (std::size_t k = q.batch.size(); k-- > 0;)
-      nodes = Tree{{For{.variable = fmt::format("b{}", k),
-                        .from = "0",
-                        .to = std::to_string(q.batch[k]),
-                        .body = std::move(nodes)}}};
+      nodes = Tree{{For{{.variable = fmt::format("b{}", k), .from = "0", .to = std::to_string(q.batch[k])},
+                        std::move(nodes)}}};
     clocked(out, {TimedStep::Product, "matrix_product", {q.eqn}}, std::move(nodes));
   }
 
@@ -239,11 +237,11 @@ class UnitBuilder {
     switch (q.kind) {
       case Region::Scan: {
         const Loop& loop = p_.loops[static_cast<std::size_t>(q.loop)];
-        out.push_back({For{.variable = fmt::format("t{}", q.loop),
-                           .from = std::to_string(loop.reverse ? loop.length - 1 : 0),
-                           .to = std::to_string(loop.reverse ? 0 : loop.length),
-                           .down = loop.reverse,
-                           .body = block(q.blocks[0])}});
+        out.push_back({For{{.variable = fmt::format("t{}", q.loop),
+                            .from = std::to_string(loop.reverse ? loop.length - 1 : 0),
+                            .to = std::to_string(loop.reverse ? 0 : loop.length),
+                            .down = loop.reverse},
+                           block(q.blocks[0])}});
         return;
       }
       case Region::While: {
