@@ -1,6 +1,6 @@
 // What every file of the extension includes first: nanobind, the library, and one translation of each type.
 //
-// Each subject is a file with one function `void bind_x(nb::module_&)`, declared here and called by core.cpp.
+// Each subject is a file with one function `void bind_x(nb::module_&)`, listed in core.cpp.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -23,11 +23,3 @@ namespace nb = nanobind;
 using namespace nb::literals;  // NOLINT: "x"_a in every definition
 
 #include "casters.h"
-
-namespace etrace::python {
-
-void bind_errors(nb::module_&);
-void bind_dtypes(nb::module_&);
-void bind_array(nb::module_&);
-
-}  // namespace etrace::python

@@ -34,6 +34,14 @@ Unit from_object<Unit>(nb::handle);
 template <>
 Attr from_object<Attr>(nb::handle);
 
+// Either an array or a quantity, as the operands were.
+struct Result {
+  nb::object value;
+  Result(const Array& a) : value(nb::cast(a)) {}     // NOLINT: it is one
+  Result(const Quantity& q) : value(nb::cast(q)) {}  // NOLINT
+  Result(nb::object o) : value(std::move(o)) {}      // NOLINT
+};
+
 nb::object to_object(Dtype);
 nb::object to_object(const Shape&);
 nb::object to_object(const Attr&);
@@ -100,6 +108,14 @@ struct type_caster<etrace::python::Given<T>> {
     return true;
   }
   static handle from_cpp(const Given& g, rv_policy, cleanup_list*) noexcept { return g.source().inc_ref(); }
+};
+
+template <>
+struct type_caster<etrace::python::Result> {
+  static constexpr auto Name = const_name("Array");
+  static handle from_cpp(const etrace::python::Result& r, rv_policy, cleanup_list*) noexcept {
+    return handle(r.value).inc_ref();
+  }
 };
 
 // Values that only go out, or come in where a list of them is expected.

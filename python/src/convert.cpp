@@ -402,7 +402,7 @@ std::string describe(nb::handle h) {
 
 template <>
 Array from_object<Array>(nb::handle h) {
-  return to_array(h);
+  return to_array(h, {}, Copy::Always);  // results of functions never share the memory of NumPy's arrays
 }
 
 template <>

@@ -1,13 +1,31 @@
-// The extension module: each subject registers itself, in this order.
+// The extension module. Each subject is a file with one function `bind_<subject>`, called in this order.
 #include "bind.h"
 #include "etrace/version.h"
+
+#define ETRACE_SUBJECTS(X) \
+  X(errors)                \
+  X(dtypes)                \
+  X(array)                 \
+  X(units)                 \
+  X(elementwise)           \
+  X(shapes)                \
+  X(products)              \
+  X(random)                \
+  X(control)               \
+  X(operators)
+
+namespace etrace::python {
+#define ETRACE_DECLARE(subject) void bind_##subject(nb::module_&);
+ETRACE_SUBJECTS(ETRACE_DECLARE)
+#undef ETRACE_DECLARE
+}  // namespace etrace::python
 
 NB_MODULE(_core, m) {
   using namespace etrace::python;
   m.doc() = "The engine of etrace. Import etrace, which shows it under the names that are meant for use.";
   nb::set_leak_warnings(false);  // arrays that a user's module keeps until exit are no leak of ours
   m.attr("__version__") = etrace::version();
-  bind_errors(m);
-  bind_dtypes(m);
-  bind_array(m);
+#define ETRACE_CALL(subject) bind_##subject(m);
+  ETRACE_SUBJECTS(ETRACE_CALL)
+#undef ETRACE_CALL
 }
