@@ -152,7 +152,7 @@ nb::object array_protocol(const Array& a, nb::handle dtype, nb::handle copy) {
 std::string text(const Array& a, bool with_type) {
   if (a.is_tracer()) return "Traced<" + to_string(a.aval()) + ">";
   const Array shown = a.dtype() == Dtype::BF16 ? convert(a, Dtype::F32) : a;
-  if (!with_type) return nb::cast<std::string>(nb::str(numpy_view(shown)));
+  if (!with_type) return text_of(numpy_view(shown));
   auto numbers = nb::cast<std::string>(
       numpy().attr("array2string")(numpy_view(shown), "separator"_a = ", ", "prefix"_a = "Array("));
   const std::string type = a.dtype() == Dtype::Bool ? "bool" : std::string(name(a.dtype()));
@@ -300,7 +300,7 @@ void bind_array(nb::module_& m) {
         Array a = to_array(x, dtype.optional(), copy ? Copy::Never : Copy::IfNeeded);
         return a.is_weak() ? to_owned(x, dtype.optional()) : a;
       },
-      "x"_a, "dtype"_a = nb::none(), "copy"_a = nb::none(),
+      nb::arg("x").none(), "dtype"_a = nb::none(), "copy"_a = nb::none(),
       "An array of x's numbers, sharing x's memory where type and layout allow.\n\n"
       "x: et.Array, NumPy array, anything with the buffer protocol, DLPack (PyTorch, JAX) or __array__, a "
       "number,\n"

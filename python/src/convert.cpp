@@ -256,8 +256,7 @@ std::optional<Array> from_number(nb::handle source) {
   int overflow = 0;
   const std::int64_t v = PyLong_AsLongLongAndOverflow(p, &overflow);
   if (overflow != 0)
-    throw ValueError("array",
-                     "the number " + nb::cast<std::string>(nb::str(source)) + " does not fit into 64 bits");
+    throw ValueError("array", "the number " + text_of(source) + " does not fit into 64 bits");
   return Array(v);
 }
 
@@ -346,7 +345,7 @@ bool has_memory(nb::handle source) { return PyObject_CheckBuffer(source.ptr()) !
 // NumPy's bfloat16 (ml_dtypes) exports no buffer: its bits do.
 std::optional<Tensor> from_numpy_bfloat16(nb::handle source, Copy copy) {
   if (!nb::hasattr(source, "dtype") || !nb::hasattr(source, "view")) return std::nullopt;
-  if (nb::cast<std::string>(nb::str(source.attr("dtype"))) != "bfloat16") return std::nullopt;
+  if (text_of(source.attr("dtype")) != "bfloat16") return std::nullopt;
   const nb::object bits = source.attr("view")("float16");
   Buffer b(bits);
   if (!b.held) return std::nullopt;
@@ -377,11 +376,13 @@ Array from_anything(nb::handle source, std::optional<Dtype> wanted, Copy copy) {
 
 Array to_array(nb::handle source, std::optional<Dtype> dtype, Copy copy) {
   const Array a = from_anything(source, dtype, copy);
+  if (dtype && a.is_weak()) {
+    require_fit(a, full({}, 0.0, *dtype));
+    return full({}, *a.splat(), *dtype);
+  }
   if (!dtype || a.dtype() == *dtype) return a;
   if (copy == Copy::Never) cannot_share(source, "its element type is another");
-  if (!a.is_weak()) return convert(a, *dtype);
-  require_fit(a, full({}, 0.0, *dtype));
-  return full({}, *a.splat(), *dtype);
+  return convert(a, *dtype);
 }
 
 Array to_owned(nb::handle source, std::optional<Dtype> dtype) {
@@ -390,12 +391,18 @@ Array to_owned(nb::handle source, std::optional<Dtype> dtype) {
   return a;
 }
 
+std::string text_of(nb::handle h) {
+  const nb::object text = nb::steal(PyObject_Str(h.ptr()));
+  if (!text.is_valid()) throw nb::python_error();
+  return nb::cast<std::string>(text);
+}
+
 bool is_array(nb::handle h) { return nb::isinstance<Array>(h); }
 
 std::string describe(nb::handle h) {
   if (h.is_none()) return "None";
   std::string text = nb::cast<std::string>(h.type().attr("__name__"));
-  if (nb::hasattr(h, "dtype")) text += " of " + nb::cast<std::string>(nb::str(h.attr("dtype")));
+  if (nb::hasattr(h, "dtype")) text += " of " + text_of(h.attr("dtype"));
   const bool vowel = std::string_view("aeiouAEIO").find(text[0]) != std::string_view::npos;
   return (vowel ? "an " : "a ") + text;
 }
@@ -417,7 +424,7 @@ Arrays from_object<Arrays>(nb::handle h) {
   }
   if (!nb::hasattr(h, "__iter__")) throw TypeError("array", "a list of arrays is needed, not " + describe(h));
   Arrays parts;
-  for (nb::handle item : nb::iter(h)) parts.push_back(to_array(item));
+  for (nb::handle item : nb::iter(h)) parts.push_back(to_array(item, {}, Copy::Always));
   return parts;
 }
 

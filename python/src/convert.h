@@ -17,6 +17,7 @@ Array to_owned(nb::handle source, std::optional<Dtype> dtype = {});
 bool is_array(nb::handle);  // an et.Array
 // Python's wording for a type of an argument: "a list", "numpy.ndarray of complex128".
 std::string describe(nb::handle);
+std::string text_of(nb::handle);  // str(x)
 
 // The first line outside of the package among the callers: what an equation or an error is traced to.
 Origin user_line();

@@ -6,13 +6,15 @@
   X(errors)                \
   X(dtypes)                \
   X(array)                 \
+  X(protocols)             \
   X(units)                 \
   X(elementwise)           \
   X(shapes)                \
   X(products)              \
   X(random)                \
   X(control)               \
-  X(operators)
+  X(operators)             \
+  X(custom_operator)
 
 namespace etrace::python {
 #define ETRACE_DECLARE(subject) void bind_##subject(nb::module_&);

@@ -32,7 +32,7 @@ std::optional<Dtype> find(nb::handle h) {
         if (const auto d = dtype_from_name(nb::cast<std::string>(text))) return d;
     }
   if (nb::isinstance<nb::type_object>(h) || !nb::hasattr(h, "dtype")) {
-    const std::string text = nb::cast<std::string>(nb::str(h));
+    const std::string text = text_of(h);
     if (text.starts_with("torch.")) return dtype_from_name(text.substr(6));
     return std::nullopt;
   }

@@ -311,12 +311,26 @@ Array positions(const AtIndex& at) {
                   at.index);
 }
 
+// Wider integers are written only where their values are known to fit.
+void require_range(const Array& x, const Array& v) {
+  if (v.is_weak() || !is_integer(v.dtype()) || !is_integer(x.dtype()) ||
+      promote(v.dtype(), x.dtype()) == x.dtype())
+    return;
+  const std::string what =
+      "values of type " + to_string(v.aval()) + " for an array of type " + to_string(x.aval());
+  if (v.is_tracer()) throw TypeError("at", what + "; convert them with .astype first");
+  const Tensor t = v.tensor();
+  const Tensor back = convert(convert(v, x.dtype()), v.dtype()).tensor();
+  if (!(back == t)) throw ValueError("at", what + ": some do not fit");
+}
+
 Array fitting(const AtIndex& at, nb::handle value, const Shape& shape) {
   const Array v = to_array(value);
   require_fit(at.x, v);
   if (is_floating(v.dtype()) && !is_floating(at.x.dtype()))
     throw TypeError("at", "floats cannot be written into an array of type " + to_string(at.x.aval()) +
                               "; convert it first");
+  require_range(at.x, v);
   const Array typed = v.is_weak() ? full({}, *v.splat(), at.x.dtype()) : convert(v, at.x.dtype());
   const auto joint = numpy_broadcast_shapes(shape, v.shape());
   if (!joint || *joint != shape)

@@ -109,7 +109,7 @@ void bind_sparse(nb::module_& m) {
            })
       .def("__reduce__", [](nb::handle self) {
         const SparsePattern& p = nb::cast<const SparsePattern&>(self);
-        return nb::make_tuple(self.type().attr("coo"),
+        return nb::make_tuple(nb::module_::import_("etrace._pickle").attr("pattern"),
                               nb::make_tuple(p.rows(), p.cols(), self.attr("row"), self.attr("col")));
       });
 }
