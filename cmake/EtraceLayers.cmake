@@ -150,7 +150,8 @@ endfunction()
 
 # The kernels' headers as text inside the library: emitted programs get them pasted in.
 function(etrace_embed_headers)
-  file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/runtime/etp_*.h" "${PROJECT_SOURCE_DIR}/src/kernels/etp_*.h")
+  file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/runtime/etp_*.h" "${PROJECT_SOURCE_DIR}/src/kernels/etp_*.h"
+    "${PROJECT_SOURCE_DIR}/src/emit/device/etp_*.h")
   set(text "${PROJECT_BINARY_DIR}/generated/kernel_text.cpp")
   set(script "${PROJECT_SOURCE_DIR}/tools/embed_headers.py")
   add_custom_command(OUTPUT "${text}"

@@ -36,6 +36,10 @@ function(etrace_add_test_program name labels sources)
   if(TARGET etrace_cli)
     add_dependencies(${name} etrace_cli)
   endif()
+  if(labels MATCHES "^cuda")
+    add_dependencies(${name} etrace_played_cuda)
+    target_compile_definitions(${name} PRIVATE ETRACE_PLAYED_CUDA="$<TARGET_FILE:etrace_played_cuda>")
+  endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   list(GET labels 0 folder)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${folder}/"
@@ -66,6 +70,14 @@ function(etrace_add_tests)
     target_compile_options(etrace_test_support PRIVATE ${ETRACE_OUTER_OPTIMIZE})
     etrace_join_sources(etrace_test_support 6)
   endif()
+
+  # A CUDA device played on a CPU, for ETRACE_CUDA_LIBRARY.
+  add_library(etrace_played_cuda MODULE "${PROJECT_SOURCE_DIR}/tests/cuda/played/played.cpp")
+  target_compile_definitions(etrace_played_cuda PRIVATE
+    PLAYED_GRID="${PROJECT_SOURCE_DIR}/tests/cuda/played/grid.h")
+  target_link_libraries(etrace_played_cuda PRIVATE etrace_flags ${CMAKE_DL_LIBS})
+  target_compile_options(etrace_played_cuda PRIVATE -O2)
+  set_target_properties(etrace_played_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 
   # Part of every test program.
   add_library(etrace_test_rows OBJECT

@@ -8,7 +8,7 @@ import re
 import sys
 from pathlib import Path
 
-OWN_INCLUDE = re.compile(r'^#include "(?:(?:runtime|kernels)/)?etp_[^"]*"\n', re.MULTILINE)
+OWN_INCLUDE = re.compile(r'^#include "(?:(?:runtime|kernels|emit/device)/)?etp_[^"]*"\n', re.MULTILINE)
 
 
 def main():

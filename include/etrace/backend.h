@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -19,6 +20,15 @@ class DeviceMemory {
   virtual std::shared_ptr<void> allocate(std::size_t bytes) const = 0;
   virtual void upload(void* to, const void* from_host, std::size_t bytes) const = 0;
   virtual void download(void* to_host, const void* from, std::size_t bytes) const = 0;
+  // Several at once, when all runs that were called before are done.
+  struct Download {
+    void* to_host;
+    const void* from;
+    std::size_t bytes;
+  };
+  virtual void download_all(std::span<const Download> all) const {
+    for (const Download& d : all) download(d.to_host, d.from, d.bytes);
+  }
 
  protected:
   DeviceMemory() = default;

@@ -399,7 +399,7 @@ class Lowering {
 
   void step(const Eqn& e, const EmitRequest& r, const ProductCode& code) {
     const Dtype dtype = r.y().dtype;
-    const bool by_loops = !p_.target->has_products() && is_integer(dtype);
+    const bool by_loops = is_integer(dtype) && p_.target->integer_products();
     if ((!is_floating(dtype) && !by_loops) || r.x(0).dtype != dtype || r.y().shape.size() == 0)
       return step(e, r, KernelCode{});
     const Dims a_free = free_axes(r.x(0).shape.rank(), code.lhs_contract, code.lhs_batch);
@@ -442,8 +442,9 @@ class Lowering {
     const etp_context anywhere = serial_context();
     Kernel kernel = make_kernel(*e.prim, {e.params, r.in, r.out, anywhere});
     const auto is_empty = [](const Aval& y) { return y.shape.size() == 0; };
-    if (!p_.target->has(kernel.named.get()) && std::all_of(r.out.begin(), r.out.end(), is_empty)) return;
-    if (!p_.target->has(kernel.named.get()))
+    if (!p_.target->has(*e.prim, kernel.named.get()) && std::all_of(r.out.begin(), r.out.end(), is_empty))
+      return;
+    if (!p_.target->has(*e.prim, kernel.named.get()))
       throw NotSupportedError("emit",
                               fmt::format("'{}' runs as a kernel of the library, which code for the target "
                                           "'{}' cannot call",

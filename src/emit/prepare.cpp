@@ -19,6 +19,7 @@ bool is_region(const Primitive* p) { return p == &scan_p || p == &while_p || p =
 
 bool has_kernel(const Eqn& eqn, const Avals& in, const Avals& out, const Target& target) {
   if (target.has(nullptr)) return true;  // all of them
+  if (target.has(*eqn.prim, nullptr)) return true;
   const etp_context anywhere = serial_context();
   return target.has(make_kernel(*eqn.prim, {eqn.params, in, out, anywhere}).named.get());
 }

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "emit/cuda_kernels.h"
 #include "etrace/error.h"
 
 namespace etrace::emit {
@@ -18,6 +19,13 @@ constexpr Target kTargets[] = {
      .index = Dtype::I32,
      .kernels = 0,
      .memory = Target::Static},
+    {.name = "cuda",
+     .doc = "CUDA C++: a kernel for every fused loop, products by a library",
+     .vectors = false,
+     .lanes = 1,
+     .most_parts = 1,
+     .kernels = kCudaDevice,
+     .has_operation = [](std::string_view name) { return find_cuda_row(name) != nullptr; }},
 };
 
 }  // namespace

@@ -33,7 +33,14 @@ struct Target {
   bool has(const NamedKernel* k) const {  // null: a row's own code
     return (kernels & (k != nullptr ? k->row->targets : kRowTargets)) != 0;
   }
+  // Operations that the target has code of its own for, whatever the table says.
+  bool (*has_operation)(std::string_view) = nullptr;
+  bool has(const Primitive& p, const NamedKernel* k) const {
+    return (has_operation != nullptr && has_operation(p.name())) || has(k);
+  }
   bool has_products() const { return (kernels & find_kernel("matrix_product")->targets) != 0; }
+  // Products of integers are products, not calls of the row that has them.
+  bool integer_products() const { return (kernels & kRowTargets) == 0; }
 
   // Memory: an arena and constants that the host gives, or static arrays, one for every type, as the
   // compiler's options are not ours.

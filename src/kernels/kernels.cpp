@@ -42,7 +42,7 @@ constexpr KernelRow kRows[] = {
      run_matrix_product,
      matrix_product_scratch,
      {},
-     kHostCpu},
+     kHostCpu | kCudaDevice},
     {"conv_direct", "etp_conv_direct", kConvDirect, run_conv_direct, conv_direct_scratch, {}, kHostCpu},
     {"conv_patches", "etp_conv_patches", kConvPatches, run_conv_patches, conv_patches_scratch, {}, kHostCpu},
     {"sparse_product", "etp_sparse", kSparse, run_sparse_product, sparse_scratch, {}, kHostCpu},

@@ -15,7 +15,8 @@ namespace etrace {
 
 // Bits of KernelRow::targets.
 enum KernelTarget : std::uint8_t {
-  kHostCpu = 1,  // code that runs inside the library's process
+  kHostCpu = 1,       // code that runs inside the library's process
+  kCudaDevice = 128,  // a CUDA device, by libraries or code of its own
 };
 
 struct KernelRow {

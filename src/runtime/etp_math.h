@@ -495,6 +495,7 @@ ETP_FN uint16_t etp_f32_to_f16(float x) {
   return (uint16_t)(sign | (u > 0x7f800000u ? nan : h));
 }
 
+#ifndef ETP_SCALARS_ALONE
 /* ---- arrays: y[i] = f(x[i]), y == x allowed, otherwise no overlap ----
  * The innermost loops have 16 steps, a constant, so that gcc vectorises them at -O2 too. A tail of less than
  * 16 is computed as the last 16 elements, first and into a buffer, since y may be x. gcc prefers 256-bit
@@ -565,5 +566,6 @@ ETP_ARRAYS(logistic, ETP_TWO_LOOPS)
 #undef ETP_TWO_LOOPS
 #undef ETP_ONE_LOOP
 #undef ETP_ARRAY
+#endif /* ETP_SCALARS_ALONE */
 
 #endif /* ETP_MATH_H */

@@ -33,6 +33,7 @@ ETP_FN void etp_threefry2x32(uint32_t k0, uint32_t k1, uint32_t* x0, uint32_t* x
   *x1 = b + k0 + 5u;
 }
 
+#ifndef ETP_SCALARS_ALONE
 /* out[j] = word first + j of the array with this key. */
 static inline __attribute__((unused)) void etp_random_bits_u32(uint32_t k0, uint32_t k1, uint64_t first,
                                                                ptrdiff_t n, uint32_t* out) {
@@ -54,6 +55,7 @@ static inline __attribute__((unused)) void etp_random_bits_u64(uint32_t k0, uint
     out[j] = (uint64_t)x0 << 32 | x1;
   }
 }
+#endif /* ETP_SCALARS_ALONE */
 
 #undef ETP_THREEFRY_ROUND
 

@@ -276,10 +276,11 @@ void Launch::upload_given() {
 }
 
 void Launch::download_taken() {
-  code_->wait();
+  taken_.clear();
   for (std::size_t i = 0; i < host_out_.size(); ++i)
-    if (host_out_[i] != nullptr)
-      session_.memory_->download(host_out_[i], out_[i], program_.results[i].aval.bytes());
+    if (host_out_[i] != nullptr) taken_.push_back({host_out_[i], out_[i], program_.results[i].aval.bytes()});
+  code_->wait();
+  session_.memory_->download_all(taken_);
 }
 
 void Launch::prepare() {

@@ -133,6 +133,7 @@ class Launch {
   std::vector<const void*> host_in_;
   std::vector<void*> host_out_;
   std::vector<std::shared_ptr<void>> outside_;
+  std::vector<DeviceMemory::Download> taken_;
   std::vector<std::pair<std::size_t, Tensor>> kept_;
   std::optional<std::size_t> finite_;
 };

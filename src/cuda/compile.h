@@ -1,0 +1,17 @@
+// CUDA C++ becomes machine code, which is kept like that of the CPU.
+#pragma once
+
+#include <string>
+
+#include "cuda/driver.h"
+
+#pragma GCC visibility push(default)
+namespace etrace::cuda {
+
+// Machine code for an architecture ("sm_90") by NVRTC. IoError with the compiler's words.
+std::string compile_source(const CudaDriver&, const std::string& source, const std::string& architecture);
+// The same, from the cache of the user's if it is there.
+std::string cached_image(const CudaDriver&, const std::string& source, const std::string& architecture);
+
+}  // namespace etrace::cuda
+#pragma GCC visibility pop

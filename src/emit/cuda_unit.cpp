@@ -1,0 +1,336 @@
+// The steps of a program as kernels, products and fills, and the text of the kernels. Equal kernels are
+// printed once.
+#include "emit/cuda_unit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+#include <map>
+
+#include "emit/cuda_kernels.h"
+#include "emit/kernel_text.h"
+#include "emit/target.h"
+#include "etrace/error.h"
+
+namespace etrace::emit {
+
+namespace unit_builder {
+namespace {
+
+std::string identifier(const std::string& path) {
+  std::string out;
+  for (const char ch : path.substr(0, 40))
+    out += std::isalnum(static_cast<unsigned char>(ch)) != 0 ? ch : '_';
+  return out;
+}
+
+std::string comment(std::string text) {
+  for (std::size_t i = text.find("*/"); i != std::string::npos; i = text.find("*/", i))
+    text.replace(i, 2, "* /");
+  return text;
+}
+
+class UnitBuilder final : public CudaBuilder {
+ public:
+  explicit UnitBuilder(const EmitProgram& p) : p_(p) {
+    unit_.constants = p.constants;
+    unit_.arena_bytes = p.arena_bytes;
+  }
+
+  CudaUnit run() {
+    unit_.steps = block(p_.entry);
+    unit_.source = fmt::format("/* {}: emitted by etrace. */\n", comment(p_.name)) + headers() +
+                   declarations_ + functions_;
+    return std::move(unit_);
+  }
+
+  // For the rows of operations ------------------------------------------------------------------------------
+  CudaPlace place(ValueId v) override { return place(v, 0, {}); }
+  CudaPlace constant(const Tensor& t) override {
+    for (std::size_t k = 0; k < unit_.constants.size(); ++k)
+      if (unit_.constants[k] == t) return {CudaPlace::Constant, k};
+    unit_.constants.push_back(t);
+    return {CudaPlace::Constant, unit_.constants.size() - 1};
+  }
+  CudaPlace scratch(std::size_t bytes) override {
+    const auto at = static_cast<std::int64_t>(scratch_);
+    scratch_ += (bytes + 255) / 256 * 256;
+    unit_.scratch_bytes = std::max(unit_.scratch_bytes, scratch_);
+    return {CudaPlace::Scratch, 0, at};
+  }
+  void launch(const std::string& label, const CudaCode& code, std::vector<CudaPlace> pointers,
+              int eqn) override {
+    if (code.scratch_bytes > 0) pointers.push_back(scratch(code.scratch_bytes));
+    if (code.counters > 0) {
+      // Kernels run one after the other, and leave zeros.
+      pointers.push_back({CudaPlace::Counters, 0});
+      unit_.counters = std::max(unit_.counters, code.counters);
+    }
+    if (code.blocks > std::numeric_limits<std::int32_t>::max())
+      throw NotSupportedError(
+          "emit", fmt::format("'{}' has more positions than a grid of a CUDA device", about(eqn)));
+    const std::size_t kernel = kernel_of(label, code, pointers.size(), eqn);
+    out_->push_back({CudaLaunch{kernel, code.blocks, std::move(pointers), eqn}});
+  }
+  void product(CudaProduct q) override { out_->push_back({std::move(q)}); }
+  void declare(const std::string& text) override {
+    if (declarations_.find(text) == std::string::npos) declarations_ += text;
+  }
+  std::string unique(const std::string& label) override { return fmt::format("{}{}", label, named_++); }
+
+ private:
+  // Text ----------------------------------------------------------------------------------------------------
+  std::string headers() const {
+    const auto uses = [&](const char* name) {
+      return functions_.find(name) != std::string::npos || declarations_.find(name) != std::string::npos;
+    };
+    std::string out = kernel_text("etp_cuda.h") + kernel_text("etp_scalar.h");
+    out += kernel_text("etp_math.h");
+    if (uses("etp_random_")) out += kernel_text("etp_rng.h") + kernel_text("etp_draw.h");
+    out += kernel_text("etp_rounded.h");
+    if (uses("etp_trace_") || uses("etp_product")) out += kernel_text("etp_cuda_vector.h");
+    if (uses("etp_product")) out += kernel_text("etp_cuda_product.h");
+    if (uses("etp_trace_")) out += kernel_text("etp_cuda_trace.h");
+    return out + "\n";
+  }
+  std::string about(int eqn) const {
+    if (eqn < 0) return "";
+    const SourceEqn& e = p_.eqns[static_cast<std::size_t>(eqn)];
+    return e.text + (e.path.empty() ? "" : "    " + e.path);
+  }
+  std::size_t kernel_of(const std::string& label, const CudaCode& code, std::size_t pointers, int eqn) {
+    const std::string key = fmt::format("{} {} {}", pointers, code.threads, code.body);
+    const auto [it, is_new] = known_.try_emplace(key, unit_.kernels.size());
+    if (is_new) {
+      const std::string path = eqn < 0 ? "" : identifier(p_.eqns[static_cast<std::size_t>(eqn)].path);
+      const std::string name =
+          fmt::format("{}{}{}{}", label, unit_.kernels.size(), path.empty() ? "" : "_", path);
+      if (notes_.empty() && eqn >= 0) notes_ = {eqn};
+      for (const int e : notes_) functions_ += "/* " + comment(about(e)) + " */\n";
+      functions_ +=
+          fmt::format("ETP_KERNEL({}, {}, {}) {{\n{}}}\n\n", name, pointers, code.threads, code.body);
+      unit_.kernels.push_back({name, code.threads, pointers});
+    }
+    notes_.clear();
+    return it->second;
+  }
+
+  // Places --------------------------------------------------------------------------------------------------
+  CudaPlace place(ValueId v, Index first, const std::vector<std::pair<int, Index>>& time) {
+    const Value& x = p_.value(v);
+    const auto width = static_cast<Index>(size_of(x.aval.dtype));
+    if (x.home == Value::Inside) {
+      ETRACE_CHECK(time.empty() && first == 0);
+      return place(x.base, x.at.first, x.at.time);
+    }
+    CudaPlace out{home_of(x.home), x.index, first * width};
+    if (x.home == Value::Arena) {
+      out.first += static_cast<std::int64_t>(x.index);
+      out.index = 0;
+    }
+    for (const auto& [loop, stride] : time) out.time.emplace_back(loop, stride * width);
+    return out;
+  }
+  static CudaPlace::Home home_of(Value::Home home) {
+    switch (home) {
+      case Value::Argument:
+        return CudaPlace::Argument;
+      case Value::Result:
+        return CudaPlace::Result;
+      case Value::Constant:
+        return CudaPlace::Constant;
+      case Value::Arena:
+        return CudaPlace::Arena;
+      default:
+        internal_error("a value that is used has a place", __FILE__, __LINE__);
+    }
+  }
+  static CudaPlace moved(CudaPlace at, Index bytes) {
+    at.first += bytes;
+    return at;
+  }
+
+  // Steps ---------------------------------------------------------------------------------------------------
+  CudaSteps block(const Block& b) {
+    CudaSteps out;
+    for (const Item& item : b) {
+      out_ = &out;
+      scratch_ = 0;
+      std::visit([&](const auto& s) { step(s); }, item.step);
+    }
+    return out;
+  }
+
+  void step(const Nest& n) {
+    for (const Stmt& s : n.body)  // votes: as if nobody had any
+      if (s.kind == Stmt::Vote)
+        out_->push_back({CudaFill{place(s.value, s.at.first, s.at.time),
+                                  static_cast<std::uint8_t>(s.op == FoldCode::And ? 1 : 0), 1}});
+    std::vector<CudaPlace> pointers;
+    for (const Pointer& q : nest_pointers(n)) pointers.push_back(place(q.value, q.first, q.time));
+    for (const Stmt& s : n.body)
+      if (s.eqn >= 0 && std::find(notes_.begin(), notes_.end(), s.eqn) == notes_.end())
+        notes_.push_back(s.eqn);
+    std::sort(notes_.begin(), notes_.end());
+    const int eqn = path_eqn();
+    launch("loop", cuda_nest(p_, n), std::move(pointers), eqn);
+  }
+  // An equation of the module that most of them come from.
+  int path_eqn() const {
+    std::map<std::string, int> count;
+    for (const int e : notes_) ++count[p_.eqns[static_cast<std::size_t>(e)].path];
+    count.erase("");
+    const auto most = std::max_element(count.begin(), count.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    for (const int e : notes_)
+      if (most == count.end() || p_.eqns[static_cast<std::size_t>(e)].path == most->first) return e;
+    return -1;
+  }
+
+  void step(const Product& q) {
+    const std::size_t row = q.batch.size(), column = row + 1;
+    CudaProduct d{q.dtype,
+                  q.rows,
+                  q.columns,
+                  q.depth,
+                  q.a.at.step[row],
+                  q.a.at.step[column],
+                  q.b.at.step[row],
+                  q.b.at.step[column],
+                  q.c.at.step[row],
+                  place(q.a.value, q.a.at.first, q.a.at.time),
+                  place(q.b.value, q.b.at.first, q.b.at.time),
+                  place(q.c.value, q.c.at.first, q.c.at.time),
+                  q.onto};
+    d.eqn = q.eqn;
+    if (q.rows == 0 || q.columns == 0) return;
+    batches(q, d, 0);
+  }
+  // The last batch axis is one step for a library, the others are steps of their own.
+  void batches(const Product& q, CudaProduct d, std::size_t axis) {
+    const auto width = static_cast<Index>(size_of(q.dtype));
+    if (axis + 1 == q.batch.size() && takes(d)) {
+      d.batch = q.batch[axis];
+      d.a_batch = q.a.at.step[axis], d.b_batch = q.b.at.step[axis], d.c_batch = q.c.at.step[axis];
+      if (d.batch > 0) product(std::move(d));
+      return;
+    }
+    if (axis == q.batch.size()) return takes(d) ? product(std::move(d)) : own_product(d);
+    for (Index i = 0; i < q.batch[axis]; ++i) {
+      CudaProduct one = d;
+      one.a = moved(d.a, i * q.a.at.step[axis] * width);
+      one.b = moved(d.b, i * q.b.at.step[axis] * width);
+      one.c = moved(d.c, i * q.c.at.step[axis] * width);
+      batches(q, std::move(one), axis + 1);
+    }
+  }
+  // Whether a library of products takes these strides: one of each matrix is 1, the other at least as long.
+  static bool takes(const CudaProduct& d) {
+    constexpr Index most = std::numeric_limits<std::int32_t>::max();
+    const auto fits = [&](Index outer, Index outer_step, Index inner, Index inner_step) {
+      return (inner == 1 || inner_step == 1) &&
+             (outer == 1 || (outer_step >= std::max<Index>(inner, 1) && outer_step <= most));
+    };
+    const auto matrix = [&](Index m, Index m_step, Index n, Index n_step) {
+      return fits(m, m_step, n, n_step) || fits(n, n_step, m, m_step);
+    };
+    return is_floating(d.dtype) && d.depth > 0 && std::max({d.rows, d.columns, d.depth}) <= most &&
+           matrix(d.rows, d.a_row, d.depth, d.a_depth) && matrix(d.depth, d.b_depth, d.columns, d.b_column) &&
+           fits(d.rows, d.c_row, d.columns, 1);
+  }
+  void own_product(const CudaProduct& d) {
+    const std::string g = fmt::format(
+        "{{\n  typedef {} T;\n  static constexpr int64_t rows = {}, columns = {}, depth = {}, onto = {}, "
+        "a_row = {}, "
+        "a_depth = {}, b_depth = {}, b_column = {}, c_row = {};\n}};\n",
+        c_type(d.dtype), d.rows, d.columns, d.depth, d.onto ? 1 : 0, d.a_row, d.a_depth, d.b_depth,
+        d.b_column, d.c_row);
+    const std::string name = geometry("product", g);
+    CudaCode code{fmt::format("  etp_product<{}>(p);\n", name)};
+    code.blocks = ((d.rows + 15) / 16) * ((d.columns + 15) / 16);
+    launch("product", code, {d.a, d.b, d.c}, d.eqn);
+  }
+  // A struct of constants; equal ones are one.
+  std::string geometry(const std::string& label, const std::string& text) {
+    const auto [it, is_new] = geometries_.try_emplace(label + text);
+    if (is_new) {
+      it->second = unique(label);
+      declarations_ += fmt::format("struct {} {}", it->second, text);
+    }
+    return it->second;
+  }
+
+  void step(const Call& q) {
+    const CudaRow* row = find_cuda_row(q.prim->name());
+    ETRACE_CHECK(row != nullptr);
+    row->emit(*this, p_, q);
+  }
+
+  void step(const Region& q) {
+    CudaSteps* const out = out_;
+    const auto inner = [&](std::size_t k) { return block(q.blocks[k]); };
+    switch (q.kind) {
+      case Region::Scan: {
+        const Loop& loop = p_.loops[static_cast<std::size_t>(q.loop)];
+        out->push_back({CudaLoop{q.loop, loop.length, loop.reverse, inner(0)}});
+        break;
+      }
+      case Region::While: {
+        CudaSteps condition = inner(0), body = inner(1);
+        out->push_back({CudaWhile{std::move(condition), place(q.predicate), std::move(body), q.eqn}});
+        break;
+      }
+      case Region::Cond: {
+        CudaCond cond{place(q.predicate), p_.value(q.predicate).aval.dtype, {}, q.eqn};
+        for (std::size_t k = 0; k < q.blocks.size(); ++k) cond.branches.push_back(inner(k));
+        out->push_back({std::move(cond)});
+        break;
+      }
+    }
+    out_ = out;
+  }
+
+  const EmitProgram& p_;
+  CudaUnit unit_;
+  CudaSteps* out_ = nullptr;
+  std::string declarations_, functions_;
+  std::map<std::string, std::size_t> known_;       // kernels by what they are
+  std::map<std::string, std::string> geometries_;  // names of structs by what they are
+  std::vector<int> notes_;                         // equations of the kernel at hand
+  std::size_t scratch_ = 0;                        // taken by the step at hand
+  int named_ = 0;
+};
+
+}  // namespace
+}  // namespace unit_builder
+
+CudaUnit cuda_unit(const EmitProgram& p) { return unit_builder::UnitBuilder(p).run(); }
+
+std::optional<int> host_decides(const CudaSteps& steps) {
+  for (const CudaStep& s : steps) {
+    if (const auto* w = std::get_if<CudaWhile>(&s.what)) return w->eqn;
+    if (const auto* c = std::get_if<CudaCond>(&s.what)) return c->eqn;
+    if (const auto* l = std::get_if<CudaLoop>(&s.what))
+      if (const auto inner = host_decides(l->body)) return inner;
+  }
+  return std::nullopt;
+}
+
+std::int64_t launches_of(const CudaSteps& steps) {
+  std::int64_t n = 0;
+  for (const CudaStep& s : steps) {
+    if (const auto* l = std::get_if<CudaLoop>(&s.what))
+      n += l->length * launches_of(l->body);
+    else if (const auto* w = std::get_if<CudaWhile>(&s.what))
+      n += launches_of(w->condition) + launches_of(w->body);
+    else if (const auto* c = std::get_if<CudaCond>(&s.what))
+      for (const CudaSteps& b : c->branches) n += launches_of(b);
+    else
+      ++n;
+  }
+  return n;
+}
+
+}  // namespace etrace::emit
