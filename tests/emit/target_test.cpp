@@ -34,7 +34,7 @@ TEST(EmitTargets, AreFoundByName) {
     static_cast<void>(find_target("pdp11"));
     FAIL();
   } catch (const ValueError& e) {
-    EXPECT_EQ(e.message(), "there is no target 'pdp11'; targets: native, c99");
+    EXPECT_THAT(e.message(), HasSubstr("there is no target 'pdp11'; targets: native, c99"));
   }
 }
 
