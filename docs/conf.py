@@ -21,3 +21,4 @@ html_static_path = ["_static"]
 html_copy_source = False
 html_show_sphinx = False
 copybutton_prompt_text = "$ "
+html_show_copyright = False
