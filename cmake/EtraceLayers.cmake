@@ -3,6 +3,12 @@
 # Shared, because rows that register themselves are dropped by the linker from a plain static archive.
 # A layer without a folder or without sources is skipped, so layers can be added one at a time.
 
+# A wheel brings what it needs: fmt is compiled into it.
+set(ETRACE_FMT fmt::fmt)
+if(ETRACE_WHEEL)
+  set(ETRACE_FMT fmt::fmt-header-only)
+endif()
+
 # What every target of ours compiles with: no fused multiply-add unless the code asks for it, so that
 # interpreter, emitted code and every compiler give the same bits. And the compiler need not collect its
 # garbage before it holds 512 MB, which makes it some 5 % faster.
@@ -51,7 +57,7 @@ function(etrace_setup_private_target target)
   target_include_directories(${target} PRIVATE
     "${PROJECT_SOURCE_DIR}/include" "${PROJECT_BINARY_DIR}/generated/include" "${PROJECT_SOURCE_DIR}/src")
   target_link_libraries(${target} PRIVATE
-    etrace_flags etrace_warnings fmt::fmt nlohmann_json::nlohmann_json Threads::Threads)
+    etrace_flags etrace_warnings ${ETRACE_FMT} nlohmann_json::nlohmann_json Threads::Threads)
 endfunction()
 
 # The shared library `etrace` (empty variant), or another one of that name for a CPU with more. What the installed
@@ -61,7 +67,8 @@ function(etrace_add_shared_library target)
   target_include_directories(${target} PRIVATE
     "${PROJECT_SOURCE_DIR}/include" "${PROJECT_BINARY_DIR}/generated/include")
   # By file, not by target: the installed package must not ask its users for our private dependencies.
-  target_link_libraries(${target} PRIVATE $<TARGET_FILE:fmt::fmt> $<TARGET_FILE:ZLIB::ZLIB> Threads::Threads ${CMAKE_DL_LIBS})
+  target_link_libraries(${target} PRIVATE
+    $<$<NOT:$<BOOL:${ETRACE_WHEEL}>>:$<TARGET_FILE:fmt::fmt>> $<TARGET_FILE:ZLIB::ZLIB> Threads::Threads ${CMAKE_DL_LIBS})
   # The library calls its own instances of templates, not those that a program happens to hold: tests are compiled
   # without optimisation.
   target_link_options(${target} PRIVATE -Wl,-Bsymbolic-functions)

@@ -3,6 +3,13 @@
     import etrace as et
 """
 
+from . import _cpu
+
+if _cpu.missing():
+    raise ImportError(
+        f"this CPU has no {_cpu.missing()}, which the kernels of etrace are built for (x86-64-v3); build it on this "
+        "machine with: pip install . -Ccmake.define.ETRACE_NATIVE=ON"
+    )
 from . import _errors
 from ._errors import (  # noqa: F401
     CompilationError,
@@ -41,3 +48,8 @@ ValueError = _errors.ValueError
 IndexError = _errors.IndexError
 
 __version__ = _core.__version__
+
+# What `from etrace import *` brings: nothing that hides a name of Python.
+import builtins as _builtins  # noqa: E402
+
+__all__ = [name for name in globals() if not name.startswith("_") and not hasattr(_builtins, name)]

@@ -260,9 +260,14 @@ std::optional<Array> from_number(nb::handle source) {
   return Array(v);
 }
 
-// A number that stands alone has a type: float32, int32 (int64 where it must be) or bool.
-Array settled(const Array& a) {
+// numpy.float64 is a Python float as well: in a formula it adapts like one.
+bool is_numpy_float(nb::handle h) { return PyFloat_Check(h.ptr()) && !PyFloat_CheckExact(h.ptr()); }
+
+// A number that stands alone has a type: float32, int32 (int64 where it must be) or bool; numpy.float64 has
+// its own.
+Array settled(nb::handle source, const Array& a) {
   if (!a.is_weak()) return a;
+  if (is_numpy_float(source)) return full({}, *a.splat(), Dtype::F64);
   const Scalar v = *a.splat();
   const bool wide = a.dtype() == Dtype::I32 && !fits_i32(to_int(v));
   return full({}, v, wide ? Dtype::I64 : a.dtype());
@@ -275,7 +280,11 @@ Array from_list(nb::handle source, std::optional<Dtype> wanted) {
   if (n == 0) return zeros({0}, wanted.value_or(Dtype::F32));
   Arrays parts;
   parts.reserve(n);
-  for (std::size_t i = 0; i < n; ++i) parts.push_back(to_array(items[i], wanted));
+  for (std::size_t i = 0; i < n; ++i) {
+    const nb::object item = items[i];
+    const Array part = to_array(item, wanted);
+    parts.push_back(is_numpy_float(item) ? settled(item, part) : part);
+  }
   bool all_weak = true, wide = false;
   Dtype dtype = Dtype::Bool;
   for (const Array& p : parts) {
@@ -386,7 +395,7 @@ Array to_array(nb::handle source, std::optional<Dtype> dtype, Copy copy) {
 }
 
 Array to_owned(nb::handle source, std::optional<Dtype> dtype) {
-  const Array a = settled(to_array(source, dtype, Copy::Always));
+  const Array a = settled(source, to_array(source, dtype, Copy::Always));
   if (is_array(source) && !a.is_tracer()) return Array(Tensor::copy_of(a.aval(), a.tensor().bytes()));
   return a;
 }

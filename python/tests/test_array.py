@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -129,6 +129,7 @@ def test_lists_and_numbers():
     assert et.array([np.float32(1.5), 2.0]).dtype == et.float32
     assert et.array([np.ones(2), np.zeros(2)]).dtype == et.float64
     assert et.array([et.ones(2), [1, 2]]).tolist() == [[1, 1], [1, 2]]
+    assert et.array(np.float64(0.1)).item() == 0.1 and et.array([np.float64(0.1), 2]).dtype == et.float64
     assert et.array([]).shape == (0,) and et.array([[], []]).shape == (2, 0)
     with pytest.raises(ValueError, match="shape|length"):
         et.array([[1, 2], [3]])
@@ -181,6 +182,7 @@ BITS = {"&": lambda a, b: a & b, "|": lambda a, b: a | b, "^": lambda a, b: a ^ 
 
 
 @pytest.mark.parametrize("name", BINARY)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_operators_as_numpy(name, data):
     shapes = data.draw(hnp.mutually_broadcastable_shapes(num_shapes=2, max_dims=3, max_side=3)).input_shapes

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -82,6 +82,7 @@ REDUCTIONS = {"sum": np.sum, "mean": np.mean, "prod": np.prod, "max": np.max, "m
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
+@settings(max_examples=10)
 @given(data=st.data())
 def test_reductions(name, data):
     x = data.draw(hnp.arrays(np.float64, hnp.array_shapes(max_dims=3, max_side=3), elements=st.floats(-3, 3)))
