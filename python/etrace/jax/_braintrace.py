@@ -1,0 +1,130 @@
+"""A model of braintrace, brainstate or brainpy.state becomes a model: `from_braintrace`. Its operators, states,
+parameters, units and sparse matrices stay what they are. Public names of brainstate alone are used."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._errors import NotSupportedError, ValueError
+from . import _program
+from ._recognise import DATA, WEIGHT, recognise
+from ._step import Imported, _part, _record
+from ._walk import walk
+
+
+def _is_quantity(value):
+    return hasattr(value, "mantissa") and hasattr(value, "unit")
+
+
+def _leaves(state):
+    """(key, value) of every leaf; a quantity is one leaf."""
+    flat, _ = jax.tree_util.tree_flatten_with_path(state.value, is_leaf=_is_quantity)
+    return [(tuple(map(_part, key)), value) for key, value in flat]
+
+
+def _mantissa(value):
+    return value.mantissa if _is_quantity(value) else value
+
+
+def _path_part(part):
+    return int(part) if isinstance(part, (int, np.integer)) else str(part).replace("/", "|")
+
+
+def _role(brainstate, state):
+    if isinstance(state, brainstate.ParamState):
+        return "param"
+    return "hidden" if isinstance(state, brainstate.HiddenState) else "other"
+
+
+class ImportedStates(Imported):
+    """A model that came from braintrace. `units`: of every leaf that has one."""
+
+    def __init__(self, file, states, found, notes, units):
+        super().__init__(file, {"/".join(map(str, path)): state for path, state in states}, found, notes)
+        self.units = units
+
+    def paths(self):
+        return list(self._params)
+
+    def parameters(self, values=None):
+        """Values by path; with `values`, what to put into the states. A parameter of several arrays is a dictionary."""
+        return {path: state.value for path, state in self._params.items()} if values is None else values
+
+    def put_back(self, values):
+        """Writes values (path -> array, or dictionary of leaves) into the parameters of the braintrace model. All are
+        checked before the first is written."""
+        new = []
+        for path, state in self._params.items():
+            if path not in values:
+                raise ValueError(f"there is no value for the parameter {path}", stage="put_back")
+            flat, structure = jax.tree_util.tree_flatten_with_path(state.value, is_leaf=_is_quantity)
+            given = values[path]
+            leaves = []
+            for key, old in flat:
+                value = given
+                for part in map(_part, key):
+                    value = value[part]
+                value = jnp.asarray(np.asarray(value), jnp.result_type(_mantissa(old)))
+                if value.shape != jnp.shape(_mantissa(old)):
+                    raise ValueError(f"the parameter {path} has shape {jnp.shape(_mantissa(old))}, the value "
+                                     f"{value.shape}", stage="put_back")
+                leaves.append(type(old)(value, unit=old.unit) if _is_quantity(old) else value)
+            new.append((state, jax.tree_util.tree_unflatten(structure, leaves)))
+        for state, value in new:
+            state.value = value
+
+
+def from_braintrace(model, example, *, batch_size=None, init=True, operators="marked", name=None):
+    """A model from one of braintrace, brainstate or brainpy.state, as it is.
+
+    example     an argument like those of a step, or a tuple of arguments
+    batch_size  states start with a leading axis of so many samples; arguments must have it, too
+    init        states start anew (brainstate.nn.init_all_states); False: with the values that they have
+    operators   "marked": braintrace's own; "auto": products of all other parameters, too
+    Values of brainstate.environ (dt, t …) are constants: call it inside the context that the model runs in.
+    """
+    import brainstate
+
+    args = example if isinstance(example, tuple) else (example,)
+    if init:
+        brainstate.nn.init_all_states(model, **({} if batch_size is None else {"batch_size": batch_size}))
+    function = brainstate.transform.StatefulFunction(model, return_only_write=False)
+    function.make_jaxpr(*args)
+    closed, states = function.get_jaxpr(*args), list(function.get_states(*args))
+    path_of = {id(state): tuple(map(_path_part, path)) for path, state in brainstate.graph.states(model).items()}
+
+    inputs = [{"role": "arg", "index": i} for i in range(len(jax.tree_util.tree_leaves(args)))]
+    outputs, units, params = [], {}, []
+    for i, state in enumerate(states):
+        path = path_of.get(id(state), (f"_unknown_path_{i}",))
+        role = _role(brainstate, state)
+        if role == "param":
+            params.append((path, state))
+        for leaf, (key, value) in enumerate(_leaves(state)):
+            record = _record(role, path, jnp.asarray(_mantissa(value)), type(state).__name__, leaf, key)
+            inputs.append(record)
+            outputs.append({k: v for k, v in record.items() if k != "init"})
+            if _is_quantity(value):
+                units["/".join(map(str, (*path, *key)))] = str(value.unit)
+    results = len(_out_types(closed)) - len(outputs)
+    outputs = [{"role": "out", "index": i} for i in range(results)] + outputs
+    if len(closed.in_avals) != len(inputs):
+        raise NotSupportedError(f"the step has {len(closed.in_avals)} inputs, its arguments and states have "
+                                f"{len(inputs)} leaves: a state holds something that is no array", stage="from_braintrace")
+
+    notes = []
+    program, found = walk(closed, notes), []
+    if operators == "auto":
+        program, found = recognise(program, [WEIGHT if r["role"] == "param" else DATA for r in inputs], batch_size)
+    # A parameter that the step does not write is no output: braintrace returns it all the same.
+    kept = [i for i, r in enumerate(outputs) if r["role"] != "param" or program.outs[i] not in program.invars]
+    program.outs, outputs = [program.outs[i] for i in kept], [outputs[i] for i in kept]
+    import braintrace
+    file = {"format": "etrace.model", "version": 1, "name": name or type(model).__name__,
+            "source": f"braintrace {braintrace.__version__}, JAX {jax.__version__}",
+            "jaxpr": _program.to_json(_program.without_dead_code(program)), "inputs": inputs, "outputs": outputs}
+    return ImportedStates(file, params, found, notes, units)
+
+
+def _out_types(closed):
+    return closed.out_avals
