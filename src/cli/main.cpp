@@ -54,6 +54,7 @@ void add_verbs(CLI::App& app, Status& status) {
   add_bench(app, status);
   add_print(app, status);
   add_ops(app, status);
+  add_manual(app, status);
   for (CLI::App* verb : app.get_subcommands({})) verb->group("Verbs");
 }
 

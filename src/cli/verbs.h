@@ -22,5 +22,6 @@ void add_plan(CLI::App&, Status&);
 void add_profile(CLI::App&, Status&);
 void add_demo(CLI::App&, Status&);
 void add_bench(CLI::App&, Status&);
+void add_manual(CLI::App&, Status&);  // man, completion
 
 }  // namespace etrace::cli

@@ -42,6 +42,10 @@ const std::vector<Line> kQuickCommands{
     {"summary", "rnn"},
     {"summary", "rnn", "--json"},
     {"ops"},
+    {"man"},
+    {"completion", "bash"},
+    {"completion", "zsh"},
+    {"completion", "fish"},
 };
 
 TEST(Verbs, LostOutputIsAnError) {
@@ -266,6 +270,18 @@ TEST(Verbs, HelpFitsAPageAndExplainsEveryName) {
   EXPECT_THAT(run_etrace({"train", "--help"}).text,
               AllOf(HasSubstr(" a gated recurrent layer and a linear readout\n"),
                     HasSubstr("sgd      gradient descent")));
+}
+
+// Manual and completion name every verb and every option that --help names.
+TEST(Verbs, ManualAndCompletionAreTheHelp) {
+  const auto bash = run_etrace({"completion", "bash"});
+  const auto manual = run_etrace({"man"});
+  for (const std::string text : {bash.text, manual.text}) EXPECT_THAT(text, HasSubstr("train"));
+  EXPECT_THAT(bash.text, HasSubstr("--rule-option"));
+  EXPECT_THAT(manual.text, HasSubstr("\\-\\-rule\\-option"));
+  const auto wrong = run_etrace({"completion", "bsh"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.text, HasSubstr("did you mean bash?"));
 }
 
 }  // namespace
