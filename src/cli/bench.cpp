@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "bench/bench_run.h"
+#include "bench/device_run.h"
 #include "bench/workloads.h"
 #include "cli/engine.h"
 #include "cli/help.h"
@@ -43,7 +44,8 @@ struct BenchArguments {
   std::string json;
 };
 
-const std::vector<std::string> kParts{"machine", "workloads", "length", "size", "sparse", "start", "latency"};
+const std::vector<std::string> kParts{"machine", "workloads", "length",  "size",
+                                      "sparse",  "start",     "latency", "device"};
 const std::vector<std::string> kWorks{"W1", "W2", "W3", bench::kW3Saturated, "W5", "W6"};
 const std::vector<Rule> kRules{Rule::DRtrl, Rule::PpProp, Rule::MultiStep, Rule::Bptt};
 
@@ -97,6 +99,7 @@ class Bench {
       part("sparse", &Bench::sparse);
       part("start", &Bench::start);
       part("latency", &Bench::latency);
+      part("device", &Bench::device);
     } catch (const Stopped&) {
       out_["stopped"] = true;
       say(fmt::format("\nstopped; {}\n", o_.json.empty() ? "with --json FILE what was measured is kept"
@@ -114,7 +117,7 @@ class Bench {
   }
   bool is_part(const std::string& name) const {
     if (o_.latency) return name == "latency";
-    if (o_.parts.empty()) return name != "latency";
+    if (o_.parts.empty()) return name != "latency" && name != "device";
     return wants(o_.parts, name);
   }
   void say(const std::string& text) const {
@@ -172,9 +175,10 @@ class Bench {
         o_.window == kChosen ? "as the learner chooses" : "as asked for", "", "rule", "batch", "form",
         "engine", "threads", "K", "us/step", "limit", "ratio", "traces MB", "grown MB"));
     for (Row row : rows())
-      for (const std::string& backend : {std::string("interpreter"), std::string("native")})
+      for (const std::string& backend :
+           {std::string("interpreter"), std::string("native"), std::string(kDevice)})
         for (const int n : threads_) {
-          if (!wants(o_.backends, backend)) continue;
+          if (o_.backends.empty() ? backend == kDevice : !wants(o_.backends, backend)) continue;
           row.backend = backend;
           row.threads = n;
           row.window = o_.window_steps();
@@ -330,7 +334,8 @@ class Bench {
         fmt::format("\none step called from outside, learner.step(x, target), W1 D_RTRL batch 1, {} steps; "
                     "microseconds\n{:<12}{:>7}{:>9}{:>9}{:>9}{:>9}\n",
                     o_.steps, "engine", "threads", "p50", "p99", "p99.9", "max"));
-    for (const std::string& backend : {std::string("native"), std::string("interpreter")})
+    for (const std::string& backend :
+         {std::string("native"), std::string("interpreter"), std::string(kDevice)})
       for (const int n : threads_) {
         // The interpreter only if it is asked for: it is slower, and 10⁶ steps are many.
         if (o_.backends.empty() ? backend != "native" : !wants(o_.backends, backend)) continue;
@@ -355,6 +360,36 @@ class Bench {
       }
   }
 
+  // Windows as programs whose buffers stay on the device.
+  void device() {
+    const double rate =
+        bench::device_update_rate(kDevice, o_.quick ? std::size_t{1} << 26U : std::size_t{1} << 31U);
+    say(fmt::format(
+        "\non the device: a pass in place at {:.0f} GB/s. microseconds per step of a window of K, launched "
+        "again and again,\nwaited for at the end; passes: the rate at which the traces are read and "
+        "written, of that pass\n{:<5}{:<9}{:>6}{:>5}{:>10}{:>10}{:>9}{:>11}{:>9}\n",
+        rate * 1e-9, "", "rule", "batch", "K", "us/step", "to reach", "passes", "traces MB", "ready s"));
+    for (const bench::DeviceRow& row : bench::device_rows()) {
+      if (!wants(o_.only, row.label) || !wants(o_.batches, row.batch)) continue;
+      if (o_.window != kChosen && row.window != o_.window_steps()) continue;
+      const bench::DeviceMeasured m = bench::measure_on_device(row, kDevice, least_);
+      const double traffic = 2.0 * static_cast<double>(m.trace_bytes) / static_cast<double>(row.window);
+      say(fmt::format("{:<5}{:<9}{:>6}{:>5}{:>10.2f}{:>10.0f}{:>8.0f}%{:>11.1f}{:>9.2f}\n", row.label,
+                      row.rule, row.batch, row.window, m.seconds_per_step * 1e6, row.target_us,
+                      100.0 * traffic / m.seconds_per_step / rate, static_cast<double>(m.trace_bytes) * 1e-6,
+                      m.compile_seconds));
+      keep("device", {{"work", row.label},
+                      {"rule", row.rule},
+                      {"batch", row.batch},
+                      {"window", row.window},
+                      {"us_per_step", m.seconds_per_step * 1e6},
+                      {"to_reach_us", row.target_us},
+                      {"trace_bytes", m.trace_bytes},
+                      {"update_bytes_per_second", rate}});
+    }
+  }
+  static constexpr const char* kDevice = "cuda";
+
   const BenchArguments& o_;
   const Interrupt interrupt_;
   const double least_;
@@ -377,14 +412,16 @@ CLI::Option* list_option(CLI::App& verb, const char* name, std::vector<std::stri
 void add_bench(CLI::App& app, Status& status) {
   CLI::App* verb = app.add_subcommand("bench", "measure this machine, and what learning takes of it");
   auto o = std::make_shared<BenchArguments>();
-  std::vector<std::string> rules, engines{"interpreter", "native"};
+  std::vector<std::string> rules, engines{"interpreter", "native", "cuda"};
   for (const Rule r : kRules) rules.emplace_back(name(r));
-  list_option(*verb, "--part", o->parts, "parts of the run (default: all but latency)", kParts);
-  list_option(*verb, "--only", o->only, "workloads (default: all)", kWorks);
+  list_option(*verb, "--part", o->parts, "parts of the run (default: all but latency and device)", kParts);
+  std::vector<std::string> works = kWorks;
+  works.insert(works.begin() + 3, "W4");  // of the part device alone
+  list_option(*verb, "--only", o->only, "workloads (default: all)", works);
   list_option(*verb, "--rule", o->rules, "rules of workloads and start (default: all)", rules);
   list_option(*verb, "--form", o->forms, "forms of the part workloads (default: both)", {"step", "window"});
   list_option(*verb, "--backend", o->backends,
-              "engines of workloads and latency (default: both; latency: native)", engines);
+              "engines of workloads and latency (default: interpreter and native; latency: native)", engines);
   verb->add_option("--batch", o->batches, "batches of W1, W2, W3 (default: 1,32,128)")
       ->type_name("N,…")
       ->delimiter(',')

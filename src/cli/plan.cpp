@@ -12,6 +12,7 @@
 #include "cli/rule_option.h"
 #include "cli/verbs.h"
 #include "emit/c_printer.h"
+#include "emit/cuda_unit.h"
 #include "emit/emit.h"
 #include "etrace/backend.h"
 #include "etrace/control.h"
@@ -181,7 +182,8 @@ void run_plan(const PlanCommand& o) {
       continue;
     }
     if (!o.emit.empty()) {
-      std::cout << emit::print_c(emit::build(p, target));
+      const emit::EmitProgram built = emit::build(p, target);
+      std::cout << (target.name == "cuda" ? emit::to_string(emit::cuda_unit(built)) : emit::print_c(built));
       continue;
     }
     const std::size_t arena = find_backend("interpreter").compile(p)->arena_bytes();
@@ -238,11 +240,12 @@ void add_plan(CLI::App& app, Status&) {
   verb->add_flag("--equations", o->equations, "with every equation");
   auto* passes = verb->add_flag("--passes", o->passes, "as recorded, and after each pass");
   auto* json = verb->add_flag("--json", o->json, "for programs")->excludes(passes);
-  verb->add_option("--emit", o->emit,
-                   "print code for a program instead: c, as the native backend compiles it, or c99, which "
-                   "stands alone")
+  verb->add_option(
+          "--emit", o->emit,
+          "print code for a program instead: c, as the native backend compiles it, c99, which stands "
+          "alone, or cuda, with the order in which its kernels run")
       ->type_name("TARGET")
-      ->check(one_of({"c", "c99"}))
+      ->check(one_of({"c", "c99", "cuda"}))
       ->needs(program)
       ->excludes(passes)
       ->excludes(json);

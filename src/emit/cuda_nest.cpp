@@ -43,7 +43,16 @@ class NestKernel {
       else
         each_.push_back(a);
     }
-    for (const Stmt& s : n.body) analyse(s);
+    if (time_ >= 0 && times_are_apart()) {  // one more axis of positions
+      each_.insert(each_.begin(), time_);
+      time_ = -1;
+    }
+    for (const Stmt& s : n.body) {
+      analyse(s);
+      if (time_ >= 0 && s.kind == Stmt::Store && s.at.step[static_cast<std::size_t>(time_)] == 0 &&
+          !carried(s))
+        carried_.push_back(&s);
+    }
     positions_ = count(each_), length_ = count(fold_);
     index_ = fits_int() ? "int" : "int64_t";
   }
@@ -72,6 +81,19 @@ class NestKernel {
 
  private:
   using Mask = std::set<int>;  // axes
+
+  // Every time writes a stretch of its own, and reads nothing that is written here.
+  bool times_are_apart() const {
+    for (const Stmt& s : n_.body) {
+      if (s.kind == Stmt::Load && is_written(s.value)) return false;
+      if (!writes(s)) continue;
+      Index reach = 0;
+      for (std::size_t a = 0; a < s.at.step.size(); ++a)
+        if (static_cast<int>(a) != time_) reach += std::abs(s.at.step[a]) * (n_.axes[a].size - 1);
+      if (std::abs(s.at.step[static_cast<std::size_t>(time_)]) <= reach) return false;
+    }
+    return true;
+  }
 
   Index size(int a) const { return n_.axes[static_cast<std::size_t>(a)].size; }
   Index count(const std::vector<int>& axes) const {
@@ -116,6 +138,25 @@ class NestKernel {
     const Pointer want{s.value, s.at.first, s.at.time};
     return static_cast<std::size_t>(std::find(pointers_.begin(), pointers_.end(), want) - pointers_.begin());
   }
+  // What a thread carries from time to time stays in a register: which of them this access is.
+  std::optional<std::size_t> carried(const Stmt& s) const {
+    for (std::size_t k = 0; k < carried_.size(); ++k)
+      if (accesses(s) && s.value == carried_[k]->value && s.at == carried_[k]->at && s.kind != Stmt::Vote)
+        return k;
+    return std::nullopt;
+  }
+  void load_carried() {
+    for (std::size_t k = 0; k < carried_.size(); ++k) {
+      const bool read = std::any_of(n_.body.begin(), n_.body.end(),
+                                    [&](const Stmt& s) { return s.kind == Stmt::Load && carried(s) == k; });
+      line(
+          fmt::format("{} c{}{};", c_type(carried_[k]->dtype), k, read ? " = " + element(*carried_[k]) : ""));
+    }
+  }
+  void store_carried() {
+    for (std::size_t k = 0; k < carried_.size(); ++k)
+      line(fmt::format("{} = c{};", element(*carried_[k]), k));
+  }
   std::string name(int s) const {
     const Stmt& stmt = n_.body[static_cast<std::size_t>(s)];
     if (stmt.kind == Stmt::Number) return stmt.text[0] == '-' ? "(" + stmt.text + ")" : stmt.text;
@@ -155,13 +196,15 @@ class NestKernel {
       case Stmt::Fold:  // by whoever has folded
         return;
       case Stmt::Load:
-        return let(element(stmt));
+        return let(carried(stmt) ? fmt::format("c{}", *carried(stmt)) : element(stmt));
       case Stmt::Position:
         return let(form_text(stmt.at, stmt.at.first));
       case Stmt::Apply:
         return let(rounded(stmt, apply_text(stmt)));
       case Stmt::Store:
-        return line(fmt::format("{} = {};", element(stmt), name(stmt.in[0])));
+        return line(fmt::format("{} = {};",
+                                carried(stmt) ? fmt::format("c{}", *carried(stmt)) : element(stmt),
+                                name(stmt.in[0])));
       case Stmt::Vote:  // all who see it write the same
         return line(fmt::format("if ({}{}) {} = {};", stmt.op == FoldCode::And ? "!" : "", name(stmt.in[0]),
                                 element(stmt), stmt.op == FoldCode::And ? 0 : 1));
@@ -298,6 +341,7 @@ class NestKernel {
       }
     if (!loops) return;
     declare_sums();
+    load_carried();
     std::vector<int> inner = fold_;
     if (time_ >= 0) inner.push_back(time_);
     for (const int a : inner) open_loop(a);
@@ -305,6 +349,7 @@ class NestKernel {
       if (inside_[s]) statement(s);
     fold_step();
     for (std::size_t k = 0; k < inner.size(); ++k) close();
+    store_carried();
     results(known);
   }
 
@@ -406,7 +451,8 @@ class NestKernel {
   int time_ = -1;
   std::vector<int> each_, fold_;
   std::vector<Mask> varies_;
-  std::vector<bool> late_, inside_;  // after the folds; within the loops of a thread
+  std::vector<const Stmt*> carried_;  // stores to one place at all times
+  std::vector<bool> late_, inside_;   // after the folds; within the loops of a thread
   Index positions_ = 1, length_ = 1;
   std::string index_, text_;
   std::size_t depth_ = 1;

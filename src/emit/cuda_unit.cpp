@@ -40,7 +40,11 @@ class UnitBuilder final : public CudaBuilder {
   }
 
   CudaUnit run() {
+    place_votes();
     unit_.steps = block(p_.entry);
+    if (!votes_.empty())
+      unit_.steps.insert(unit_.steps.begin(),
+                         {CudaFill{{CudaPlace::Scratch, 0}, 1, static_cast<Index>(votes_.size())}});
     unit_.source = fmt::format("/* {}: emitted by etrace. */\n", comment(p_.name)) + headers() +
                    declarations_ + functions_;
     return std::move(unit_);
@@ -121,6 +125,7 @@ class UnitBuilder final : public CudaBuilder {
   CudaPlace place(ValueId v, Index first, const std::vector<std::pair<int, Index>>& time) {
     const Value& x = p_.value(v);
     const auto width = static_cast<Index>(size_of(x.aval.dtype));
+    if (const auto vote = votes_.find(v); vote != votes_.end()) return {CudaPlace::Scratch, 0, vote->second};
     if (x.home == Value::Inside) {
       ETRACE_CHECK(time.empty() && first == 0);
       return place(x.base, x.at.first, x.at.time);
@@ -152,12 +157,30 @@ class UnitBuilder final : public CudaBuilder {
     return at;
   }
 
+  // Votes of steps outside loops stand side by side in front of the scratch memory: one fill begins them all.
+  void place_votes() {
+    std::map<ValueId, int> writers;
+    for (const Item& item : p_.entry)
+      for (const ValueId v : uses(p_, item).writes) ++writers[v];
+    for (const Item& item : p_.entry) {
+      const auto* nest = std::get_if<Nest>(&item.step);
+      if (nest == nullptr) continue;
+      for (const Stmt& s : nest->body)
+        if (s.kind == Stmt::Vote && s.op == FoldCode::And && p_.value(s.value).home == Value::Arena &&
+            p_.value(s.value).elements() == 1 && writers[s.value] == 1 && s.at.time.empty() &&
+            s.at.first == 0)
+          votes_.try_emplace(s.value, static_cast<Index>(votes_.size()));
+    }
+    before_scratch_ = (votes_.size() + 255) / 256 * 256;
+    unit_.scratch_bytes = before_scratch_;
+  }
+
   // Steps ---------------------------------------------------------------------------------------------------
   CudaSteps block(const Block& b) {
     CudaSteps out;
     for (const Item& item : b) {
       out_ = &out;
-      scratch_ = 0;
+      scratch_ = before_scratch_;
       std::visit([&](const auto& s) { step(s); }, item.step);
     }
     return out;
@@ -165,7 +188,7 @@ class UnitBuilder final : public CudaBuilder {
 
   void step(const Nest& n) {
     for (const Stmt& s : n.body)  // votes: as if nobody had any
-      if (s.kind == Stmt::Vote)
+      if (s.kind == Stmt::Vote && !votes_.contains(s.value))
         out_->push_back({CudaFill{place(s.value, s.at.first, s.at.time),
                                   static_cast<std::uint8_t>(s.op == FoldCode::And ? 1 : 0), 1}});
     std::vector<CudaPlace> pointers;
@@ -300,6 +323,8 @@ class UnitBuilder final : public CudaBuilder {
   std::map<std::string, std::string> geometries_;  // names of structs by what they are
   std::vector<int> notes_;                         // equations of the kernel at hand
   std::size_t scratch_ = 0;                        // taken by the step at hand
+  std::map<ValueId, Index> votes_;                 // where they stand
+  std::size_t before_scratch_ = 0;
   int named_ = 0;
 };
 
@@ -331,6 +356,44 @@ std::int64_t launches_of(const CudaSteps& steps) {
       ++n;
   }
   return n;
+}
+
+namespace {
+
+void add_lines(const CudaUnit& u, const CudaSteps& steps, std::size_t depth, std::string& out) {
+  const auto line = [&](const std::string& text) { out += std::string(2 * depth, ' ') + text + "\n"; };
+  for (const CudaStep& s : steps) {
+    if (const auto* l = std::get_if<CudaLaunch>(&s.what)) {
+      const CudaKernel& k = u.kernels[l->kernel];
+      line(fmt::format("{} <<<{}, {}>>>", k.name, l->blocks, k.threads));
+    } else if (const auto* q = std::get_if<CudaProduct>(&s.what)) {
+      line(fmt::format("product {} {} x {} x {}, {} times{}", name(q->dtype), q->rows, q->depth, q->columns,
+                       q->batch, q->onto ? ", onto" : ""));
+    } else if (const auto* f = std::get_if<CudaFill>(&s.what)) {
+      line(fmt::format("fill {} bytes with {}", f->bytes, f->value));
+    } else if (const auto* loop = std::get_if<CudaLoop>(&s.what)) {
+      line(fmt::format("{} times{}:", loop->length, loop->reverse ? ", backwards" : ""));
+      add_lines(u, loop->body, depth + 1, out);
+    } else if (const auto* w = std::get_if<CudaWhile>(&s.what)) {
+      line("while:");
+      add_lines(u, w->condition, depth + 1, out);
+      line("do:");
+      add_lines(u, w->body, depth + 1, out);
+    } else if (const auto* c = std::get_if<CudaCond>(&s.what)) {
+      for (std::size_t k = 0; k < c->branches.size(); ++k) {
+        line(fmt::format("if {}:", k));
+        add_lines(u, c->branches[k], depth + 1, out);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::string to_string(const CudaUnit& u) {
+  std::string lines;
+  add_lines(u, u.steps, 1, lines);
+  return fmt::format("{}/* {} launches:\n{}*/\n", u.source, launches_of(u.steps), lines);
 }
 
 }  // namespace etrace::emit

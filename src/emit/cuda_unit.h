@@ -84,6 +84,9 @@ struct CudaUnit {
 // Of what build(program, find_target("cuda")) gave. Equal programs have equal texts.
 CudaUnit cuda_unit(const EmitProgram&);
 
+// The text, and behind it as a comment the order of launches.
+std::string to_string(const CudaUnit&);
+
 // Whether all steps run without the host looking at a value: else the equation that needs it, and −1 is none.
 std::optional<int> host_decides(const CudaSteps&);
 // Launches, products and fills of one run, loops counted as often as they go round; while loops once.

@@ -23,10 +23,10 @@ struct Pass {
   void (*run)(EmitProgram&);
   bool keeps_formulas = true;  // else names change with them
 };
-constexpr Pass kPasses[] = {{remove_dead},       {coalesce_kernels}, {remove_dead}, {spell_out, false},
-                            {fuse_around_loops}, {remove_dead},      {walk_time},   {fuse},
-                            {remove_dead},       {coalesce},         {remove_dead}, {schedule},
-                            {place_buffers}};
+constexpr Pass kPasses[] = {
+    {remove_dead}, {coalesce_kernels}, {remove_dead}, {spell_out, false}, {fuse_around_loops}, {remove_dead},
+    {split_loops}, {walk_time},        {fuse},        {remove_dead},      {coalesce},          {remove_dead},
+    {schedule},    {place_buffers}};
 
 // What a program gives, followed in several ways.
 class Proof {

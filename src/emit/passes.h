@@ -9,6 +9,8 @@ namespace etrace::emit {
 void remove_dead(EmitProgram&);
 // Short axes become statements of their own.
 void spell_out(EmitProgram&);
+// What a loop computes beside its recurrence leaves it, for targets that want that.
+void split_loops(EmitProgram&);
 // Loops that carry every position by itself become an axis of a nest.
 void walk_time(EmitProgram&);
 // Nests that walk the same positions become one.

@@ -24,6 +24,7 @@ constexpr Target kTargets[] = {
      .vectors = false,
      .lanes = 1,
      .most_parts = 1,
+     .splits_loops = true,
      .kernels = kCudaDevice,
      .has_operation = [](std::string_view name) { return find_cuda_row(name) != nullptr; }},
 };

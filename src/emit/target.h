@@ -23,6 +23,8 @@ struct Target {
   Dtype index = Dtype::I64;     // of loop variables and sizes: I64 or I32
   Dtype f32_sums = Dtype::F64;  // what sums and products of f32 are formed in: F64 or F32
 
+  bool splits_loops = false;  // a step of a loop over time costs a launch at every time
+
   // Limits: of a fused nest, and of what is written out instead of looped over.
   std::size_t most_stmts = 160, most_pointers = 28, most_spelled = 96;
   Index short_each = 4, short_fold = 8;
