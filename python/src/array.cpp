@@ -10,8 +10,7 @@ namespace etrace::python {
 
 namespace {
 
-// --- operators
-// ---------------------------------------------------------------------------------------------------
+// --- operators -------------------------------------------------------------------------------------------
 
 using Binary = Array (*)(const Array&, const Array&);
 using Unary = Array (*)(const Array&);
@@ -28,7 +27,7 @@ std::optional<Array> operand(nb::handle h) {
   return std::nullopt;
 }
 
-nb::object binary(Binary f, const Array& a, nb::handle other, bool reflected) {
+Result binary(Binary f, const Array& a, nb::handle other, bool reflected) {
   const std::optional<Array> b = operand(other);
   if (!b) return nb::borrow(nb::handle(Py_NotImplemented));
   const Arrays both{a, *b};
@@ -90,8 +89,7 @@ void bind_operators(nb::class_<Array>& c) {
     });
 }
 
-// --- numbers out
-// ---------------------------------------------------------------------------------------------------
+// --- numbers out -----------------------------------------------------------------------------------------
 
 // The numbers themselves; a traced value has none, and the text says what to write instead.
 Tensor numbers_of(const Array& a, const char* wanted, const char* instead) {
@@ -146,8 +144,7 @@ nb::object array_protocol(const Array& a, nb::handle dtype, nb::handle copy) {
   return must_copy ? view.attr("copy")() : view;
 }
 
-// --- text
-// --------------------------------------------------------------------------------------------------------------
+// --- text ------------------------------------------------------------------------------------------------
 
 std::string text(const Array& a, bool with_type) {
   if (a.is_tracer()) return "Traced<" + to_string(a.aval()) + ">";
@@ -161,8 +158,7 @@ std::string text(const Array& a, bool with_type) {
   return "Array(" + numbers + ", dtype=" + type + ")";
 }
 
-// --- the buffer protocol
-// -----------------------------------------------------------------------------------------------
+// --- the buffer protocol ---------------------------------------------------------------------------------
 
 // What an exported buffer keeps alive.
 struct Export {
@@ -259,7 +255,10 @@ void bind_array(nb::module_& m) {
                                          "and, or, not")) != 0.0;
            })
       .def("__int__",
-           [](const Array& a) { return to_int(one_number(a, "an int", "convert with .astype(et.int32)")); })
+           [](const Array& a) {
+             const Scalar v = one_number(a, "an int", "convert with .astype(et.int32)");
+             return nb::int_(to_number(v));  // Python refuses NaN and infinity
+           })
       .def("__float__",
            [](const Array& a) {
              return to_double(one_number(a, "a float", "convert with .astype(et.float32)"));

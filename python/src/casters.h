@@ -42,6 +42,12 @@ struct Result {
   Result(nb::object o) : value(std::move(o)) {}      // NOLINT
 };
 
+// The same for operators of quantities.
+struct QuantityResult {
+  nb::object value;
+  QuantityResult(nb::object o) : value(std::move(o)) {}  // NOLINT
+};
+
 nb::object to_object(Dtype);
 nb::object to_object(const Shape&);
 nb::object to_object(const Attr&);
@@ -114,6 +120,14 @@ template <>
 struct type_caster<etrace::python::Result> {
   static constexpr auto Name = const_name("Array");
   static handle from_cpp(const etrace::python::Result& r, rv_policy, cleanup_list*) noexcept {
+    return handle(r.value).inc_ref();
+  }
+};
+
+template <>
+struct type_caster<etrace::python::QuantityResult> {
+  static constexpr auto Name = const_name("Quantity");
+  static handle from_cpp(const etrace::python::QuantityResult& r, rv_policy, cleanup_list*) noexcept {
     return handle(r.value).inc_ref();
   }
 };

@@ -1,5 +1,5 @@
 // Transformations and control flow on flat lists of arrays. etrace/_transforms.py puts the trees around them.
-#include <sstream>
+#include <mutex>
 
 #include "calls.h"
 
@@ -201,8 +201,7 @@ nb::list fori_loop_(std::int64_t lower, std::int64_t upper, nb::object body, con
       init));
 }
 
-// --- programs
-// ------------------------------------------------------------------------------------------------------
+// --- programs --------------------------------------------------------------------------------------------
 
 // A recorded function, compiled when it is first called with numbers.
 class Jitted {
@@ -226,7 +225,7 @@ class Jitted {
  private:
   Tensors run(const Tensors& args) {
     const nb::gil_scoped_release released;
-    if (runnable_ == nullptr) runnable_ = compile();
+    std::call_once(compiled_, [this] { runnable_ = compile(); });
     std::vector<const void*> in;
     for (const Tensor& t : args) in.push_back(t.bytes());
     Tensors results;
@@ -257,6 +256,7 @@ class Jitted {
   std::string backend_;
   bool closed_ = true;
   JaxprPtr program_;
+  std::once_flag compiled_;  // several threads may be the first
   std::shared_ptr<const Runnable> runnable_;
 };
 

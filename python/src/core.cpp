@@ -9,7 +9,9 @@
   X(protocols)             \
   X(units)                 \
   X(elementwise)           \
+  X(reductions)            \
   X(shapes)                \
+  X(creation)              \
   X(products)              \
   X(random)                \
   X(control)               \

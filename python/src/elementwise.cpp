@@ -11,6 +11,13 @@ void no_quantities(const char* function) {
       ".to(unit) first");
 }
 
+std::pair<Array, Array> operands(nb::handle a, nb::handle b) {
+  const Array x = to_array(a, {}, Copy::Always), y = to_array(b, {}, Copy::Always);
+  if (x.is_weak() && y.is_weak()) return {from_object<Array>(a), from_object<Array>(b)};
+  require_fit(x, y);
+  return {x, y};
+}
+
 Result apply_binary(const char* name, Binary f, QuantityBinary q, nb::handle a, nb::handle b) {
   if (any_quantity({a, b})) {
     if (q == nullptr) no_quantities(name);
@@ -18,8 +25,7 @@ Result apply_binary(const char* name, Binary f, QuantityBinary q, nb::handle a, 
     const LineScope line(Arrays{x.mantissa(), y.mantissa()});
     return q(x, y);
   }
-  const Array x = from_object<Array>(a), y = from_object<Array>(b);
-  require_fit(x, y);
+  const auto [x, y] = operands(a, b);
   const LineScope line(Arrays{x, y});
   return f(x, y);
 }
@@ -173,8 +179,7 @@ Result where_(ArrayLike condition, nb::handle a, nb::handle b) {
     const LineScope line(Arrays{c, x.mantissa(), y.mantissa()});
     return where(c, x, y);
   }
-  const Array x = from_object<Array>(a), y = from_object<Array>(b);
-  require_fit(x, y);
+  const auto [x, y] = operands(a, b);
   const LineScope line(Arrays{c, x, y});
   return where(c, x, y);
 }
@@ -233,44 +238,24 @@ void bind_elementwise(nb::module_& m) {
       "x"_a, "dx"_a, "1 where x ≥ 0, else 0; its derivative is taken to be dx: H(x)' := dx.");
   m.def(
       "leaky_relu",
-      [](ArrayLike x, double slope) {
-        const Array a = x;
-        const LineScope line(a);
-        return leaky_relu(a, slope);
-      },
+      [](ArrayLike x, double slope) { return on(x, [&](const Array& a) { return leaky_relu(a, slope); }); },
       "x"_a, "slope"_a = 0.01, "x where x > 0, else slope·x.");
   m.def(
-      "elu",
-      [](ArrayLike x, double alpha) {
-        const Array a = x;
-        const LineScope line(a);
-        return elu(a, alpha);
-      },
+      "elu", [](ArrayLike x, double alpha) { return on(x, [&](const Array& a) { return elu(a, alpha); }); },
       "x"_a, "alpha"_a = 1.0, "x where x > 0, else alpha·(e^x - 1).");
   m.def(
       "integer_pow",
-      [](ArrayLike x, std::int64_t n) {
-        const Array a = x;
-        const LineScope line(a);
-        return integer_pow(a, n);
-      },
+      [](ArrayLike x, std::int64_t n) { return on(x, [&](const Array& a) { return integer_pow(a, n); }); },
       "x"_a, "exponent"_a, "x to an integer power, by multiplications.");
   m.def(
       "bitcast",
       [](ArrayLike x, Given<Dtype> dtype) {
-        const Array a = x;
-        const LineScope line(a);
-        return bitcast(a, dtype);
+        return on(x, [&](const Array& a) { return bitcast(a, dtype); });
       },
       "x"_a, "dtype"_a, "The same bits as another element type of equal width.");
   m.def(
-      "copy",
-      [](ArrayLike x) {
-        const Array a = x;
-        const LineScope line(a);
-        return copy(a);
-      },
-      "x"_a, "x in memory of its own.");
+      "copy", [](ArrayLike x) { return on(x, [&](const Array& a) { return copy(a); }); }, "x"_a,
+      "x in memory of its own.");
 }
 
 }  // namespace etrace::python

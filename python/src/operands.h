@@ -37,6 +37,27 @@ Result apply(const char* name, Array (*f)(const Array&, More...), Quantity (*q)(
   return f(a, more...);
 }
 
+// f on an array; what it records belongs to the user's line.
+template <class F>
+auto on(const ArrayLike& x, F f) {
+  const Array a = x.get();
+  const LineScope line(a);
+  return f(a);
+}
+
+// Two operands, of which a bare number adapts to the other; one that does not fit is refused.
+std::pair<Array, Array> operands(nb::handle a, nb::handle b);
 Result apply_binary(const char* name, Binary f, QuantityBinary q, nb::handle a, nb::handle b);
+
+// A function of the module that is a method of et.Array as well.
+struct Both {
+  nb::module_& m;
+  nb::class_<Array> c = nb::borrow<nb::class_<Array>>(m.attr("Array"));
+  template <class F, class... Extra>
+  void def(const char* name, F&& f, const Extra&... extra) {
+    m.def(name, f, "x"_a, extra...);
+    c.def(name, f, extra...);
+  }
+};
 
 }  // namespace etrace::python

@@ -18,8 +18,7 @@ LineScope line_of(std::initializer_list<Array> operands) {
   return LineScope(ArraySpan(operands.begin(), operands.size()));
 }
 
-// --- sparse patterns
-// -----------------------------------------------------------------------------------------------
+// --- sparse patterns -------------------------------------------------------------------------------------
 
 Dims index_list(nb::handle h) {
   const nb::object list = nb::module_::import_("numpy").attr("asarray")(h);
@@ -114,8 +113,7 @@ void bind_sparse(nb::module_& m) {
       });
 }
 
-// --- the operators
-// -------------------------------------------------------------------------------------------------
+// --- the operators ---------------------------------------------------------------------------------------
 
 using Matmul = Array (*)(const Array&, const Array&, const Array&, const MatmulOptions&);
 using QuantityMatmul = Quantity (*)(const Quantity&, const Quantity&, const Quantity&, const MatmulOptions&);

@@ -34,36 +34,23 @@ void bind_picking(nb::module_& m, nb::class_<Array>& c) {
     c.def(name, f, extra...);
   };
   both(
-      "sort",
-      [](ArrayLike x, int axis) {
-        const Array a = x;
-        const LineScope line(a);
-        return sort(a, axis);
-      },
+      "sort", [](ArrayLike x, int axis) { return on(x, [&](const Array& a) { return sort(a, axis); }); },
       "axis"_a = -1, "Sorted along the axis, the smallest first.");
   both(
       "argsort",
-      [](ArrayLike x, int axis) {
-        const Array a = x;
-        const LineScope line(a);
-        return argsort(a, axis);
-      },
+      [](ArrayLike x, int axis) { return on(x, [&](const Array& a) { return argsort(a, axis); }); },
       "axis"_a = -1, "The positions that sort x along the axis; equal elements keep their order.");
   both(
       "argmax",
       [](ArrayLike x, std::optional<int> axis, bool keepdims) {
-        const Array a = x;
-        const LineScope line(a);
-        return arg_extreme(a, axis, keepdims, argmax);
+        return on(x, [&](const Array& a) { return arg_extreme(a, axis, keepdims, argmax); });
       },
       "axis"_a = nb::none(), "keepdims"_a = false,
       "Position of the first largest element along the axis (of all elements if None).");
   both(
       "argmin",
       [](ArrayLike x, std::optional<int> axis, bool keepdims) {
-        const Array a = x;
-        const LineScope line(a);
-        return arg_extreme(a, axis, keepdims, argmin);
+        return on(x, [&](const Array& a) { return arg_extreme(a, axis, keepdims, argmin); });
       },
       "axis"_a = nb::none(), "keepdims"_a = false,
       "Position of the first smallest element along the axis (of all elements if None).");
@@ -211,9 +198,7 @@ void bind_random(nb::module_& top) {
   m.def(
       "split",
       [](ArrayLike key, std::int64_t n) {
-        const Array k = key;
-        const LineScope line(k);
-        return random::split(k, n);
+        return on(key, [&](const Array& k) { return random::split(k, n); });
       },
       "key"_a, "num"_a = 2, "num new keys, uint32[num, 2]; do not use the old one again.");
   m.def(
@@ -227,50 +212,42 @@ void bind_random(nb::module_& top) {
   m.def(
       "bits",
       [](ArrayLike key, Given<Shape> shape) {
-        const Array k = key;
-        const LineScope line(k);
-        return random::bits(k, shape);
+        return on(key, [&](const Array& k) { return random::bits(k, shape); });
       },
       "key"_a, "shape"_a, "uint32 numbers, all bits random.");
   m.def(
       "uniform",
       [](ArrayLike key, Given<Shape> shape, Given<Dtype> d, double low, double high) {
-        const Array k = key;
-        const LineScope line(k);
-        return random::uniform(k, shape.get_or({}), d.get_or(Dtype::F32), low, high);
+        return on(key, [&](const Array& k) {
+          return random::uniform(k, shape.get_or({}), d.get_or(Dtype::F32), low, high);
+        });
       },
       "key"_a, "shape"_a = nb::none(), "dtype"_a = nb::none(), "low"_a = 0.0, "high"_a = 1.0,
       "Uniform in [low, high).");
   m.def(
       "normal",
       [](ArrayLike key, Given<Shape> shape, Given<Dtype> d) {
-        const Array k = key;
-        const LineScope line(k);
-        return random::normal(k, shape.get_or({}), d.get_or(Dtype::F32));
+        return on(key,
+                  [&](const Array& k) { return random::normal(k, shape.get_or({}), d.get_or(Dtype::F32)); });
       },
       "key"_a, "shape"_a = nb::none(), "dtype"_a = nb::none(), "Normal, mean 0 and variance 1.");
   m.def(
       "bernoulli",
       [](ArrayLike key, double p, Given<Shape> shape) {
-        const Array k = key;
-        const LineScope line(k);
-        return random::bernoulli(k, p, shape.get_or({}));
+        return on(key, [&](const Array& k) { return random::bernoulli(k, p, shape.get_or({})); });
       },
       "key"_a, "p"_a = 0.5, "shape"_a = nb::none(), "True with probability p.");
   m.def(
       "randint",
       [](ArrayLike key, Given<Shape> shape, std::int64_t low, std::int64_t high, Given<Dtype> d) {
-        const Array k = key;
-        const LineScope line(k);
-        return random::randint(k, shape, low, high, d.get_or(Dtype::I32));
+        return on(key,
+                  [&](const Array& k) { return random::randint(k, shape, low, high, d.get_or(Dtype::I32)); });
       },
       "key"_a, "shape"_a, "low"_a, "high"_a, "dtype"_a = nb::none(), "Integers in [low, high).");
   m.def(
       "permutation",
       [](ArrayLike key, std::int64_t n) {
-        const Array k = key;
-        const LineScope line(k);
-        return random::permutation(k, n);
+        return on(key, [&](const Array& k) { return random::permutation(k, n); });
       },
       "key"_a, "n"_a, "The numbers 0 … n-1 in random order.");
 }

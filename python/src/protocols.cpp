@@ -9,8 +9,7 @@ namespace etrace::python {
 
 namespace {
 
-// --- NumPy's functions
-// ---------------------------------------------------------------------------------------------
+// --- NumPy's functions -----------------------------------------------------------------------------------
 
 // np.sin(a), np_array + a: NumPy's name of a ufunc, and ours where it is another.
 struct UfuncRow {
@@ -76,8 +75,7 @@ nb::object array_ufunc(nb::handle, nb::handle ufunc, const std::string& method, 
   return nb::module_::import_("etrace._core").attr(name)(*inputs);
 }
 
-// --- DLPack out
-// ------------------------------------------------------------------------------------------------------
+// --- DLPack out ------------------------------------------------------------------------------------------
 
 // The memory layout of dlpack.h, versions 0 and 1: what is in the capsule.
 struct DlDevice {
@@ -179,8 +177,7 @@ nb::object dlpack(const Array& a, nb::handle stream, nb::handle max_version, nb:
                                  [](PyObject* c) { drop_capsule<Versioned>(c, "dltensor_versioned"); }));
 }
 
-// --- pickle
-// ------------------------------------------------------------------------------------------------------------
+// --- pickle ----------------------------------------------------------------------------------------------
 
 nb::object reduce(const Array& a) {
   if (a.is_tracer())

@@ -34,8 +34,7 @@ Unit make_unit(nb::handle exponents, nb::handle power_of_ten, double factor) {
   return u * pow(Unit().scaled(p.num(), 1.0), Rational(1, p.den())).scaled(0, factor);
 }
 
-// --- operators of Unit and Quantity
-// ----------------------------------------------------------------------------------
+// --- operators of Unit and Quantity ----------------------------------------------------------------------
 
 nb::object not_implemented() { return nb::borrow(nb::handle(Py_NotImplemented)); }
 
@@ -63,7 +62,7 @@ struct CompareRow {
 const CompareRow kCompare[] = {{"__eq__", equal_to},   {"__ne__", not_equal_to}, {"__lt__", less},
                                {"__le__", less_equal}, {"__gt__", greater},      {"__ge__", greater_equal}};
 
-nb::object binary(QuantityBinary f, const Quantity& a, nb::handle other, bool reflected) {
+QuantityResult binary(QuantityBinary f, const Quantity& a, nb::handle other, bool reflected) {
   const std::optional<Quantity> b = operand(other);
   if (!b) return not_implemented();
   const LineScope line(Arrays{a.mantissa(), b->mantissa()});
@@ -71,7 +70,7 @@ nb::object binary(QuantityBinary f, const Quantity& a, nb::handle other, bool re
 }
 
 // Units attach to what they are multiplied with; no operation on the numbers.
-nb::object attach(const Unit& u, nb::handle other, bool divide, bool reflected) {
+QuantityResult attach(const Unit& u, nb::handle other, bool divide, bool reflected) {
   if (nb::isinstance<Unit>(other)) {
     const Unit& o = nb::cast<const Unit&>(other);
     return nb::cast(divide ? (reflected ? o / u : u / o) : u * o);
@@ -237,7 +236,7 @@ void bind_quantity(nb::module_& m) {
   for (const CompareRow& row : kCompare)
     c.def(
         row.name,
-        [f = row.f](const Quantity& a, nb::handle o) -> nb::object {
+        [f = row.f](const Quantity& a, nb::handle o) -> Result {
           const std::optional<Quantity> b = operand(o);
           if (!b) return not_implemented();
           const LineScope line(Arrays{a.mantissa(), b->mantissa()});
@@ -274,10 +273,13 @@ void bind_units(nb::module_& m) {
   X(one)                                                                                                  \
   X(m)                                                                                                    \
   X(kg)                                                                                                   \
-  X(s) X(A) X(kelvin) X(mol) X(cd) X(Hz) X(N) X(Pa) X(J) X(W) X(C) X(V) X(S) X(ohm) X(F) X(M) X(km) X(cm) \
-      X(mm) X(um) X(nm) X(gram) X(mg) X(ug) X(ms) X(us) X(ns) X(minute) X(hour) X(kHz) X(MHz) X(mA) X(uA) \
-          X(nA) X(pA) X(fA) X(kV) X(mV) X(uV) X(mS) X(uS) X(nS) X(pS) X(kOhm) X(MOhm) X(GOhm) X(mF) X(uF) \
-              X(nF) X(pF) X(nC) X(pC) X(mmol) X(mM) X(uM) X(nM)
+  X(s)                                                                                                    \
+  X(A)                                                                                                    \
+  X(kelvin)                                                                                               \
+  X(mol) X(cd) X(Hz) X(N) X(Pa) X(J) X(W) X(C) X(V) X(S) X(ohm) X(F) X(M) X(km) X(cm) X(mm) X(um) X(nm)   \
+      X(gram) X(mg) X(ug) X(ms) X(us) X(ns) X(minute) X(hour) X(kHz) X(MHz) X(mA) X(uA) X(nA) X(pA) X(fA) \
+          X(kV) X(mV) X(uV) X(mS) X(uS) X(nS) X(pS) X(kOhm) X(MOhm) X(GOhm) X(mF) X(uF) X(nF) X(pF) X(nC) \
+              X(pC) X(mmol) X(mM) X(uM) X(nM)
   ETRACE_UNITS(ETRACE_UNIT)
 #undef ETRACE_UNIT
 }

@@ -107,9 +107,10 @@ def test_narrow_integers_are_widened(dtype):
 
 
 @pytest.mark.parametrize("bad", ["text", b"bytes", None, object(), np.ones(2, complex), np.ones(2, np.uint64),
-                                 np.array(["a"]), np.array([None]), {1: 2}, np.longdouble([1.0]), lambda x: x])
+                                 np.array(["a"]), np.array([None]), {1: 2}, np.longdouble([1.0]), lambda x: x,
+                                 np.array(["2020-01-01"], "datetime64[D]"), np.ma.masked_array([1.0, 2.0], [True, False])])
 def test_what_is_no_array(bad):
-    with pytest.raises(TypeError, match="no array|elements that no array holds"):
+    with pytest.raises(TypeError, match="no array|elements that no array holds|DLPack|mask"):
         et.asarray(bad)
 
 
@@ -259,6 +260,9 @@ def test_numbers_of_python():
     assert [10, 20, 30][et.array(1)] == 20 and et.array(3).item() == 3 and et.array([[1.5]]).tolist() == [[1.5]]
     assert len(et.ones((3, 2))) == 3 and [r.tolist() for r in et.array([[1], [2]])] == [[1], [2]]
     assert f"{et.array(1.25):.1f}" == "1.2" and f"{et.array([1])}" == "[1]"
+    for bad in (float("nan"), float("inf")):
+        with pytest.raises((ValueError, OverflowError)):
+            int(et.array(bad))
     with pytest.raises(ValueError, match="not one element"):
         bool(et.ones(2))
     with pytest.raises(TypeError, match="no index"):
