@@ -29,6 +29,7 @@ LAYERS = [
 PUBLIC = {
     "version.h": "base",
     "error.h": "base",
+    "host.h": "base",
     "aval.h": "base",
     "dtype.h": "base",
     "shape.h": "base",

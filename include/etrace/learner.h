@@ -7,7 +7,8 @@
 // A learner continues: every call starts from the states and traces that the one before has left. Sequences
 // run in windows, and a window is the unit of change: one that would leave anything that is not finite
 // changes nothing, and what the windows before it did stands. A call that throws for another reason (wrong
-// types, data that is not finite) changes nothing at all.
+// types, data that is not finite) changes nothing at all. One that is ended by the program around the library
+// (etrace/host.h) stands where its last whole window left it.
 //
 // Parameters and states are the model's: whoever reads them there, or in the optimiser, gets the newest
 // value, and whoever sets them there is seen by the next call. Start with compile().
@@ -55,6 +56,10 @@ struct LearnerOptions {
 
 // The loss of one step, from the model's result and the target: loss::mse …
 using Loss = std::function<Array(const Array& output, const Array& target)>;
+
+// The step function that runs the model on slice 0 and gives the loss of its result against slice 1.
+// `windows`: it sees windows of steps; `per_sample`: one loss per sample, for masks that weigh each.
+StepFunction step_function(const Loss&, bool windows = false, bool per_sample = false);
 
 struct SequenceOptions {
   // Weights of the losses, not negative: [T], or [T, B] one per sample (a step function then gives one loss

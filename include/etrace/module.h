@@ -18,6 +18,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -81,7 +82,7 @@ class State : public std::enable_shared_from_this<State> {
   Avals avals() const;  // types of the leaves; asking is no read
   bool has_leaf(std::string_view key) const;
   // For learners, which go on with the values in buffers of their own.
-  VersionedArray& leaf(std::size_t i) { return leaves_[i]; }
+  VersionedArray& leaf(std::size_t i);
 
  protected:
   State(StateKind kind, const Array& value);
@@ -99,11 +100,14 @@ class State : public std::enable_shared_from_this<State> {
   std::size_t only_leaf() const;
   const std::vector<VersionedArray>& touched() const;
   void put(std::size_t leaf, const Array& value);
+  void settle() const;  // its value does not follow from its place any longer
 
   StateKind kind_;
   std::string name_;
   std::vector<std::string> keys_;
   std::vector<VersionedArray> leaves_;
+  struct Draw;
+  mutable std::unique_ptr<Draw> draw_;  // until the value is first read or written
 };
 
 // Kept over resets: running statistics, and parameters.
@@ -154,6 +158,9 @@ class ShortTermState : public State {
   // The initial value, with or without a batch axis; random keys differ between samples.
   void init(std::optional<std::int64_t> batch);
   void reset() { init(batch_); }
+  const Arrays& initial() const { return init_; }  // of one sample, leaf by leaf
+  std::optional<std::int64_t> batch() const { return batch_; }
+  bool per_sample() const { return per_sample_; }
   // Whether the leading axis counts samples; none: it was never initialised with or without a batch.
   std::optional<bool> has_batch_axis() const {
     return times_ == 0 ? std::nullopt : std::optional(batch_.has_value() && per_sample_);
@@ -251,11 +258,26 @@ class Module : public std::enable_shared_from_this<Module> {
     PathPart name;
     std::shared_ptr<Module> module;  // one of the two
     std::shared_ptr<State> state;
+    bool attached = false;  // not made by the module that holds it
   };
   const std::vector<Member>& members() const { return members_; }  // names ascending
 
+  // A tree that is put together from outside, as bindings to other languages do. Who is attached at several
+  // places keeps the first for as long as it is there. CompilationError if the name is taken; ValueError for
+  // nothing, for a name as above, and for a module that would hold itself.
+  void attach(PathPart name, std::shared_ptr<Module>);
+  void attach(PathPart name, std::shared_ptr<State>);
+  // Only of what was attached: NotSupportedError for a member that the module has made itself, which it goes
+  // on using. ValueError if there is none of that name. replace() attaches also where there is none.
+  void detach(const PathPart& name);
+  void replace(PathPart name, std::shared_ptr<Module>);
+  void replace(PathPart name, std::shared_ptr<State>);
+  // Where the module is in its tree: the names from the root on, as far as they are known.
+  const std::vector<std::string>& place() const { return place_; }
+  const std::vector<std::string>& scope() const { return scope_; }  // what a call adds to the origin
+
  protected:
-  // Makes a child or a state and owns it. While a child is made, OriginScope::current() is its future place.
+  // Makes a child or a state and owns it. While a child is made, OriginScope::current() is its place.
   // CompilationError names both if the name is taken; ValueError for a name that is empty or holds a '/'.
   template <std::derived_from<Module> M, class... Args>
   M& child(std::string name, Args&&... args) {
@@ -294,6 +316,25 @@ class Module : public std::enable_shared_from_this<Module> {
     return object;
   }
 
+  // A state whose first value follows from the place of the module (nn::layer_key): draw() gives an array or
+  // NamedArrays, with OriginScope::current() at that place. It is drawn now and, should the module be
+  // attached somewhere before anybody has read the value, once more when it is read. `draw` outlives the
+  // module: it must not refer to it.
+  template <std::derived_from<State> S, std::invocable F>
+  S& drawn(std::string name, F draw) {
+    S& made = state<S>(std::move(name), draw());
+    remember(made, [draw = std::move(draw)]() -> NamedArrays {
+      if constexpr (std::is_same_v<std::invoke_result_t<const F&>, NamedArrays>)
+        return draw();
+      else
+        return {{"", draw()}};
+    });
+    return made;
+  }
+  template <std::invocable F>
+  ParamState& param(std::string name, F draw) {
+    return drawn<ParamState>(std::move(name), std::move(draw));
+  }
   ParamState& param(std::string name, const Array& value);
   ParamState& param(std::string name, NamedArrays leaves);
   HiddenState& hidden(std::string name, const Shape& shape, Dtype dtype = Dtype::F32);
@@ -318,26 +359,38 @@ class Module : public std::enable_shared_from_this<Module> {
   M& make_child(PathPart name, Args&&... args) {
     std::shared_ptr<M> made;
     {
-      const OriginScope place(Origin{scope_of(name), {}, 0});
+      const OriginScope place(Origin{place_of(name), {}, 0}, OriginScope::Absolute);
       made = make_object<M>(std::forward<Args>(args)...);
     }
     M& result = *made;
-    adopt(std::move(name), std::move(made));
+    take_in({std::move(name), std::move(made), nullptr});
     return result;
   }
+  virtual bool is_container() const { return false; }  // it is never called, its elements are
+  virtual void require_member(const Member&) const {}  // ValueError if it cannot hold this
+  std::vector<std::string> place_of(const PathPart& member) const;
   // What a child adds to the origin of its equations.
-  virtual std::vector<std::string> scope_of(const PathPart& child) const;
-  virtual void rename(std::vector<std::string> scope);
+  std::vector<std::string> scope_of(const PathPart& child) const;
+  void rename(std::vector<std::string> scope);
   void share_object(std::string name, Module&);
   void share_object(std::string name, State&);
-  void adopt(PathPart name, std::shared_ptr<Module>);
   void add_state(std::string name, std::shared_ptr<State>);
+  void attach(Member);
+  void replace(Member);
+  void require_attachable(const Member&) const;
+  std::size_t position_of_attached(const PathPart& name) const;
+  void take_in(Member);  // its first place is here
   void add_member(Member);
+  void let_go(const Member&);  // its first place is no longer here
+  bool is_home_of(const Member&) const;
+  void move_to(std::vector<std::string> place);
+  void remember(State&, std::function<NamedArrays()> draw);
   void follow(const std::shared_ptr<ModeState>& mode);
 
   std::shared_ptr<ModeState> mode_;  // one for a tree
   std::vector<Member> members_;
-  std::vector<std::string> scope_;
+  std::vector<std::string> scope_, place_;
+  bool at_home_ = false;  // some module is its first place
 };
 
 // add<M>(arguments…) makes a module at the end of self.list(), also with the options of M in braces behind up
@@ -377,6 +430,10 @@ class ModuleList : public Module, public AddsModules<ModuleList> {
   Module& operator[](std::size_t i) const;  // ValueError out of range
   ModuleList& list() { return *this; }
 
+  // Another module at the end; detach() takes only the last one away.
+  void append(std::shared_ptr<Module> module) { attach(next(), std::move(module)); }
+  using Module::attach;
+
  private:
   template <class Self>
   friend class AddsModules;
@@ -385,8 +442,15 @@ class ModuleList : public Module, public AddsModules<ModuleList> {
     return make_child<M>(next(), std::forward<Args>(args)...);
   }
   PathPart next() const { return static_cast<std::int64_t>(size()); }
-  std::vector<std::string> scope_of(const PathPart& child) const override;
-  void rename(std::vector<std::string> scope) override;
+  bool is_container() const override { return true; }
+  void require_member(const Member&) const override;
+};
+
+// Modules by name, which are attached. The dictionary itself is no step; call its elements.
+class ModuleDict : public Module {
+ private:
+  bool is_container() const override { return true; }
+  void require_member(const Member&) const override;
 };
 
 // One after the other; states have paths such as layers/0/h.

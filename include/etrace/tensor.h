@@ -46,9 +46,15 @@ class Tensor {
   // Storage to be filled once by its creator, before anyone else holds a copy.
   static Tensor uninitialized(const Aval&);
   std::byte* writable() { return data_.get(); }
-  // Memory of somebody else: row-major, aval.bytes() at an address that suits the type. `owner` is held for
-  // as long as the tensor lives; without one the memory must outlive every copy of it.
+  // Memory of somebody else: row-major, aval.bytes() at an address that is a multiple of the element's size
+  // (ValueError otherwise). `owner` is held for as long as the tensor lives; without one the memory must
+  // outlive every copy of it. Its numbers may change under us: what is kept (states, parameters, constants of
+  // programs) is copied.
   static Tensor over(const Aval&, const void* data, std::shared_ptr<const void> owner = {});
+  // The same for memory that nobody writes as long as `owner` lives.
+  static Tensor part_of(const Aval&, const void* data, std::shared_ptr<const void> owner);
+  bool foreign() const { return storage_ == Storage::Foreign; }  // somebody else may write it
+  Tensor own() const { return foreign() ? copy_of(aval_, bytes()) : *this; }
 
   template <class T>
   static Tensor of(std::span<const T> values, const Shape& shape) {
@@ -61,7 +67,7 @@ class Tensor {
 
   bool defined() const { return data_ != nullptr; }
   // The only holder of its data, which may then be written in place through writable().
-  bool unique() const { return data_.use_count() == 1 && !foreign_; }
+  bool unique() const { return data_.use_count() == 1 && storage_ == Storage::Own; }
   const Aval& aval() const { return aval_; }
   const Shape& shape() const { return aval_.shape; }
   Dtype dtype() const { return aval_.dtype; }
@@ -87,8 +93,10 @@ class Tensor {
   void require(Dtype) const;
 
   Aval aval_;
-  std::shared_ptr<std::byte[]> data_;  // 64-byte aligned, unless it is somebody else's
-  bool foreign_ = false;
+  // Aligned to 64 bytes or, if it is somebody else's, to the element: no kernel counts on more.
+  std::shared_ptr<std::byte[]> data_;
+  enum class Storage : std::uint8_t { Own, Part, Foreign };
+  Storage storage_ = Storage::Own;
 };
 using Tensors = std::vector<Tensor>;
 

@@ -25,7 +25,7 @@ class ArrayKeeper {
 
 class VersionedArray {
  public:
-  explicit VersionedArray(Array value) : value_(std::move(value)), aval_(value_.aval()) {}
+  explicit VersionedArray(const Array& value);  // memory of somebody else is copied
 
   const Array& get() const;                   // brought back if a keeper has it
   const Aval& aval() const { return aval_; }  // asking is no read

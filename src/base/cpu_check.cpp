@@ -1,5 +1,7 @@
 // A CPU that cannot run the kernels is told so before any of them is: this runs as the first initialiser of
-// the library, is compiled for any CPU of the architecture, and calls nothing but the C library.
+// the library, is compiled for any CPU of the architecture, and calls nothing but the C library. A library
+// that others load into their process (Python's) is built without it, with ETRACE_CPU_CHECK=OFF: they look
+// before.
 #if defined(__x86_64__)
 #include <unistd.h>
 

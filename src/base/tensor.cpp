@@ -105,10 +105,22 @@ Tensor Tensor::copy_of(const Aval& aval, const void* bytes) {
 }
 
 Tensor Tensor::over(const Aval& aval, const void* data, std::shared_ptr<const void> owner) {
+  if (aval.bytes() == 0) return zeros(aval);
+  if (data == nullptr || reinterpret_cast<std::uintptr_t>(data) % size_of(aval.dtype) != 0)
+    throw ValueError("tensor", "an array " + to_string(aval) + " over memory " +
+                                   (data == nullptr ? "that is not there"
+                                                    : "at an address that does not suit its elements") +
+                                   "; copy it with copy_of");
   Tensor t;
   t.aval_ = aval;
-  t.foreign_ = true;  // never written in place
+  t.storage_ = Storage::Foreign;
   t.data_ = {static_cast<std::byte*>(const_cast<void*>(data)), [owner = std::move(owner)](std::byte*) {}};
+  return t;
+}
+
+Tensor Tensor::part_of(const Aval& aval, const void* data, std::shared_ptr<const void> owner) {
+  Tensor t = over(aval, data, std::move(owner));
+  t.storage_ = Storage::Part;
   return t;
 }
 

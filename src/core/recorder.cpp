@@ -95,7 +95,7 @@ Var Recorder::capture(const Array& a) {
   if (known != nullptr) return *known;
   const Var var = fresh_var(a.aval());
   jaxpr_.constvars.push_back(var);
-  captured_.push_back(a);
+  captured_.push_back(t == nullptr && a.tensor().foreign() ? Array(a.tensor().own()) : a);
   if (t != nullptr)
     captured_vars_.emplace(t->var.id, var);
   else

@@ -4,13 +4,22 @@
 
 namespace etrace {
 
+namespace {
+Array own(Array a) {
+  if (!a.defined() || a.is_tracer() || a.splat() || !a.tensor().foreign()) return a;
+  return a.tensor().own();
+}
+}  // namespace
+
+VersionedArray::VersionedArray(const Array& value) : value_(own(value)), aval_(value_.aval()) {}
+
 const Array& VersionedArray::get() const {
   if (keeper_ != nullptr && !value_.defined()) value_ = keeper_->hand_over(ticket_);
   return value_;
 }
 
 void VersionedArray::set(Array value) {
-  value_ = std::move(value);
+  value_ = own(std::move(value));
   aval_ = value_.aval();
   keeper_ = nullptr;
   ++version_;

@@ -5,6 +5,7 @@
 
 #include "etrace/error.h"
 #include "etrace/module.h"
+#include "module/draw.h"
 
 namespace etrace {
 
@@ -12,12 +13,16 @@ namespace {
 
 std::string text_of(const PathPart& part) { return to_string(StatePath{part}); }
 
-// "rnn1/W/weight": the place of a member of the module that is being made.
-std::string place_of(const PathPart& name) {
-  StatePath path;
-  for (const std::string& part : OriginScope::current().module) path.emplace_back(part);
-  path.push_back(name);
-  return to_string(path);
+// "rnn1/W/weight"
+std::string joined(const std::vector<std::string>& place) {
+  std::string out;
+  for (const std::string& part : place) out += (out.empty() ? "" : "/") + part;
+  return out;
+}
+
+auto position(auto& members, const PathPart& name) {
+  return std::lower_bound(members.begin(), members.end(), name,
+                          [](const Module::Member& a, const PathPart& b) { return a.name < b; });
 }
 
 std::string text_of(const Module::Member& member) {
@@ -27,8 +32,12 @@ std::string text_of(const Module::Member& member) {
 }  // namespace
 
 // Module ----------------------------------------------------------------------------------------------------
-Module::Module() : mode_(std::make_shared<ModeState>()) {}
-Module::~Module() = default;
+Module::Module() : mode_(std::make_shared<ModeState>()), place_(OriginScope::current().module) {}
+
+Module::~Module() {
+  for (const Member& m : members_)  // who outlives us is free for another place
+    if (is_home_of(m)) m.module->at_home_ = false;
+}
 
 void Module::train(bool on) { mode_->set(full({}, on, Dtype::Bool)); }
 
@@ -98,33 +107,180 @@ void Module::share_object(std::string name, State& state) {
   add_member({std::move(name), nullptr, owner_of(state)});
 }
 
-std::vector<std::string> Module::scope_of(const PathPart& child) const { return {text_of(child)}; }
-void Module::rename(std::vector<std::string> scope) { scope_ = std::move(scope); }
-
-void Module::adopt(PathPart name, std::shared_ptr<Module> module) {
-  module->rename(scope_of(name));
-  module->follow(mode_);
-  add_member({std::move(name), std::move(module), nullptr});
-}
-
 void Module::add_state(std::string name, std::shared_ptr<State> state) {
-  state->name_ = name;
-  add_member({std::move(name), nullptr, std::move(state)});
+  take_in({std::move(name), nullptr, std::move(state)});
 }
 
 void Module::add_member(Member member) {
+  require_member(member);
   // Files name states "a/b".
   if (const auto* name = std::get_if<std::string>(&member.name);
       name != nullptr && (name->empty() || name->find('/') != std::string::npos))
     throw ValueError("module", "'" + *name + "' cannot name a member; expected a name without '/'",
-                     OriginScope::current());
-  const auto at = std::lower_bound(members_.begin(), members_.end(), member,
-                                   [](const Member& a, const Member& b) { return a.name < b.name; });
+                     Origin{place_, {}, 0});
+  const auto at = position(members_, member.name);
   if (at != members_.end() && at->name == member.name)
-    throw CompilationError("module", "the name " + place_of(at->name) + " (" + text_of(*at) + ") is taken; " +
-                                         place_of(member.name) + " (" + text_of(member) +
-                                         ") needs another one");
+    throw CompilationError("module", "the name " + joined(place_of(at->name)) + " (" + text_of(*at) +
+                                         ") is taken; " + joined(place_of(member.name)) + " (" +
+                                         text_of(member) + ") needs another one");
   members_.insert(at, std::move(member));
+}
+
+// Places ----------------------------------------------------------------------------------------------------
+std::vector<std::string> Module::place_of(const PathPart& member) const {
+  std::vector<std::string> place = place_;
+  place.push_back(text_of(member));
+  return place;
+}
+
+// Who is never called leaves it to its elements to say its name.
+std::vector<std::string> Module::scope_of(const PathPart& child) const {
+  std::vector<std::string> scope;
+  if (is_container()) scope = scope_;
+  scope.push_back(text_of(child));
+  return scope;
+}
+
+void Module::rename(std::vector<std::string> scope) {
+  scope_ = std::move(scope);
+  if (!is_container()) return;
+  for (const Member& m : members_)
+    if (is_home_of(m)) m.module->rename(scope_of(m.name));
+}
+
+bool Module::is_home_of(const Member& m) const {
+  return m.module != nullptr && m.module->at_home_ && m.module->place_ == place_of(m.name);
+}
+
+void Module::take_in(Member member) {
+  const PathPart name = member.name;
+  const std::shared_ptr<Module> module = member.module;
+  const std::shared_ptr<State> state = member.state;
+  add_member(std::move(member));
+  if (state != nullptr) {
+    state->name_ = text_of(name);
+    return;
+  }
+  module->move_to(place_of(name));
+  module->at_home_ = true;
+  module->rename(scope_of(name));
+  module->follow(mode_);
+}
+
+void Module::let_go(const Member& m) {
+  if (m.state != nullptr && m.state->name_ == text_of(m.name)) m.state->name_.clear();
+  if (!is_home_of(m)) return;
+  m.module->at_home_ = false;
+  m.module->rename({});
+  if (m.module->mode_ != mode_) return;
+  const auto own = std::make_shared<ModeState>();
+  own->set(mode_->value());
+  m.module->follow(own);
+}
+
+void Module::move_to(std::vector<std::string> place) {
+  if (place == place_) return;
+  std::vector<const Member*> own;
+  for (const Member& m : members_)
+    if (is_home_of(m)) own.push_back(&m);
+  const std::vector<std::string> before = std::exchange(place_, std::move(place));
+  for (const Member* m : own) m->module->move_to(place_of(m->name));
+  for (const Member& m : members_)
+    if (m.state != nullptr && m.state->draw_ != nullptr && m.state->draw_->place == before) {
+      m.state->draw_->place = place_;
+      m.state->draw_->again = true;
+    }
+}
+
+void Module::remember(State& state, std::function<NamedArrays()> draw) {
+  state.draw_ = std::make_unique<State::Draw>(State::Draw{std::move(draw), place_, false});
+}
+
+// From outside ----------------------------------------------------------------------------------------------
+namespace {
+bool holds(const Module& module, const Module& wanted) {
+  if (&module == &wanted) return true;
+  return std::any_of(module.members().begin(), module.members().end(), [&](const Module::Member& m) {
+    return m.module != nullptr && holds(*m.module, wanted);
+  });
+}
+}  // namespace
+
+void Module::require_attachable(const Member& m) const {
+  if (m.module == nullptr && m.state == nullptr)
+    throw ValueError("module", "nothing was given to be attached as " + joined(place_of(m.name)));
+  if (m.module != nullptr && holds(*m.module, *this))
+    throw ValueError("module",
+                     "a module cannot be attached as " + joined(place_of(m.name)) + ": it would hold itself");
+}
+
+void Module::attach(Member m) {
+  require_attachable(m);
+  const bool at_home = m.module != nullptr ? m.module->at_home_ : !m.state->name_.empty();
+  if (at_home)
+    add_member(std::move(m));
+  else
+    take_in(std::move(m));
+}
+
+std::size_t Module::position_of_attached(const PathPart& name) const {
+  const auto it =
+      std::find_if(members_.begin(), members_.end(), [&](const Member& m) { return m.name == name; });
+  if (it == members_.end()) {
+    std::string known;
+    for (const Member& m : members_) known += (known.empty() ? "" : ", ") + text_of(m.name);
+    throw ValueError("module", "there is no member " + joined(place_of(name)) +
+                                   " to take away; there are: " + (known.empty() ? "none" : known));
+  }
+  if (!it->attached)
+    throw NotSupportedError("module", joined(place_of(name)) +
+                                          " is a part of its module, which goes on using it; only what was "
+                                          "attached can be taken away. Set its values instead");
+  return static_cast<std::size_t>(it - members_.begin());
+}
+
+void Module::detach(const PathPart& name) {
+  const auto at = members_.begin() + static_cast<std::ptrdiff_t>(position_of_attached(name));
+  if (is_container() && std::holds_alternative<std::int64_t>(name) && at + 1 != members_.end())
+    throw ValueError("module", "element " + text_of(name) + " of a list of " +
+                                   std::to_string(members_.size()) +
+                                   " modules; only the last can be taken away");
+  const Member gone = *at;
+  members_.erase(at);
+  let_go(gone);
+}
+
+// Nothing is taken away before what takes its place is known to fit.
+void Module::replace(Member m) {
+  const auto same = [&](const Member& other) { return other.name == m.name; };
+  if (std::none_of(members_.begin(), members_.end(), same)) return attach(std::move(m));
+  Member& place = members_[position_of_attached(m.name)];
+  require_attachable(m);
+  if (place.module == m.module && place.state == m.state) return;
+  Member before = std::exchange(place, m);
+  try {
+    require_member(place);
+  } catch (...) {
+    place = std::move(before);
+    throw;
+  }
+  let_go(before);
+  if (m.module != nullptr ? m.module->at_home_ : !m.state->name_.empty()) return;
+  members_.erase(members_.begin() + (&place - members_.data()));
+  take_in(std::move(m));
+}
+
+void Module::attach(PathPart name, std::shared_ptr<Module> module) {
+  attach(Member{std::move(name), std::move(module), nullptr, true});
+}
+void Module::attach(PathPart name, std::shared_ptr<State> state) {
+  attach(Member{std::move(name), nullptr, std::move(state), true});
+}
+void Module::replace(PathPart name, std::shared_ptr<Module> module) {
+  replace(Member{std::move(name), std::move(module), nullptr, true});
+}
+void Module::replace(PathPart name, std::shared_ptr<State> state) {
+  replace(Member{std::move(name), nullptr, std::move(state), true});
 }
 
 ParamState& Module::param(std::string name, const Array& value) {
@@ -161,16 +317,19 @@ Module& ModuleList::operator[](std::size_t i) const {
   return *members()[i].module;
 }
 
-// A list is never called, so its elements add its name to theirs.
-std::vector<std::string> ModuleList::scope_of(const PathPart& child) const {
-  std::vector<std::string> scope = scope_;
-  scope.push_back(text_of(child));
-  return scope;
+void ModuleList::require_member(const Member& m) const {
+  const auto* index = std::get_if<std::int64_t>(&m.name);
+  const auto count = static_cast<std::int64_t>(size());
+  if (m.module != nullptr && index != nullptr && *index >= 0 && *index <= count) return;
+  throw ValueError("module", "a list of " + std::to_string(count) + " modules was given a " + text_of(m) +
+                                 " as " + text_of(m.name) + "; expected a module at 0 to " +
+                                 std::to_string(count));
 }
 
-void ModuleList::rename(std::vector<std::string> scope) {
-  scope_ = std::move(scope);
-  for (const Member& m : members_) m.module->rename(scope_of(m.name));
+void ModuleDict::require_member(const Member& m) const {
+  if (m.module != nullptr && std::holds_alternative<std::string>(m.name)) return;
+  throw ValueError("module", "a dictionary of modules was given a " + text_of(m) + " as " + text_of(m.name) +
+                                 "; expected a module under a name");
 }
 
 Sequential::Sequential() : layers(child<ModuleList>("layers")) {}

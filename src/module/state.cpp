@@ -6,6 +6,7 @@
 #include "etrace/module.h"
 #include "etrace/ops/shape.h"
 #include "etrace/random.h"
+#include "module/draw.h"
 #include "module/stateful_trace.h"
 
 namespace etrace {
@@ -108,7 +109,30 @@ std::size_t State::only_leaf() const {
   return 0;
 }
 
+void State::settle() const {
+  if (draw_ == nullptr) return;
+  const std::unique_ptr<Draw> draw = std::exchange(draw_, nullptr);
+  if (!draw->again) return;
+  const OriginScope here(Origin{draw->place, {}, 0}, OriginScope::Absolute);
+  NamedArrays drawn = draw->values();
+  std::sort(drawn.begin(), drawn.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  ETRACE_CHECK(drawn.size() == leaves_.size());
+  for (std::size_t i = 0; i < leaves_.size(); ++i)
+    if (drawn[i].second.aval() != leaves_[i].aval())
+      throw ValueError("state",
+                       "an initialiser gave " + to_string(drawn[i].second.aval()) + " for " + describe() +
+                           ", and " + to_string(leaves_[i].aval()) + " before; it must keep to one type",
+                       OriginScope::current());
+  for (std::size_t i = 0; i < leaves_.size(); ++i) leaves_[i].exchange(std::move(drawn[i].second));
+}
+
+VersionedArray& State::leaf(std::size_t i) {
+  settle();
+  return leaves_[i];
+}
+
 const std::vector<VersionedArray>& State::touched() const {
+  settle();
   if (StatefulTrace* trace = StatefulTrace::active()) trace->touch(*this);
   return leaves_;
 }
@@ -139,6 +163,7 @@ void State::set_leaves(ArraySpan values) {
 }
 
 void State::put(std::size_t leaf, const Array& value) {
+  settle();
   if (StatefulTrace* trace = StatefulTrace::active()) {
     trace->require_writable(*this);
     trace->touch(*this);
@@ -210,7 +235,7 @@ ModeState::ModeState() : LongTermState(StateKind::Mode, full({}, true, Dtype::Bo
 
 // ShortTermState --------------------------------------------------------------------------------------------
 ShortTermState::ShortTermState(StateKind kind, const Array& init, bool per_sample)
-    : State(kind, init), init_{init}, per_sample_(per_sample) {}
+    : State(kind, init), init_(leaves()), per_sample_(per_sample) {}
 
 ShortTermState::ShortTermState(NamedArrays init, bool per_sample)
     : State(StateKind::ShortTerm, std::move(init)), init_(leaves()), per_sample_(per_sample) {}

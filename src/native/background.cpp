@@ -1,14 +1,16 @@
 #include "native/background.h"
 
+#include <pthread.h>
+
 #include <atomic>
 #include <condition_variable>
-#include <cstdio>
 #include <deque>
 #include <functional>
 #include <mutex>
 #include <thread>
 
 #include "etrace/error.h"
+#include "etrace/host.h"
 #include "native/compile.h"
 #include "native/toolchain.h"
 
@@ -60,6 +62,22 @@ class CompileQueue {
  public:
   // What a job reads is made before the queue, so that it is still there when the last job is waited for.
   CompileQueue() { emitted_code_options(); }
+  // A forked process has the jobs but not the thread; what that was compiling stays interpreted there.
+  void before_fork() {
+    finishing_.lock();
+    mutex_.lock();
+  }
+  void after_fork() {
+    mutex_.unlock();
+    finishing_.unlock();
+  }
+  void in_forked_process() {
+    new std::thread(std::move(thread_));  // nothing to join or to detach
+    new (&changed_) std::condition_variable;
+    busy_ = false;
+    after_fork();
+  }
+  std::unique_lock<std::mutex> finishing() { return std::unique_lock(finishing_); }
   ~CompileQueue() {
     {
       const std::lock_guard lock(mutex_);
@@ -71,16 +89,24 @@ class CompileQueue {
   }
   void add(std::function<void()> job) {
     const std::lock_guard lock(mutex_);
-    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+    start();
     jobs_.push_back(std::move(job));
     changed_.notify_all();
   }
+  void drop() {
+    const std::lock_guard lock(mutex_);
+    jobs_.clear();
+  }
   void wait() {
     std::unique_lock lock(mutex_);
+    if (!jobs_.empty()) start();
     changed_.wait(lock, [&] { return jobs_.empty() && !busy_; });
   }
 
  private:
+  void start() {
+    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+  }
   void work() {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -98,6 +124,7 @@ class CompileQueue {
   }
 
   std::mutex mutex_;
+  std::mutex finishing_;  // no fork while a program gets its native code
   std::condition_variable changed_;
   std::deque<std::function<void()>> jobs_;
   bool busy_ = false, stop_ = false;
@@ -106,6 +133,9 @@ class CompileQueue {
 
 CompileQueue& queue() {
   static CompileQueue instance;
+  static const int forks = ::pthread_atfork([] { queue().before_fork(); }, [] { queue().after_fork(); },
+                                            [] { queue().in_forked_process(); });
+  (void)forks;
   return instance;
 }
 
@@ -113,8 +143,7 @@ CompileQueue& queue() {
 
 void say_why_interpreted(const std::string& reason) {
   static std::atomic<bool> said{false};
-  if (!said.exchange(true))
-    std::fprintf(stderr, "etrace: programs run in the interpreter: %s\n", reason.c_str());
+  if (!said.exchange(true)) warn("programs run in the interpreter: " + reason);
 }
 
 std::shared_ptr<const Runnable> compile_in_background(const Program& p) {
@@ -125,6 +154,7 @@ std::shared_ptr<const Runnable> compile_in_background(const Program& p) {
     if (waiting.expired()) return;  // nobody wants it any more
     try {
       std::shared_ptr<const Runnable> native = compile_emitted(std::move(*emitted), default_context());
+      const auto no_fork = queue().finishing();
       if (const auto target = waiting.lock()) target->switch_to(std::move(native));
     } catch (const IoError& e) {
       say_why_interpreted(e.message());
@@ -134,5 +164,9 @@ std::shared_ptr<const Runnable> compile_in_background(const Program& p) {
 }
 
 void wait_for_compilations() { queue().wait(); }
+void drop_compilations() {
+  queue().drop();
+  queue().wait();
+}
 
 }  // namespace etrace::native

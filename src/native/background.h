@@ -15,6 +15,8 @@ std::shared_ptr<const Runnable> compile_in_background(const Program&);
 
 // Returns when everything that was asked for so far is compiled or has failed.
 void wait_for_compilations();
+// The same without what has not begun, which stays interpreted: for a process that is about to end.
+void drop_compilations();
 
 // Says once per process why programs run in the interpreter.
 void say_why_interpreted(const std::string& reason);

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "etrace/error.h"
+#include "etrace/host.h"
 #include "native/work_folder.h"
 
 namespace etrace::native {
@@ -153,8 +153,7 @@ std::string Cache::object(const std::string& key, const std::function<void(const
 void Cache::discard(const std::string& path, const std::string& why) const {
   ::unlink(path.c_str());
   if (counters().discarded++ == 0)
-    std::fprintf(stderr, "etrace: the compiled code in %s is not used but made anew: %s\n", path.c_str(),
-                 why.c_str());
+    warn("the compiled code in " + path + " is not used but made anew: " + why);
 }
 
 CacheCounts cache_counts() {
@@ -167,8 +166,7 @@ void reset_cache_counts() {
 }
 
 void count_not_kept(const std::string& why) {
-  if (counters().not_kept++ == 0)
-    std::fprintf(stderr, "etrace: compiled code is not kept, every process compiles anew: %s\n", why.c_str());
+  if (counters().not_kept++ == 0) warn("compiled code is not kept, every process compiles anew: " + why);
 }
 
 void Cache::shrink(std::uintmax_t most_bytes) const {

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <pthread.h>
 
 #include <cctype>
 #include <mutex>
@@ -26,10 +27,20 @@ std::string key_definition(const std::string& key) {
   return text + "\";\n";
 }
 
+namespace {
+// Held while the loader is at work. No fork meanwhile: the new process would wait for a thread it has not.
+std::mutex& loading() {
+  static std::mutex& instance = *new std::mutex;
+  static const int forks =
+      ::pthread_atfork([] { loading().lock(); }, [] { loading().unlock(); }, [] { loading().unlock(); });
+  (void)forks;
+  return instance;
+}
+}  // namespace
+
 LoadedModule::LoadedModule(const std::string& path, const std::string& key) {
   // The loader knows files by their name: a wrong one must be unloaded before anyone asks for the name again.
-  static std::mutex one_at_a_time;
-  const std::lock_guard lock(one_at_a_time);
+  const std::lock_guard lock(loading());
   handle_ = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle_ == nullptr) {
     const char* reason = ::dlerror();
@@ -47,7 +58,10 @@ LoadedModule::LoadedModule(const std::string& path, const std::string& key) {
   throw IoError("native", path + " " + wrong);
 }
 
-LoadedModule::~LoadedModule() { ::dlclose(handle_); }
+LoadedModule::~LoadedModule() {
+  const std::lock_guard lock(loading());
+  ::dlclose(handle_);
+}
 
 void* LoadedModule::symbol(const char* name) const { return ::dlsym(handle_, name); }
 

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -14,6 +16,8 @@
 #include <fstream>
 #include <set>
 #include <sstream>
+
+#include "etrace/host.h"
 
 extern char** environ;
 
@@ -37,17 +41,59 @@ class Descriptor {
   int fd_;
 };
 
-std::string read_all(int fd) {
-  std::string out;
-  std::array<char, 4096> buffer;
-  for (;;) {
-    const ssize_t n = ::read(fd, buffer.data(), buffer.size());
-    if (n > 0)
-      out.append(buffer.data(), static_cast<std::size_t>(n));
-    else if (n == 0 || errno != EINTR)
-      return out;
+// A process that was started: what it writes and how it ends. It goes with the object.
+class Child {
+ public:
+  Child(pid_t pid, int output) : pid_(pid), output_(output) {
+    ::fcntl(output, F_SETFL, ::fcntl(output, F_GETFL) | O_NONBLOCK);
   }
-}
+  ~Child() {
+    if (ended_) return;
+    ::kill(-pid_, SIGTERM);
+    while (::waitpid(pid_, &status_, 0) < 0 && errno == EINTR) {
+    }
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  // It is over when it has ended, not when its output has: a process that was forked meanwhile may hold that.
+  Finished finished() {
+    while (!ended_) {
+      pollfd more{output_, POLLIN, 0};
+      ::poll(&more, 1, kLook);
+      const bool nothing_comes = drain();
+      const pid_t found = ::waitpid(pid_, &status_, nothing_comes ? 0 : WNOHANG);
+      if (found < 0 && errno != EINTR) {
+        ended_ = true;
+        return {-1, std::string("waitpid: ") + std::strerror(errno)};
+      }
+      ended_ = found == pid_;
+      if (!ended_) check_interrupt();
+    }
+    drain();
+    Finished done{-1, std::move(text_)};
+    if (WIFEXITED(status_)) done.status = WEXITSTATUS(status_);
+    if (WIFSIGNALED(status_)) done.output += fmt::format("killed by signal {}", WTERMSIG(status_));
+    return done;
+  }
+
+ private:
+  static constexpr int kLook = 20;  // ms
+  bool drain() {                    // true: this was the last of it
+    std::array<char, 4096> buffer;
+    for (;;) {
+      const ssize_t n = ::read(output_, buffer.data(), buffer.size());
+      if (n > 0)
+        text_.append(buffer.data(), static_cast<std::size_t>(n));
+      else if (n == 0 || errno != EINTR)
+        return n == 0;
+    }
+  }
+  pid_t pid_;
+  int output_, status_ = 0;
+  bool ended_ = false;
+  std::string text_;
+};
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
@@ -65,18 +111,18 @@ Finished run_process(const std::vector<std::string>& command) {
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
+  // In a group of its own: Ctrl-C is for us, and whether the compiler goes on is ours to say.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attributes, 0);
   pid_t child = 0;
-  const int failed = ::posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
+  const int failed = ::posix_spawnp(&child, argv[0], &actions, &attributes, argv.data(), environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   writer.reset();
   if (failed != 0) return {-1, std::strerror(failed)};
-  Finished done{-1, read_all(reader.get())};
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) return {-1, std::string("waitpid: ") + std::strerror(errno)};
-  if (WIFEXITED(status)) done.status = WEXITSTATUS(status);
-  if (WIFSIGNALED(status)) done.output += fmt::format("killed by signal {}", WTERMSIG(status));
-  return done;
+  return Child(child, reader.get()).finished();
 }
 
 namespace {

@@ -25,7 +25,7 @@ Array without_diagonal(const Array& w) {
 
 AllToAll::AllToAll(std::int64_t in, std::int64_t out, const AllToAllOptions& o)
     : WeightLayer(o.unit),
-      weight(param("weight", connection_leaves(in, out, o))),
+      weight(param("weight", [=] { return connection_leaves(in, out, o); })),
       in_size(in),
       out_size(out),
       include_self_(o.include_self),

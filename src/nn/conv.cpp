@@ -145,11 +145,14 @@ Conv::Conv(const std::string& name, std::size_t space, const Shape& in, std::int
 
 Conv::Conv(std::shared_ptr<const ConvGeometry> geometry, const Shape& in, const ConvLayerOptions& o)
     : WeightLayer(o.unit),
-      weight(param("weight", conv_leaves(*geometry, o))),
+      weight(param("weight", [=] { return conv_leaves(*geometry, o); })),
       in_size(in),
       geometry_(std::move(geometry)) {
-  const Avals types{{o.dtype, in.with_front(1)}};
-  const Recording once = record(types, [&](ArraySpan x) { return Arrays{of_batch(x[0])}; });
+  Avals types{{o.dtype, in.with_front(1)}};  // of a batch, then of the leaves: bias before weight
+  for (const Aval& leaf : weight.avals()) types.push_back(leaf);
+  const Recording once = record(types, [&](ArraySpan a) {
+    return Arrays{conv(a[0], a.back(), a.size() > 2 ? a[1] : Array(), geometry_->options)};
+  });
   out_size_ = once.jaxpr.out_avals()[0].shape.without(0);
 }
 

@@ -166,7 +166,7 @@ NamedArrays delayed_leaves(const SparsePattern& p, const DelayedLinearOptions& o
 
 DelayedLinear::DelayedLinear(const SparsePattern& p, const Time& delays, const DelayedLinearOptions& o)
     : WeightLayer(o.unit),
-      weight(param("weight", delayed_leaves(p, o))),
+      weight(param("weight", [=] { return delayed_leaves(p, o); })),
       steps_(different(delays_of(p, delays, time_step("DelayedLinear", o.dt)))),
       pattern_(spread(p, delays_of(p, delays, *o.dt.number()), steps_)),
       in_size_(p.rows()),

@@ -7,7 +7,8 @@
 
 namespace etrace::nn {
 
-Dropout::Dropout(const DropoutOptions& o) : key(state<RandomState>("key", layer_key(o.seed))), keep_(o.keep) {
+Dropout::Dropout(const DropoutOptions& o)
+    : key(drawn<RandomState>("key", [seed = o.seed] { return layer_key(seed); })), keep_(o.keep) {
   if (!(keep_ > 0.0 && keep_ <= 1.0))
     wrong_option("Dropout", "entries are kept with probability " + std::to_string(keep_) +
                                 "; expected more than 0 and at most 1");

@@ -10,7 +10,10 @@ namespace etrace::nn {
 
 Embedding::Embedding(std::int64_t rows, std::int64_t columns, const EmbeddingOptions& o)
     : WeightLayer(o.unit),
-      weight(param("weight", o.weight_init(layer_key(o.seed), {rows, columns}, o.dtype))),
+      weight(param("weight",
+                   [=] {
+                     return o.weight_init(layer_key(o.seed), {rows, columns}, o.dtype);
+                   })),
       num_embeddings(rows),
       features(columns) {}
 

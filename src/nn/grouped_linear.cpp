@@ -28,7 +28,7 @@ NamedArrays grouped_leaves(std::int64_t groups, std::int64_t in, std::int64_t ou
 
 GroupedLinear::GroupedLinear(std::int64_t g, std::int64_t in, std::int64_t out, const GroupedLinearOptions& o)
     : WeightLayer(o.unit),
-      weight(param("weight", grouped_leaves(g, in, out, o))),
+      weight(param("weight", [=] { return grouped_leaves(g, in, out, o); })),
       groups(g),
       in_size(in),
       out_size(out) {}

@@ -10,7 +10,10 @@ LeakyRateReadout::LeakyRateReadout(std::int64_t in_size, std::int64_t out_size,
                                    const LeakyRateReadoutOptions& o)
     : Dynamics("LeakyRateReadout", out_size, o.dt, o.dtype),
       r(hidden("r", {out_size}, o.dtype)),
-      W(param("W", o.weight_init(layer_key(o.seed), {in_size, out_size}, o.dtype))),
+      W(param("W",
+              [=] {
+                return o.weight_init(layer_key(o.seed), {in_size, out_size}, o.dtype);
+              })),
       tau_(positive("tau", o.tau)) {}
 
 Array LeakyRateReadout::update(const Array& x) {

@@ -13,7 +13,9 @@ LeakySpikeReadout::LeakySpikeReadout(std::int64_t in_size, std::int64_t out_size
                     .reset = o.reset,
                     .surrogate = o.surrogate,
                     .dtype = o.dtype}),
-      W(param("W", o.weight_init(layer_key(o.seed), {in_size, out_size}, o.dtype))) {}
+      W(param("W", [=] {
+        return o.weight_init(layer_key(o.seed), {in_size, out_size}, o.dtype);
+      })) {}
 
 Array LeakySpikeReadout::update(const Array& x) {
   require_sample("a LeakySpikeReadout", x, {W.avals()[0].shape[0]});

@@ -25,7 +25,7 @@ NamedArrays linear_leaves(std::int64_t in, std::int64_t out, const LinearOptions
 
 Linear::Linear(std::int64_t in, std::int64_t out, const LinearOptions& options)
     : WeightLayer(options.unit),
-      weight(param("weight", linear_leaves(in, out, options))),
+      weight(param("weight", [=] { return linear_leaves(in, out, options); })),
       in_size(in),
       out_size(out) {
   if (options.mask.defined()) mask_ = broadcast_to(convert(options.mask, options.dtype), {in, out});

@@ -23,7 +23,7 @@ NamedArrays factors(std::int64_t in, std::int64_t rank, std::int64_t out, const 
 
 LoRA::LoRA(std::int64_t in, std::int64_t r, std::int64_t out, const LoRAOptions& o)
     : WeightLayer(o.unit),
-      weight(param("weight", factors(in, r, out, o))),
+      weight(param("weight", [=] { return factors(in, r, out, o); })),
       in_size(in),
       rank(r),
       out_size(out) {}

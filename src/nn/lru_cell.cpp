@@ -37,16 +37,17 @@ LinearOptions lru_map(std::int64_t fan_in, const LRUOptions& o) {
 }  // namespace
 
 LRUCell::LRUCell(std::int64_t model, std::int64_t size, const LRUOptions& o)
-    : nu_log(param("nu_log", first_nu(size, o))),
-      theta_log(param("theta_log", first_theta(size, o))),
-      gamma_log(param("gamma_log", first_gamma(nu_log.value()))),
+    : nu_log(param("nu_log", [=] { return first_nu(size, o); })),
+      theta_log(param("theta_log", [=] { return first_theta(size, o); })),
+      gamma_log(param("gamma_log", [=] { return first_gamma(first_nu(size, o)); })),
       h_re(hidden("h_re", {size}, o.dtype)),
       h_im(hidden("h_im", {size}, o.dtype)),
       B_re(child<Linear>("B_re", model, size, lru_map(model, o))),
       B_im(child<Linear>("B_im", model, size, lru_map(model, o))),
       C_re(child<Linear>("C_re", size, model, lru_map(size, o))),
       C_im(child<Linear>("C_im", size, model, lru_map(size, o))),
-      D(param("D", random::normal(random::fold_in(layer_key(o.seed), 2), {model}, o.dtype))) {}
+      D(param("D", [=] { return random::normal(random::fold_in(layer_key(o.seed), 2), {model}, o.dtype); })) {
+}
 
 Array LRUCell::update(const Array& x) {
   const Array radius = exp(-exp(element_wise(nu_log.value())));

@@ -17,7 +17,7 @@ NamedArrays own_leaves(const Shape& size, const OneToOneOptions& o) {
 }  // namespace
 
 OneToOne::OneToOne(const Shape& s, const OneToOneOptions& o)
-    : WeightLayer(o.unit), weight(param("weight", own_leaves(s, o))), size(s) {}
+    : WeightLayer(o.unit), weight(param("weight", [=] { return own_leaves(s, o); })), size(s) {}
 
 Array OneToOne::update(const Array& x) {
   require_tail("a OneToOne of size " + to_string(size), x, size);

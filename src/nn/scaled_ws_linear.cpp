@@ -20,7 +20,7 @@ NamedArrays standardized_leaves(std::int64_t in, std::int64_t out, const ScaledW
 }  // namespace
 
 ScaledWSLinear::ScaledWSLinear(std::int64_t in, std::int64_t out, const ScaledWSLinearOptions& o)
-    : weight(param("weight", standardized_leaves(in, out, o))),
+    : weight(param("weight", [=] { return standardized_leaves(in, out, o); })),
       in_size(in),
       out_size(out),
       epsilon_(o.epsilon) {

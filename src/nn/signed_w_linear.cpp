@@ -9,7 +9,10 @@ namespace etrace::nn {
 
 SignedWLinear::SignedWLinear(std::int64_t in, std::int64_t out, const SignedWLinearOptions& o)
     : WeightLayer(o.unit),
-      weight(param("weight", o.weight_init(layer_key(o.seed), {in, out}, o.dtype))),
+      weight(param("weight",
+                   [=] {
+                     return o.weight_init(layer_key(o.seed), {in, out}, o.dtype);
+                   })),
       in_size(in),
       out_size(out) {
   if (o.sign.defined()) sign_ = broadcast_to(convert(o.sign, o.dtype), {in, out});

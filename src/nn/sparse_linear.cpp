@@ -25,7 +25,9 @@ NamedArrays sparse_leaves(const SparsePattern& pattern, const SparseLinearOption
 }  // namespace
 
 SparseLinear::SparseLinear(SparsePattern pattern, const SparseLinearOptions& o)
-    : WeightLayer(o.unit), weight(param("weight", sparse_leaves(pattern, o))), pattern_(std::move(pattern)) {
+    : WeightLayer(o.unit),
+      weight(param("weight", [=] { return sparse_leaves(pattern, o); })),
+      pattern_(std::move(pattern)) {
   if (o.sign.defined()) sign_ = broadcast_to(convert(o.sign, o.dtype), {pattern_.nnz()});
 }
 

@@ -28,7 +28,7 @@ URLSTMCell::URLSTMCell(std::int64_t in_size, std::int64_t out_size, CellOptions 
       Wf(child<Linear>("Wf", in_size + out_size, out_size, gate_options(options_))),
       Wr(child<Linear>("Wr", in_size + out_size, out_size, gate_options(options_))),
       Wo(child<Linear>("Wo", in_size + out_size, out_size, gate_options(options_))),
-      bias(param("bias", forgetting(out_size, options_))) {}
+      bias(param("bias", [out_size, o = options_] { return forgetting(out_size, o); })) {}
 
 Array URLSTMCell::update(const Array& x) {
   const Array xh = join_input(x, h.value());

@@ -39,7 +39,7 @@ const Table& SharedList::values() const {
 
 Tensors tables_of(const std::shared_ptr<const SparseLines>& lines) {
   const auto table = [&](std::span<const std::int32_t> list) {
-    return Tensor::over({Dtype::I32, {static_cast<std::int64_t>(list.size())}}, list.data(), lines);
+    return Tensor::part_of({Dtype::I32, {static_cast<std::int64_t>(list.size())}}, list.data(), lines);
   };
   Tensors out{table(lines->first), table(lines->other)};
   if (!lines->in_order()) out.push_back(table(lines->entry));

@@ -5,6 +5,8 @@
 // waits for it: a job lasts until its last part is done, never until a sleeper is awake.
 #include "runtime/thread_pool.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -49,11 +51,46 @@ int processors() { return std::max(1, static_cast<int>(std::thread::hardware_con
 
 }  // namespace
 
+// All pools, for what happens at a fork: the new process has one thread.
+struct LivePools {
+  static LivePools& of_process() {
+    static LivePools& instance = *new LivePools;  // pools are destroyed until the process ends
+    return instance;
+  }
+  LivePools() {
+    ::pthread_atfork([] { of_process().mutex.lock(); }, [] { of_process().mutex.unlock(); },
+                     [] {
+                       for (ThreadPool* pool : of_process().pools) pool->forget_workers();
+                       of_process().mutex.unlock();
+                     });
+  }
+  void add(ThreadPool* pool) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    pools.push_back(pool);
+  }
+  void remove(ThreadPool* pool) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    std::erase(pools, pool);
+  }
+  std::mutex mutex;
+  std::vector<ThreadPool*> pools;
+};
+
 ThreadPool::ThreadPool(int threads)
     : lanes_(threads < 1 ? throw std::invalid_argument("ThreadPool: threads must be at least 1, got " +
                                                        std::to_string(threads))
                          : static_cast<std::size_t>(threads)),
       spins_(threads <= processors() ? 1000 : 0) {  // polling would only keep the others off their processor
+  start_workers();
+  LivePools::of_process().add(this);
+}
+
+ThreadPool::~ThreadPool() {
+  LivePools::of_process().remove(this);
+  stop();
+}
+
+void ThreadPool::start_workers() {
   threads_.reserve(lanes_.size() - 1);
   try {
     for (std::size_t i = 1; i < lanes_.size(); i++) threads_.emplace_back([this, i] { work(i); });
@@ -63,7 +100,18 @@ ThreadPool::ThreadPool(int threads)
   }
 }
 
-ThreadPool::~ThreadPool() { stop(); }
+// The objects of the threads are left as they are: there is nothing to join or to detach.
+void ThreadPool::forget_workers() {
+  new std::vector<std::thread>(std::move(threads_));
+  threads_.clear();
+  for (Lane& lane : lanes_) {
+    lane.wake.store(0);
+    lane.count.store(0);
+  }
+  new (&busy_) std::mutex;  // whoever held it is not here
+  new (&error_mutex_) std::mutex;
+  error_ = nullptr;
+}
 
 void ThreadPool::stop() {
   quit_ = true;
@@ -89,6 +137,7 @@ void ThreadPool::run(int parts, Call call, void* fn) {
     return;
   }
 
+  if (threads_.empty()) start_workers();  // we were forked
   // Everything a claimer reads is written before the count that it claims from.
   const std::uint32_t job = ++job_;
   const std::size_t lanes = std::min(lanes_.size(), static_cast<std::size_t>(parts));

@@ -24,7 +24,7 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  int size() const { return static_cast<int>(lanes_.size()); }
+  int size() const { return static_cast<int>(lanes_.size()); }  // also in a forked process
 
   // Calls f(part) once for every part in [0, parts). All parts run even if some throw; then the exception of
   // the lowest part that threw is rethrown. From inside a part, or while another thread uses the pool, all
@@ -47,7 +47,10 @@ class ThreadPool {
     int end = 0;                          // one past the last part
   };
 
+  friend struct LivePools;
   void run(int parts, Call call, void* fn);
+  void start_workers();
+  void forget_workers();  // in a forked process, which has none of them; the next job starts new ones
   void work(std::size_t own);
   void take_parts(std::size_t own, std::uint32_t job);
   void run_part(int part);

@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "etrace/error.h"
+#include "etrace/host.h"
 
 namespace etrace {
 
@@ -164,7 +165,7 @@ void Session::set(PortRole role, std::string_view name, const Tensor& value) {
   if (p.source != nullptr)
     p.source->set(Array(value));
   else
-    put(p, value);
+    put(p, value.own());
 }
 
 std::int64_t Session::integer(PortRole role, std::string_view name) {
@@ -290,6 +291,7 @@ void Launch::prepare() {
 }
 
 bool Launch::run() {
+  check_interrupt();
   point_to_places();
   if (!outside_.empty()) {
     point_outside();

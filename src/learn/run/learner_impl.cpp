@@ -10,6 +10,7 @@
 #include "base/finite.h"
 #include "base/nearest.h"
 #include "etrace/error.h"
+#include "etrace/host.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
 #include "learn/run/host_step.h"
@@ -170,7 +171,9 @@ Launch& Learner::Impl::launch(const std::string& key, const std::function<Progra
       launches.splice(launches.begin(), launches, it);
       return it->launch;
     }
+  check_interrupt();
   Program p = ready(make());
+  check_interrupt();
   std::shared_ptr<const Runnable> code = backend.compile(p);
   if (launches.size() == kRemembered) launches.pop_back();
   launches.push_front({key, Launch(session, std::move(p), std::move(code))});
@@ -236,7 +239,9 @@ Array loss_of(const Loss& loss, const Array& output, const Array& target, bool p
   return vmap([&](ArraySpan a) { return Arrays{loss(a[0], a[1])}; })(Arrays{output, target})[0];
 }
 
-StepFunction made_of_loss(const Loss& loss, bool windows, bool per_sample) {
+}  // namespace
+
+StepFunction step_function(const Loss& loss, bool windows, bool per_sample) {
   if (!windows)
     return [=](StepCall& model, ArraySpan s) {
       return LossAndAux{loss_of(loss, model(s[0]), s[1], per_sample)};
@@ -248,17 +253,15 @@ StepFunction made_of_loss(const Loss& loss, bool windows, bool per_sample) {
   };
 }
 
-}  // namespace
-
 // A plain function is known again by its address; of others nothing is known.
 StepFunction Learner::Impl::step_function(const Loss& loss, bool windows, bool per_sample) {
   const auto* plain = loss.target<Array (*)(const Array&, const Array&)>();
-  if (plain == nullptr) return made_of_loss(loss, windows, per_sample);
+  if (plain == nullptr) return etrace::step_function(loss, windows, per_sample);
   for (const KnownLoss& known : losses)
     if (known.function == *plain && known.windows == windows && known.per_sample == per_sample)
       return known.step;
   if (losses.size() == kRemembered) losses.pop_front();
-  losses.push_back({*plain, windows, per_sample, made_of_loss(loss, windows, per_sample)});
+  losses.push_back({*plain, windows, per_sample, etrace::step_function(loss, windows, per_sample)});
   return losses.back().step;
 }
 
