@@ -52,6 +52,7 @@ void add_verbs(CLI::App& app, Status& status) {
   add_eval(app, status);
   add_check(app, status);
   add_bench(app, status);
+  add_doctor(app, status);
   add_print(app, status);
   add_ops(app, status);
   add_manual(app, status);

@@ -151,7 +151,7 @@ class TraceStep {
         d_.has_gain != 0, d_.has_gradient != 0, weighted, d_.has_total != 0, at_.go.has_value(),
         d_.shared != 0, parts == 1 && d_.shared == 0);
     text += more;
-    const std::string name = b_.unique("trace");
+    const std::string name = b_.unique("trace_shape");
     b_.declare(fmt::format("struct {} {{\n{}}};\n", name, text));
     return name;
   }

@@ -279,7 +279,7 @@ class UnitBuilder final : public CudaBuilder {
   std::string geometry(const std::string& label, const std::string& text) {
     const auto [it, is_new] = geometries_.try_emplace(label + text);
     if (is_new) {
-      it->second = unique(label);
+      it->second = unique(label + "_shape");
       declarations_ += fmt::format("struct {} {}", it->second, text);
     }
     return it->second;

@@ -123,15 +123,19 @@ class LoopSplit {
     }
     return ok;
   }
-  // Whether a value of one time can get room for all times.
+  // Whether a value of one time can get room for all times. Not if a table says which element is read: it
+  // then counts as read as a whole, with the times to come.
   bool can_grow(ValueId v) {
     for (const Value& x : p_.values)
       if (x.base == v && (x.home == Value::Inside || x.home == Value::View)) return false;
-    for (std::size_t i = 0; i < body_.size(); ++i)
-      if ((contains(uses_[i].reads, v) || contains(uses_[i].writes, v)) &&
-          !for_forms(body_[i], v, [](Form&, const Dims&, bool) {}))
-        return false;
-    return true;
+    bool ok = true;
+    for (std::size_t i = 0; i < body_.size(); ++i) {
+      if (!contains(uses_[i].reads, v) && !contains(uses_[i].writes, v)) continue;
+      const bool known =
+          for_forms(body_[i], v, [&](Form&, const Dims&, bool looked_up) { ok = ok && !looked_up; });
+      ok = ok && known;
+    }
+    return ok;
   }
   void grow(ValueId v) {
     Value& x = p_.values[static_cast<std::size_t>(v)];

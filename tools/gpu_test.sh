@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# What `./dev gpu-test` runs: everything that is checked and measured on a CUDA device, one line per file or part.
+#
+#   tools/gpu_test.sh ETRACE [PART…]     parts: doctor check same verify train bench sanitizer (default: all)
+#
+# Logs go to build/gpu-test (or $OUT). Where there is no device the first part says what is missing, and nothing
+# else runs. With ETRACE_CUDA_LIBRARY=…/libetrace_played_cuda.so a CPU plays the device, for trying this script.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+etrace=$1
+shift
+parts=("$@")
+((${#parts[@]})) || parts=(doctor check same verify train bench sanitizer)
+out=${OUT:-build/gpu-test}
+mkdir -p "$out"
+failed=0
+
+wants() { [[ " ${parts[*]} " == *" $1 "* ]]; }
+# NAME COMMAND…: its log, its time and its last line.
+part() {
+  local name=$1 started=$SECONDS status=0
+  shift
+  "$@" >"$out/$name.log" 2>&1 || status=$?
+  ((status == 0)) || failed=1
+  printf '%-10s %-26s %4d s  %s\n' "$([[ $status == 0 ]] && echo ok || echo "FAIL $status")" "$name" \
+    $((SECONDS - started)) "$(grep -v '^$' "$out/$name.log" | tail -n 1 | cut -c1-120)"
+}
+
+if wants doctor; then
+  "$etrace" doctor --cuda | tee "$out/doctor.log"
+  [[ ${PIPESTATUS[0]} == 0 ]] || exit 1
+fi
+
+cases=(tests/reference/*.json)
+if wants check; then
+  for stage in forward bptt; do
+    part "check_$stage" "$etrace" check --backend cuda --stage "$stage" "${cases[@]}"
+  done
+  part check_learn "$etrace" check --backend cuda --stage learn --compat braintrace "${cases[@]}"
+fi
+
+# Two runs, the same bits.
+same_bits() {
+  local i
+  for i in 1 2; do
+    "$etrace" train copying --model lif_expon --backend cuda --updates 20 --seed 1 --quiet --save "$out/same$i.safetensors" || return 1
+  done
+  cmp "$out/same1.safetensors" "$out/same2.safetensors" && echo "two trainings gave the same bits"
+}
+wants same && part same_bits same_bits
+
+wants verify && for model in gru lif lif_expon; do
+  part "verify_$model" "$etrace" verify "$model" --backend cuda
+done
+wants train && part train_copying "$etrace" train copying --backend cuda --updates 200
+if wants bench; then
+  part bench_f32 "$etrace" bench --part device --json "$out/device_f32.json"
+  ETRACE_MATMUL_PRECISION=tf32 part bench_tf32 "$etrace" bench --part device --json "$out/device_tf32.json"
+  part bench_latency "$etrace" bench --part latency --backend cuda --steps 20000 --threads 1 --json "$out/latency.json"
+  part bench_learner "$etrace" bench --part workloads --backend cuda --only W1,W2,W3 --form window --window 64 --threads 1 \
+    --rule D_RTRL,pp_prop --json "$out/learner.json"
+  cat "$out/bench_f32.log" "$out/bench_tf32.log" "$out/bench_latency.log" "$out/bench_learner.log"
+fi
+if wants sanitizer && command -v compute-sanitizer >/dev/null; then
+  some=(tests/reference/cell_LSTMCell_b3.json tests/reference/op_conv1d_b3.json tests/reference/op_sparse_csr.json)
+  for tool in memcheck racecheck initcheck; do
+    part "sanitizer_$tool" compute-sanitizer --tool "$tool" --error-exitcode 9 "$etrace" check --backend cuda --stage bptt "${some[@]}"
+  done
+fi
+echo "logs: $out"
+exit $failed
