@@ -176,7 +176,7 @@ TEST_F(TrainFiles, EvalGivesTheScoreThatTrainingEndedWith) {
     // What an npz file cannot say is given.
     Words command{"eval", "--load", file(name)};
     if (std::string(name).ends_with("npz"))
-      command = command + Words{"copying",  "--set", "lag=1",   "--set", "symbols=1", "--set", "alphabet=2",
+      command = command + Words{"copying", "--model", "gru", "--set", "lag=1",   "--set", "symbols=1", "--set", "alphabet=2",
                                 "--hidden", "4",     "--batch", "2",     "--seed",    "3"};
     const auto r = run_etrace(command);
     EXPECT_EQ(r.code, 0) << r.text;
