@@ -59,6 +59,9 @@ class Task {
   virtual std::optional<std::int64_t> samples(Part) const { return std::nullopt; }
   // Lines about the data behind the task, for people; empty where it is drawn at random.
   virtual std::string about() const { return {}; }
+  // What is needed to ask a trained model about new data, by name: classes, normalisation. Kept with
+  // parameters.
+  virtual std::vector<std::pair<std::string, std::string>> facts() const { return {}; }
 
  protected:
   struct Draw {

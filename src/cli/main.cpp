@@ -51,7 +51,9 @@ void add_verbs(CLI::App& app, Status& status) {
   add_profile(app, status);
   add_train(app, status);
   add_eval(app, status);
+  add_predict(app, status);
   add_runs(app, status);
+  add_data(app, status);
   add_check(app, status);
   add_bench(app, status);
   add_doctor(app, status);

@@ -11,7 +11,6 @@
 #include <iostream>
 #include <string_view>
 
-
 namespace etrace::cli {
 
 namespace {

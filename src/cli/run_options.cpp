@@ -6,6 +6,8 @@
 #include "base/nearest.h"
 #include "cli/help.h"
 #include "cli/option_values.h"
+#include "data/catalog.h"
+#include "data/reader.h"
 #include "etrace/error.h"
 #include "module/parameter_file.h"
 #include "train/saved_parameters.h"
@@ -22,13 +24,25 @@ std::pair<std::string, std::string> task_option(const std::string& text) {
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
+// A file, a folder or a known data set in the place of the task.
+void take_data(TrainSettings& s) {
+  if (find_task(s.task) != nullptr) return;
+  const bool is_data =
+      data::find_known_data(s.task) != nullptr || data::is_folder(s.task) || data::is_file(s.task);
+  if (!is_data) return;
+  s.task_texts.emplace_back("file", s.task);
+  s.task = "data";
+}
+
 }  // namespace
 
 void RunOptions::add_to(CLI::App& verb, const char* load_doc) {
   verb_ = &verb;
   TrainSettings& s = settings;
   verb.option_defaults()->take_last();  // a script's defaults come first
-  verb.add_option("TASK", s.task, fmt::format("one of {}", fmt::join(task_names(), ", ")));
+  verb.add_option("TASK", s.task,
+                  fmt::format("one of {}; or a file, a folder or a data set that `etrace data` lists",
+                              fmt::join(task_names(), ", ")));
   verb.add_option("--model", s.model, "a built-in model, see below (default: the task's)")->type_name("NAME");
   verb.add_option("--set", set, "a setting of the task, see below; may be repeated")
       ->type_name("NAME=VALUE")
@@ -74,6 +88,7 @@ TrainSettings RunOptions::complete(const std::optional<TensorFile>& file, Adopt 
   if (s.task.empty())
     throw ValueError("train",
                      fmt::format("TASK is missing; expected one of {}", fmt::join(task_names(), ", ")));
+  take_data(s);
   for (const auto& [name, value] : options) set_task_option(s, name, value);
   s.dtype = dtype_option("--dtype", type, {Dtype::F32, Dtype::F64});
   return s;

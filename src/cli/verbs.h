@@ -17,6 +17,8 @@ void add_explain(CLI::App&, Status&);
 void add_train(CLI::App&, Status&);
 void add_eval(CLI::App&, Status&);
 void add_runs(CLI::App&, Status&);
+void add_predict(CLI::App&, Status&);
+void add_data(CLI::App&, Status&);
 void add_verify(CLI::App&, Status&);
 void add_rules(CLI::App&, Status&);
 void add_plan(CLI::App&, Status&);

@@ -132,6 +132,16 @@ std::string DataTask::about() const {
   return text;
 }
 
+std::vector<std::pair<std::string, std::string>> DataTask::facts() const {
+  std::vector<std::pair<std::string, std::string>> out{
+      {"data classes", fmt::format("{}", fmt::join(data_->classes, "\n"))},
+      {"data steps", std::to_string(spec().steps)}};
+  if (mean_.empty()) return out;
+  out.emplace_back("data mean", fmt::format("{}", fmt::join(mean_, ",")));
+  out.emplace_back("data scale", fmt::format("{}", fmt::join(scale_, ",")));
+  return out;
+}
+
 void DataTask::write(std::size_t sample, float* out) const {
   const auto channels = static_cast<std::size_t>(data_->channels);
   const std::size_t real = static_cast<std::size_t>(data_->samples[sample].steps) * channels,

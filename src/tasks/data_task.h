@@ -30,6 +30,9 @@ class DataTask : public Task {
 
   std::optional<std::int64_t> samples(Part) const override;
   std::string about() const override;
+  // "data classes" (a line each), "data steps", and "data mean", "data scale" (with commas) if it is
+  // normalised.
+  std::vector<std::pair<std::string, std::string>> facts() const override;
   const data::Dataset& dataset() const { return *data_; }
   // What a series of the data becomes before a model sees it: [steps, channels] at `out`, padded at the
   // front.

@@ -399,6 +399,7 @@ std::string Training::summary() const {
 Learner::Notes Training::parameter_texts() const {
   Learner::Notes out = texts_;
   out.emplace_back("sizes", sizes_text(settings_, *task_));
+  for (auto& fact : task_->facts()) out.push_back(std::move(fact));
   return out;
 }
 

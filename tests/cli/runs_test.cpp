@@ -25,7 +25,9 @@ class Runs : public testing::TrainFixture {
   Process::Result run(const Words& words) const {
     return run_etrace(words, {.environment = {"ETRACE_RUNS=" + file("runs")}});
   }
-  Process::Result train(const Words& more) const { return run(tiny(Words{"--backend", "interpreter"} + more)); }
+  Process::Result train(const Words& more) const {
+    return run(tiny(Words{"--backend", "interpreter"} + more));
+  }
   nlohmann::json status(const std::string& name) const {
     return nlohmann::json::parse(contents(file("runs/" + name + "/run.json")));
   }
