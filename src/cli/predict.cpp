@@ -1,5 +1,5 @@
-// etrace predict RUN FILE: what the best parameters of a run say of new data, as CSV: sample, class, the
-// probability of each class, and the label of the file.
+// etrace predict RUN FILE: what the best parameters of a run say of new data, as CSV: sample, class, its
+// probability, and the label of the file.
 #include <fmt/format.h>
 
 #include <iostream>
@@ -8,6 +8,7 @@
 #include "cli/memory_hint.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
+#include "etrace/backend.h"
 #include "train/predict.h"
 
 namespace etrace::cli {
@@ -18,11 +19,19 @@ struct PredictCommand {
   std::string run, file, output = std::string(kStandardOutput), backend = default_backend();
 };
 
+std::string csv_name(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
+  return out + "\"";
+}
+
 std::string csv_of(const train::Predictions& p) {
   std::string text = "sample,class,probability,label\n";
   for (std::size_t i = 0; i < p.rows.size(); ++i) {
     const auto& row = p.rows[i];
-    text += fmt::format("{},{},{:.6f},{}\n", i, p.classes[row.answer], row.probability, row.label);
+    text += fmt::format("{},{},{:.6f},{}\n", i, csv_name(p.classes[row.answer]), row.probability,
+                        csv_name(row.label));
   }
   return text;
 }

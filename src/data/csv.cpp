@@ -45,11 +45,6 @@ struct CsvTable {
   std::vector<std::size_t> lines;  // of each row
 };
 
-bool all_numbers(const Fields& fields) {
-  double value = 0.0;
-  return std::all_of(fields.begin(), fields.end(),
-                     [&](const std::string& f) { return parse_number(f, value); });
-}
 bool no_numbers(const Fields& fields) {
   double value = 0.0;
   return std::none_of(fields.begin(), fields.end(),

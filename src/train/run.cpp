@@ -187,6 +187,7 @@ void Run::finish() {
   view_.result(score_line(result_.score, training_.score_batches(Part::Final, kFinalBatches)));
   conclude();
   write_status("done");
+  write_page();
   if (!plan_.checkpoint.empty() && !checkpoint_failed_) view_.say("wrote " + plan_.checkpoint + "\n");
   if (!plan_.save.empty() && !save_failed_) view_.say("wrote " + plan_.save + "\n");
   if (folder_)

@@ -88,6 +88,7 @@ class Run {
   void write_checkpoint(const char* what_follows);
   void write_parameters();
   void write_best(const Score&);
+  void write_page();
   void write_status(const std::string& status, const std::string& error = {});
 
   void take_best();

@@ -40,8 +40,8 @@ TEST_F(Runs, AFolderHoldsAllThatARunLeaves) {
   const auto r = train({"--updates", "60", "--name", "a"});
   ASSERT_EQ(r.code, 0) << r.text;
   EXPECT_THAT(r.text, HasSubstr("run folder " + file("runs/a")));
-  for (const char* name :
-       {"config.toml", "run.json", "log.jsonl", "best.safetensors", "checkpoints/last.safetensors"})
+  for (const char* name : {"config.toml", "run.json", "log.jsonl", "best.safetensors", "page.html",
+                           "checkpoints/last.safetensors"})
     EXPECT_TRUE(fs::is_regular_file(in("a", name))) << name;
   bool events = false;
   for (const auto& e : fs::directory_iterator(file("runs/a")))
