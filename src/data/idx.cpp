@@ -2,6 +2,7 @@
 // Packed or not. A folder holds {train,t10k}-{images-idx3,labels-idx1}-ubyte.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 
 #include "data/reader.h"
@@ -54,8 +55,9 @@ IdxArray read_idx(const std::string& path) {
   std::uint64_t count = 1;
   for (std::uint64_t k = 0; k < rank; ++k) {
     const std::uint64_t size = in.big(4, "the sizes");
-    if (size != 0 && count > in.left() / size + 1)
-      in.fail(fmt::format("axis {} of {} makes it larger than the file", k, size));
+    constexpr std::uint64_t kMost = std::uint64_t{1} << 40U;  // numbers; products stay far from overflow
+    if (size > kMost / std::max<std::uint64_t>(count, 1))
+      in.fail(fmt::format("axis {} of {} makes it larger than any file", k, size));
     count *= size;
     out.sizes.push_back(static_cast<std::int64_t>(size));
   }

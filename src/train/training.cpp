@@ -248,7 +248,7 @@ Learner::Notes data_texts(const TrainSettings& s) {
 std::string task_text(const TrainSettings& s, const Task& task) {
   std::vector<std::string> settings;
   for (const auto& [key, value] : data_texts(s))
-    if (key.starts_with("--set ")) settings.push_back(key.substr(6) + " " + value);
+    if (key.starts_with("--set ") && !value.empty()) settings.push_back(key.substr(6) + " " + value);
   return fmt::format("task {}: {}\n  {}{}sequences of {} steps\n{}", s.task, find_task(s.task)->doc,
                      fmt::join(settings, ", "), settings.empty() ? "" : "; ", task.spec().steps,
                      task.about());

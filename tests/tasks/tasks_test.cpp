@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 
 #include "etrace/ops/numpy.h"
 #include "support/errors.h"
@@ -29,6 +30,12 @@ TaskOptions small(std::string_view name, std::uint64_t seed = 0, Dtype dtype = D
   TaskOptions o{.seed = seed, .dtype = dtype};
   if (name == "delayed_match_von_mises")
     o.settings = {{"inputs", 20}, {"sample", 30}, {"delay", 20}, {"test", 30}};
+  if (name == "data") {  // lives on a file
+    const std::string path = ::testing::TempDir() + "/etrace_tasks_test.csv";
+    std::ofstream out(path);
+    for (int i = 0; i < 40; ++i) out << i << "," << i * i % 7 << "," << (i % 2 == 0 ? "a" : "b") << "\n";
+    o.texts = {{"file", path}};
+  }
   return o;
 }
 
@@ -254,7 +261,7 @@ TEST(TaskTable, ANameIsTakenOnce) {
 
 TEST(TaskTable, WhatIsRefused) {
   EXPECT_THAT(message_of<ValueError>([] { make_task("copy"); }),
-              AllOf(HasSubstr("'copy'"), HasSubstr("copying, decision_making")));
+              AllOf(HasSubstr("'copy'"), HasSubstr("copying, data, decision_making")));
   auto copying = [](const char* setting, double value) {
     return message_of<ValueError>([&] { make_task("copying", {.settings = {{setting, value}}}); });
   };
