@@ -164,6 +164,9 @@ function(etrace_add_library)
   if("emit" IN_LIST present)
     etrace_embed_headers()
   endif()
+  if("data" IN_LIST present)
+    etrace_embed_data()
+  endif()
   list(JOIN present " " present)
   message(STATUS "etrace ${PROJECT_VERSION}, layers: ${present}")
 endfunction()
@@ -186,6 +189,24 @@ function(etrace_embed_headers)
     target_sources(etrace_${variant} PRIVATE $<TARGET_OBJECTS:etrace_kernel_text>)
   endforeach()
   set_source_files_properties("${text}" PROPERTIES INCLUDE_DIRECTORIES "${PROJECT_SOURCE_DIR}/src")
+endfunction()
+
+# Small data sets inside the library, so that they are there wherever it is.
+function(etrace_embed_data)
+  set(text "${PROJECT_BINARY_DIR}/generated/digits_data.cpp")
+  set(script "${PROJECT_SOURCE_DIR}/tools/embed_file.py")
+  set(file "${PROJECT_SOURCE_DIR}/data/digits.csv.gz")
+  add_custom_command(OUTPUT "${text}"
+    COMMAND "${Python3_EXECUTABLE}" "${script}" "${text}" "${file}" etrace::data kDigits
+    DEPENDS "${script}" "${file}"
+    COMMENT "Embedding data" VERBATIM)
+  add_library(etrace_embedded_data OBJECT "${text}")
+  set_target_properties(etrace_embedded_data PROPERTIES CXX_VISIBILITY_PRESET hidden)
+  target_link_libraries(etrace_embedded_data PRIVATE etrace_flags)
+  target_sources(etrace PRIVATE $<TARGET_OBJECTS:etrace_embedded_data>)
+  foreach(variant IN LISTS ETRACE_KERNEL_VARIANTS)
+    target_sources(etrace_${variant} PRIVATE $<TARGET_OBJECTS:etrace_embedded_data>)
+  endforeach()
 endfunction()
 
 # The program: target etrace_cli, file bin/etrace.

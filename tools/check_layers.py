@@ -21,7 +21,7 @@ from pathlib import Path
 # Lowest first. CMakeLists.txt holds the same list (ETRACE_LAYERS) and passes it for comparison.
 LAYERS = [
     "base", "runtime", "kernels", "core", "session", "ops", "interp", "transform", "control", "simplify", "etp",
-    "emit", "native", "cuda", "io", "module", "units", "nn", "tasks", "optim", "compiler",
+    "emit", "native", "cuda", "io", "data", "module", "units", "nn", "tasks", "optim", "compiler",
     "learn/traces", "learn/rules", "learn/plan", "learn/run", "verify", "report", "train", "bench", "cli",
 ]  # fmt: skip
 
@@ -97,7 +97,8 @@ THIRD_PARTY = {
     "nlohmann/": {"io", "compiler", "learn/run", "report", "train", "cli"},
     "CLI/": {"cli"},
     "fmt/": set(LAYERS),
-    "zlib.h": {"io"},
+    "zlib.h": {"io", "data"},
+    "toml++/": {"train"},
     "gtest/": set(),
     "gmock/": set(),
     "rapidcheck": set(),

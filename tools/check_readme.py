@@ -93,7 +93,7 @@ class Checker:
     def run(self, line, what, command, cwd, environment=None):
         """Output lines, or None after a failure that was reported."""
         try:
-            done = subprocess.run(command, cwd=cwd, env={**os.environ, **(environment or {})}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            done = subprocess.run(command, cwd=cwd, env={**os.environ, "ETRACE_RUNS": str(self.args.work / "runs"), **(environment or {})}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                   timeout=self.args.timeout, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             self.fail(line, f"{what}: {error}")

@@ -16,6 +16,9 @@ struct ModelOptions {
   std::optional<std::int64_t> batch = {};
   Dtype dtype = Dtype::F32;
   std::uint64_t seed = 0;
+  // For how many steps recurrent cells shall hold what they have taken in, at the start
+  // (CellOptions::memory); 0: as the cells are by themselves.
+  double memory = 0.0;
 };
 
 struct BuiltinModel {

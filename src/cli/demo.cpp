@@ -26,6 +26,7 @@ TrainSettings demo_settings(const std::string& backend) {
   TrainSettings s;
   s.backend = backend;
   s.task = "copying";
+  s.model = "gru";
   s.task_settings = {{"symbols", 3}, {"alphabet", 4}, {"lag", 10}};
   s.hidden = 48;
   s.learning_rate = 3e-3;
@@ -44,7 +45,7 @@ VerifyReport verified(const TrainSettings& s) {
                            .batch = kBatch,
                            .dtype = Dtype::F64,
                            .seed = s.seed});
-  return verify(*model.module, *make_rule(s.rule), batch.inputs, batch.targets, loss::cross_entropy,
+  return verify(*model.module, *make_rule("D_RTRL"), batch.inputs, batch.targets, loss::cross_entropy,
                 {.lags = 0});
 }
 
@@ -98,11 +99,11 @@ bool show_training(Training& training) {
     while (training.updates() < kMaxUpdates && check.accuracy.value_or(0.0) < kStop) {
       const Score score = training.learn();
       progress.show(training.updates(), score.loss, score.accuracy);
-      if (training.batches() % kDemoCheckEvery == 0) check = training.score(Training::Fresh::Check, 4);
+      if (training.batches() % kDemoCheckEvery == 0) check = training.score(Part::Check, 4);
     }
     seconds = progress.seconds();
   }
-  const Score result = training.score(Training::Fresh::Final, 16);
+  const Score result = training.score(Part::Final, 16);
   const bool solved = *result.accuracy >= kSolved;
   std::cout << fmt::format(
       "\n   {} after {} updates in {:.1f} s: accuracy {:.4f} on batches never trained on, where\n"

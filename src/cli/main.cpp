@@ -10,6 +10,7 @@
 #include "base/nearest.h"
 #include "cli/help.h"
 #include "cli/output.h"
+#include "cli/train_config.h"
 #include "cli/verbs.h"
 #include "etrace/error.h"
 #include "etrace/version.h"
@@ -50,6 +51,9 @@ void add_verbs(CLI::App& app, Status& status) {
   add_profile(app, status);
   add_train(app, status);
   add_eval(app, status);
+  add_predict(app, status);
+  add_runs(app, status);
+  add_data(app, status);
   add_check(app, status);
   add_bench(app, status);
   add_doctor(app, status);
@@ -71,7 +75,7 @@ int run(const std::vector<std::string>& given) {
   try {
     add_verbs(app, status);
     app.footer("etrace VERB --help tells what a verb takes.");
-    std::vector<std::string> words = understood(app, given);
+    std::vector<std::string> words = with_configuration(understood(app, given));
     std::reverse(words.begin(), words.end());  // as CLI11 wants them
     app.parse(std::move(words));
   } catch (const CLI::Success& e) {  // help, version

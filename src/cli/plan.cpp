@@ -202,9 +202,9 @@ void run_plan(const PlanCommand& o) {
 
 void PlanArguments::add_to(CLI::App& verb) {
   add_model_options(verb);
-  verb.get_option("MODEL")->description(verb.get_option("MODEL")->get_description() +
-                                        fmt::format("; or a TASK: what `etrace train` runs for one of {}",
-                                                    fmt::join(row_names(tasks()), ", ")));
+  verb.get_option("MODEL")->description(
+      verb.get_option("MODEL")->get_description() +
+      fmt::format("; or a TASK: what `etrace train` runs for one of {}", fmt::join(task_names(), ", ")));
   rule.add_to(verb);
   add_method_option(verb, method, "single-step; for a TASK as `etrace train` chooses it");
   verb.add_option("--window", window,

@@ -17,9 +17,9 @@ struct Planned;
 Avals slices_of(const Model&);
 // What `etrace train` takes besides: for a plan of a task in place of a model.
 struct TaskArguments {
-  std::string model = "gru", update = "sequence";
+  std::string model, update = "sequence";
   std::vector<std::string> set;
-  std::int64_t hidden = 64;
+  std::int64_t hidden = 0;
   double clip_norm = 1.0;
 
   void add_to(CLI::App& verb);

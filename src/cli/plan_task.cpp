@@ -6,6 +6,7 @@
 #include "cli/plan.h"
 #include "cli/run_options.h"
 #include "etrace/error.h"
+#include "train/rule_text.h"
 #include "train/training.h"
 
 namespace etrace::cli {
@@ -13,14 +14,12 @@ namespace etrace::cli {
 void TaskArguments::add_to(CLI::App& verb) {
   verb_ = &verb;
   const std::string group = "For a TASK, as `etrace train` takes them";
-  verb.add_option("--model", model, "a built-in model, whose sizes follow the task")
+  verb.add_option("--model", model, "a built-in model, whose sizes follow the task (default: the task's)")
       ->type_name("NAME")
-      ->capture_default_str()
       ->group(group);
-  verb.add_option("--hidden", hidden, "size of every hidden layer")
+  verb.add_option("--hidden", hidden, "size of every hidden layer (default: the task's)")
       ->type_name("N")
       ->check(count_from(1))
-      ->capture_default_str()
       ->group(group);
   verb.add_option("--set", set, "a setting of the task; may be repeated")
       ->type_name("NAME=NUMBER")
@@ -63,15 +62,16 @@ Planned planned_training(const PlanArguments& o) {
   if (!o.dtype.empty()) run.dtype = o.dtype;
   run.set = o.task.set;
   TrainSettings s = run.complete({}, RunOptions::Adopt::Model);
-  s.rule = o.rule.rule;
-  s.rule_made = o.rule.make();
-  require_modulator(o.stage.c_str(), *s.rule_made);
+  if (o.task.verb_->count("--rule") > 0) s.rule = o.rule.rule;
+  s.rule_options = o.rule.option_texts();
   s.optimizer = o.optimizer;
   s.clip_norm = o.task.clip_norm == 0.0 ? std::nullopt : std::optional(o.task.clip_norm);
   s.update = update_option(o.task.update);
   s.method = o.method;
   s.window = o.window.value_or(0);
   s.backend = "interpreter";  // nothing runs
+  s = resolved(s);
+  require_modulator(o.stage.c_str(), *rule_from(s.rule, s.rule_options));
   const Training training(s);
   return {training.learner().graph().module_info.model, training.summary() + "\n",
           training.programs(Learner::PlanForm::AsRecorded), training.programs()};

@@ -11,8 +11,6 @@
 #include <iostream>
 #include <string_view>
 
-#include "base/finite.h"
-
 namespace etrace::cli {
 
 namespace {
@@ -40,16 +38,6 @@ std::string duration_text(double seconds) {
 void Smoothed::add(double value) {
   sum_ = kKeep * sum_ + value;
   weight_ = kKeep * weight_ + 1.0;
-}
-
-std::string loss_text(double loss) {
-  return loss < 1e4 ? fmt::format("{:.4f}", loss) : fmt::format("{:.1e}", unsigned_nan(loss));
-}
-
-std::string score_line(const Score& score, std::int64_t batches) {
-  return fmt::format("on {} {} never trained on: loss {}{}\n", batches, batches == 1 ? "batch" : "batches",
-                     loss_text(score.loss),
-                     score.accuracy ? fmt::format(", accuracy {:.4f}", *score.accuracy) : std::string());
 }
 
 Progress::Form Progress::form_of(Stream stream) {

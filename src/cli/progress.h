@@ -24,10 +24,6 @@ class Smoothed {
   double sum_ = 0.0, weight_ = 0.0;
 };
 
-std::string loss_text(double);  // "0.0581", "2.5e+10"
-// "on 16 batches never trained on: loss 0.0581, accuracy 0.9912\n"
-std::string score_line(const Score&, std::int64_t batches);
-
 class Progress {
  public:
   enum class Form : std::uint8_t { Silent, Lines, Terminal };

@@ -3,33 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 
 #include "cli/help.h"
 #include "cli/option_values.h"
 #include "etrace/error.h"
+#include "train/rule_text.h"
 
 namespace etrace::cli {
-
-namespace {
-
-template <class Number>
-std::optional<Number> number_from(std::string_view text) {
-  Number value{};
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-Attr parsed_option(std::string_view text) {
-  if (const auto whole = number_from<std::int64_t>(text)) return Attr(*whole);
-  if (const auto real = number_from<double>(text)) return Attr(*real);
-  if (text == "true" || text == "false") return Attr(text == "true");
-  return Attr(std::string(text));
-}
-
-}  // namespace
 
 namespace {
 
@@ -69,7 +50,11 @@ void add_method_option(CLI::App& verb, std::optional<VjpMethod>& method, const s
 }
 
 void RuleArguments::add_to(CLI::App& verb) {
-  verb.add_option("--rule", rule, "learning rule, see below")->type_name("NAME")->capture_default_str();
+  verb.add_option(
+          "--rule", rule,
+          rule.empty() ? "learning rule, see below (default: the task's)" : "learning rule, see below")
+      ->type_name("NAME")
+      ->capture_default_str();
   verb.add_option("--rule-option", options, "an option of the rule, see below; may be repeated")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false)
@@ -87,20 +72,19 @@ void RuleArguments::add_to(CLI::App& verb) {
       ->type_name("TYPE");
 }
 
-std::shared_ptr<const LearningRule> RuleArguments::make() const {
-  RuleOptions given;
+std::vector<std::string> RuleArguments::option_texts() const {
+  std::vector<std::string> out;
   if (decay && rank) throw ValueError("rule", "--decay and --rank say the same thing; give one of them");
-  if (decay) given.set("decay_or_rank", *decay);
-  if (rank) given.set("decay_or_rank", static_cast<std::int64_t>(*rank));
-  if (input_decay) given.set("input_decay_or_rank", *input_decay);
-  if (!trace_dtype.empty()) given.set("trace_dtype", trace_dtype);
-  for (const std::string& text : options) {
-    const std::size_t equals = text.find('=');
-    if (equals == std::string::npos || equals == 0)
-      throw ValueError("rule", fmt::format("--rule-option {}: expected NAME=VALUE", text));
-    given.set(text.substr(0, equals), parsed_option(std::string_view(text).substr(equals + 1)));
-  }
-  return make_rule(rule, given);
+  if (decay) out.push_back(fmt::format("decay_or_rank={}", *decay));
+  if (rank) out.push_back(fmt::format("decay_or_rank={}", *rank));
+  if (input_decay) out.push_back(fmt::format("input_decay_or_rank={}", *input_decay));
+  if (!trace_dtype.empty()) out.push_back("trace_dtype=" + trace_dtype);
+  out.insert(out.end(), options.begin(), options.end());
+  return out;
+}
+
+std::shared_ptr<const LearningRule> RuleArguments::make() const {
+  return train::rule_from(rule, option_texts());
 }
 
 void require_modulator(const char* stage, const LearningRule& rule) {

@@ -20,6 +20,7 @@ struct RuleArguments {
   std::string trace_dtype;
 
   void add_to(CLI::App& verb);
+  std::vector<std::string> option_texts() const;  // all of them as NAME=VALUE
   std::shared_ptr<const LearningRule> make() const;
 };
 

@@ -3,11 +3,11 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-
 #include "base/nearest.h"
 #include "cli/help.h"
 #include "cli/option_values.h"
+#include "data/catalog.h"
+#include "data/reader.h"
 #include "etrace/error.h"
 #include "module/parameter_file.h"
 #include "train/saved_parameters.h"
@@ -16,15 +16,22 @@ namespace etrace::cli {
 
 namespace {
 
-std::pair<std::string, double> task_setting(const std::string& text) {
+// NAME=VALUE as it was typed.
+std::pair<std::string, std::string> task_option(const std::string& text) {
   const std::size_t equals = text.find('=');
-  double value = 0.0;
-  if (equals != std::string::npos && equals > 0) {
-    const char *begin = text.data() + equals + 1, *end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(begin, end, value);
-    if (error == std::errc() && stop == end) return {text.substr(0, equals), value};
-  }
-  throw ValueError("train", fmt::format("--set {}: expected NAME=NUMBER, as in --set lag=10", text));
+  if (equals == std::string::npos || equals == 0)
+    throw ValueError("train", fmt::format("--set {}: expected NAME=NUMBER, as in --set lag=10", text));
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+// A file, a folder or a known data set in the place of the task.
+void take_data(TrainSettings& s) {
+  if (find_task(s.task) != nullptr) return;
+  const bool is_data =
+      data::find_known_data(s.task) != nullptr || data::is_folder(s.task) || data::is_file(s.task);
+  if (!is_data) return;
+  s.task_texts.emplace_back("file", s.task);
+  s.task = "data";
 }
 
 }  // namespace
@@ -33,22 +40,20 @@ void RunOptions::add_to(CLI::App& verb, const char* load_doc) {
   verb_ = &verb;
   TrainSettings& s = settings;
   verb.option_defaults()->take_last();  // a script's defaults come first
-  verb.add_option("TASK", s.task, fmt::format("one of {}", fmt::join(row_names(tasks()), ", ")));
-  verb.add_option("--model", s.model, "a built-in model, see below")
-      ->type_name("NAME")
-      ->capture_default_str();
+  verb.add_option("TASK", s.task,
+                  fmt::format("one of {}; or a file, a folder or a data set that `etrace data` lists",
+                              fmt::join(task_names(), ", ")));
+  verb.add_option("--model", s.model, "a built-in model, see below (default: the task's)")->type_name("NAME");
   verb.add_option("--set", set, "a setting of the task, see below; may be repeated")
-      ->type_name("NAME=NUMBER")
+      ->type_name("NAME=VALUE")
       ->allow_extra_args(false)
       ->take_all();
-  verb.add_option("--hidden", s.hidden, "size of every hidden layer")
+  verb.add_option("--hidden", s.hidden, "size of every hidden layer (default: the task's)")
       ->type_name("N")
-      ->check(count_from(1))
-      ->capture_default_str();
-  verb.add_option("--batch", s.batch, "samples per batch")
+      ->check(count_from(1));
+  verb.add_option("--batch", s.batch, "samples per batch (default: the task's)")
       ->type_name("N")
-      ->check(count_from(1))
-      ->capture_default_str();
+      ->check(count_from(1));
   verb.add_option("--seed", s.seed, "of the parameters and of the data")
       ->type_name("N")
       ->check(seed_number())
@@ -64,7 +69,8 @@ std::optional<TensorFile> RunOptions::loaded() const {
 TrainSettings RunOptions::complete(const std::optional<TensorFile>& file, Adopt adopt) const {
   TrainSettings s = settings;
   std::string type = dtype;
-  for (const std::string& text : set) s.task_settings.push_back(task_setting(text));
+  std::vector<std::pair<std::string, std::string>> options;
+  for (const std::string& text : set) options.push_back(task_option(text));
   if (file) {
     const SavedSettings saved(*file, load);
     const auto typed = [&](const char* option) { return verb_->count(option) > 0; };
@@ -74,14 +80,16 @@ TrainSettings RunOptions::complete(const std::optional<TensorFile>& file, Adopt 
     if (adopt == Adopt::ModelAndTask) {
       if (s.task.empty()) saved.text("task", s.task);
       if (const std::string* task = saved.find("task"); task != nullptr && *task == s.task)
-        saved.task_settings(s.task_settings);
+        saved.task_options(options);
       if (!typed("--batch")) saved.number("--batch", s.batch);
       if (!typed("--seed")) saved.number("--seed", s.seed);
     }
   }
   if (s.task.empty())
     throw ValueError("train",
-                     fmt::format("TASK is missing; expected one of {}", fmt::join(row_names(tasks()), ", ")));
+                     fmt::format("TASK is missing; expected one of {}", fmt::join(task_names(), ", ")));
+  take_data(s);
+  for (const auto& [name, value] : options) set_task_option(s, name, value);
   s.dtype = dtype_option("--dtype", type, {Dtype::F32, Dtype::F64});
   return s;
 }
@@ -102,12 +110,23 @@ Dtype dtype_option(const char* option, const std::string& text, std::initializer
                                         did_you_mean(text, names)));
 }
 
+namespace {
+std::string recipe_text(const TaskRecipe& r) {
+  std::string rule = r.rule;
+  for (const std::string& option : r.rule_options) rule += " " + option;
+  return fmt::format("--model {} --rule {}, hidden {}, batch {}, {} updates at {}", r.model, rule, r.hidden,
+                     r.batch, r.updates, r.learning_rate);
+}
+}  // namespace
+
 std::string task_table() {
-  std::string text = "Tasks and what --set can change:\n";
-  for (const TaskEntry& t : tasks()) {
-    text += wrapped(fmt::format("  {}:", t.name), 4, t.doc);
-    for (const TaskSetting& s : t.settings)
+  std::string text = "Tasks, what each is learned with unless told otherwise, and what --set can change:\n";
+  for (const TaskEntry* t : tasks()) {
+    text += wrapped(fmt::format("  {}:", t->name), 4, t->doc);
+    for (const TaskRecipe& r : t->recipes) text += wrapped("    learned by", 17, recipe_text(r));
+    for (const TaskSetting& s : t->settings)
       text += wrapped(fmt::format("    {}", s.name), 17, fmt::format("{} (default {:.10g})", s.doc, s.value));
+    for (const TaskText& s : t->texts) text += wrapped(fmt::format("    {}", s.name), 17, s.doc);
   }
   return text;
 }

@@ -1,8 +1,9 @@
-// etrace train TASK: learns a task online, with progress, checkpoints and a score on data never trained on.
-// Exit status: 0, 1 if --until-accuracy was not reached, 2 for wrong input or a file that could not be
-// written, 130 after Ctrl-C.
+// etrace train TASK: learns a task online, with progress, checkpoints and a score on data never trained on,
+// in a folder of the run. etrace train RUN --resume goes on. Exit status: 0, 1 if --until-accuracy was not
+// reached, 2 for wrong input or a file that could not be written, 130 after Ctrl-C.
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "cli/engine.h"
@@ -12,9 +13,11 @@
 #include "cli/output.h"
 #include "cli/rule_option.h"
 #include "cli/run_options.h"
-#include "cli/train_run.h"
+#include "cli/train_config.h"
+#include "cli/train_view.h"
 #include "cli/verbs.h"
 #include "etrace/error.h"
+#include "train/rule_text.h"
 
 namespace etrace::cli {
 
@@ -24,10 +27,12 @@ namespace fs = std::filesystem;
 
 struct TrainCommand {
   RunOptions run;
-  TrainPlan plan;
+  RunPlan plan;
+  bool quiet = false;
+  std::string config, config_task;  // its options came before those that were typed
   // As typed; they become settings.
   std::string update = "sequence";
-  RuleArguments rule;
+  RuleArguments rule = {.rule = ""};
   double clip_norm = 1.0;
 };
 
@@ -36,19 +41,25 @@ TrainSettings settings_of(const TrainCommand& c) {
   s.update = update_option(c.update);
   s.clip_norm = c.clip_norm == 0.0 ? std::nullopt : std::optional(c.clip_norm);
   s.rule = c.rule.rule;
-  s.rule_made = c.rule.make();
-  require_modulator("train", *s.rule_made);
+  s.rule_options = c.rule.option_texts();
+  s = resolved(s);
+  require_modulator("train", *rule_from(s.rule, s.rule_options));
   return s;
 }
 
-void require_sensible(const TrainPlan& p) {
+void require_sensible(const RunPlan& p) {
   if (p.until_accuracy && !(*p.until_accuracy > 0.0 && *p.until_accuracy <= 1.0))
     throw ValueError("train",
                      fmt::format("--until-accuracy is {}; it must lie in (0, 1]", *p.until_accuracy));
   if (p.checkpoint == kStandardOutput)
     throw ValueError("train", "--checkpoint -: a checkpoint is read again and must be a file");
-  if (p.resume && p.checkpoint.empty())
-    throw ValueError("train", "--resume needs --checkpoint FILE: the checkpoint to go on from");
+  if (p.resume && p.checkpoint.empty() && p.folder.empty() && (p.name.empty() || p.runs.empty()))
+    throw ValueError("train",
+                     "--resume needs the run to go on with: `etrace train RUN --resume`, --name NAME, or "
+                     "--checkpoint FILE");
+  if (!p.folder.empty() && !p.resume)
+    throw ValueError("train",
+                     fmt::format("'{}' is a run: add --resume to go on with it, or give a task", p.folder));
   if (!p.resume && !p.checkpoint.empty() && fs::exists(p.checkpoint))
     throw ValueError(
         "train",
@@ -68,12 +79,12 @@ void require_sensible(const TrainPlan& p) {
 void add_learning_options(CLI::App& verb, TrainCommand& c) {
   TrainSettings& s = c.run.settings;
   c.rule.add_to(verb);
-  verb.add_option("--updates", c.plan.updates, "updates of the parameters; whole batches")
+  verb.add_option("--updates", s.updates, "updates of the parameters; whole batches (default: the task's)")
       ->type_name("N")
-      ->check(count_from(1))
-      ->capture_default_str();
+      ->check(count_from(1));
   verb.add_option("--optimizer", s.optimizer, "see below")->type_name("NAME")->capture_default_str();
-  verb.add_option("--lr", s.learning_rate, "learning rate (default: the optimizer's own)")
+  verb.add_option("--lr", s.learning_rate,
+                  "learning rate (default: the task's, of another optimizer than adam its own)")
       ->type_name("X")
       ->check(number_at_least(0));
   verb.add_option("--clip-norm", c.clip_norm, "limit of the gradient's norm; 0: gradients are not clipped")
@@ -91,20 +102,60 @@ void add_learning_options(CLI::App& verb, TrainCommand& c) {
                               kDefaultWindow))
       ->type_name("N")
       ->check(count_from(1));
+  verb.add_option(
+          "--memory", s.memory,
+          "steps for which recurrent cells hold what they have taken in, at the start; 0: as the cells "
+          "are by themselves (default: the length of the sequences)")
+      ->type_name("STEPS")
+      ->check(number_at_least(0));
   add_backend_option(verb, s.backend);
   verb.add_option("--until-accuracy", c.plan.until_accuracy, "stop when this is reached on fresh batches")
       ->type_name("X")
       ->check(number());
 }
 
-void add_file_options(CLI::App& verb, TrainPlan& p) {
+std::string runs_folder() {
+  const char* given = std::getenv("ETRACE_RUNS");
+  return given != nullptr && *given != '\0' ? given : "runs";
+}
+
+void add_folder_options(CLI::App& verb, TrainCommand& c) {
+  RunPlan& p = c.plan;
+  p.runs = runs_folder();
+  verb.add_option(
+          "--runs", p.runs,
+          "folder of runs, each of which has a folder in it; none: the run has none (default: runs, or "
+          "$ETRACE_RUNS)")
+      ->type_name("DIR");
+  verb.add_option("--name", p.name, "of the run and its folder (default: TASK-MODEL-RULE-SEED, numbered)")
+      ->type_name("NAME");
+  verb.add_option(
+          "--config", c.config,
+          "options from a TOML file whose keys are their names, such as config.toml of a run; what is "
+          "typed holds")
+      ->type_name("FILE");
+  verb.add_option("--folder", p.folder)->group("");  // of `etrace train RUN`
+  verb.add_option("--task", c.config_task)->group("");
+  verb.add_option("--check-every", p.check_every, "batches between checks on data that is held out")
+      ->type_name("N")
+      ->check(count_from(1))
+      ->capture_default_str();
+  verb.add_option("--patience", p.patience, "stop after so many checks without a better score; 0: never")
+      ->type_name("N")
+      ->check(count_from(0))
+      ->capture_default_str();
+}
+
+void add_file_options(CLI::App& verb, TrainCommand& c) {
+  RunPlan& p = c.plan;
   verb.add_option("--checkpoint", p.checkpoint, "keep all that is needed to go on in this file")
       ->type_name("FILE");
   verb.add_option("--every", p.every, "updates between checkpoints")
       ->type_name("N")
       ->check(count_from(1))
       ->capture_default_str();
-  verb.add_flag("--resume", p.resume, "go on from the checkpoint, bit for bit");
+  verb.add_flag("--resume", p.resume,
+                "go on from the checkpoint, bit for bit; of RUN, a typed --lr is the rate from there on");
   verb.add_option("--save", p.save,
                   "write the parameters to FILE.safetensors or FILE.npz; the former also holds the settings, "
                   "for --load")
@@ -113,7 +164,35 @@ void add_file_options(CLI::App& verb, TrainPlan& p) {
                   "write a log, one JSON object per line; -: to standard output, and what is for people to "
                   "standard error")
       ->type_name("FILE");
-  verb.add_flag("--quiet", p.quiet, "print the result only");
+  verb.add_flag("--quiet", c.quiet, "print the result only");
+}
+
+int run_train(TrainCommand& c) {
+  if (c.run.settings.task.empty()) c.run.settings.task = c.config_task;
+  RunPlan& plan = c.plan;
+  plan.load = c.run.load;
+  if (plan.runs == "none") plan.runs.clear();
+  plan.command = typed_words();
+  require_sensible(plan);
+  plan.start_from = c.run.loaded();
+  const TrainSettings settings = settings_of(c);
+  plan.new_rate = plan.resume && !plan.folder.empty() && is_typed("--lr");
+  TerminalView view(c.quiet,
+                    plan.json == kStandardOutput ? Progress::Stream::Error : Progress::Stream::Output);
+  RunResult result;
+  with_memory_hint("--hidden and --batch make it smaller, as do --rule pp_prop and --trace-dtype bf16", [&] {
+    Run run(plan, settings, view);
+    try {
+      result = run();
+    } catch (...) {
+      view.end_line();
+      throw;
+    }
+  });
+  if (result.reason == RunResult::Reason::Interrupted)
+    return result.files_lost && view.interrupted_code() < 2 ? 2 : view.interrupted_code();
+  if (result.files_lost) return 2;
+  return result.reached ? 0 : 1;
 }
 
 }  // namespace
@@ -125,21 +204,14 @@ void add_train(CLI::App& app, Status& status) {
       *verb,
       "start from these parameters, as --save wrote them; --model, --hidden and --dtype are then those "
       "of the file unless given");
-  verb->get_option("TASK")->required();
   add_learning_options(*verb, *c);
-  add_file_options(*verb, c->plan);
+  add_folder_options(*verb, *c);
+  add_file_options(*verb, *c);
   verb->footer([] {
     return task_table() + "\n" + model_table() + "\n" + rules_short_help() + "\n" +
            help_table("Optimizers", optim::all());
   });
-  verb->callback([c, &status] {
-    c->plan.load = c->run.load;
-    require_sensible(c->plan);
-    c->plan.start_from = c->run.loaded();
-    const TrainSettings settings = settings_of(*c);
-    with_memory_hint("--hidden and --batch make it smaller, as do --rule pp_prop and --trace-dtype bf16",
-                     [&] { status.code = TrainRun(c->plan, settings)(); });
-  });
+  verb->callback([c, &status] { status.code = run_train(*c); });
 }
 
 }  // namespace etrace::cli

@@ -323,7 +323,7 @@ std::string inflated(std::string_view packed, const Member& m) {
   return out;
 }
 
-Tensor read_member_data(std::string_view zip, const Member& m) {
+std::string member_bytes(std::string_view zip, const Member& m) {
   // LIMIT: members are stored or deflated, as NumPy writes them.
   if ((m.flags & kEncrypted) != 0)
     throw NotSupportedError(kStage, m.name + ": encrypted archives are not supported");
@@ -340,7 +340,7 @@ Tensor read_member_data(std::string_view zip, const Member& m) {
     fail(m.name, fmt::format("stored with {} bytes, expected {}", m.packed, m.size));
   if (const std::uint32_t crc = crc32(data); crc != m.crc)
     fail(m.name, fmt::format("the checksum is {:08x}, expected {:08x}: the file is damaged", crc, m.crc));
-  return read_npy(data, m.name);
+  return std::string(data);
 }
 
 Named<Tensor> read(std::string_view zip) {
@@ -351,7 +351,8 @@ Named<Tensor> read(std::string_view zip) {
   for (const Member& m : members) {
     if (!m.name.ends_with(kSuffix)) fail(m.name, "is no array: its name does not end with .npy");
     if (!names.insert(m.name).second) fail(m.name, "is in the archive twice");
-    out.emplace_back(m.name.substr(0, m.name.size() - kSuffix.size()), read_member_data(zip, m));
+    out.emplace_back(m.name.substr(0, m.name.size() - kSuffix.size()),
+                     read_npy(member_bytes(zip, m), m.name));
   }
   return out;
 }
@@ -485,6 +486,16 @@ std::string write_npz(const Named<Tensor>& tensors) {
 
 Named<Tensor> read_npz(std::string_view bytes, const std::string& source) {
   return naming_file(kStage, source, [&] { return read(bytes); });
+}
+
+std::vector<std::pair<std::string, std::string>> read_zip_members(
+    std::string_view zip, const std::string& source, const std::function<bool(const std::string&)>& wanted) {
+  return naming_file(kStage, source, [&] {
+    std::vector<std::pair<std::string, std::string>> out;
+    for (const Member& m : read_directory(zip, find_end(zip)))
+      if (wanted(m.name)) out.emplace_back(m.name, member_bytes(zip, m));
+    return out;
+  });
 }
 
 }  // namespace etrace

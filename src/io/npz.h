@@ -2,8 +2,11 @@
 // Private to the library.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "etrace/model_io.h"
 
@@ -16,6 +19,11 @@ std::string write_npz(const Named<Tensor>& tensors);
 // Arrays in the order of the archive; those in Fortran order are transposed. CompilationError or
 // NotSupportedError with the source's name and the place.
 Named<Tensor> read_npz(std::string_view bytes, const std::string& source);
+
+// Any zip archive: the names and contents of the files in it that are wanted, in its order. CompilationError
+// or NotSupportedError as above.
+std::vector<std::pair<std::string, std::string>> read_zip_members(
+    std::string_view bytes, const std::string& source, const std::function<bool(const std::string&)>& wanted);
 
 // One array of an archive; `name` is for errors.
 std::string write_npy(const Tensor&, const std::string& name);

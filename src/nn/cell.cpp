@@ -15,6 +15,17 @@ LinearOptions gate_options(const CellOptions& o) {
   return {.weight_init = o.weight_init, .bias_init = o.bias_init, .dtype = o.dtype, .seed = o.seed};
 }
 
+namespace {
+LinearOptions with_bias(const CellOptions& o, double sign, double offset) {
+  LinearOptions out = gate_options(o);
+  if (o.memory > 0.0) out.bias_init = init::chrono(o.memory, sign, offset);
+  return out;
+}
+}  // namespace
+
+LinearOptions keeping_gate(const CellOptions& o, double offset) { return with_bias(o, 1.0, -offset); }
+LinearOptions renewing_gate(const CellOptions& o) { return with_bias(o, -1.0, 0.0); }
+
 Array join_input(const Array& x, const Array& h) {
   const bool fits = x.rank() == h.rank() && x.rank() > 0 &&
                     std::equal(x.shape().begin(), x.shape().end() - 1, h.shape().begin());

@@ -21,6 +21,13 @@ ConvLayerOptions conv_gate(const ConvCellOptions& o) {
           .seed = o.seed};
 }
 
+// Of gates that keep what was (sign 1) or take in what is new (−1); `offset`: what the cell adds to them.
+ConvLayerOptions timed_gate(const ConvCellOptions& o, double sign, double offset = 0.0) {
+  ConvLayerOptions out = conv_gate(o);
+  if (o.memory > 0.0) out.bias_init = init::chrono(o.memory, sign, -offset);
+  return out;
+}
+
 Shape image_of(const Shape& in, std::int64_t channels) {
   if (in.rank() < 2)
     wrong_option("a convolutional cell",
@@ -45,7 +52,7 @@ Array ConvRNNCell::update(const Array& x) {
 ConvGRUCell::ConvGRUCell(const Shape& in, std::int64_t out, const Dims& kernel, ConvCellOptions options)
     : options_(with_activation(std::move(options))),
       h(hidden("h", image_of(in, out), options_.dtype)),
-      Wz(child<Conv>("Wz", joined_size(in, out), out, kernel, conv_gate(options_))),
+      Wz(child<Conv>("Wz", joined_size(in, out), out, kernel, timed_gate(options_, -1.0))),
       Wr(child<Conv>("Wr", joined_size(in, out), out, kernel, conv_gate(options_))),
       Wh(child<Conv>("Wh", joined_size(in, out), out, kernel, conv_gate(options_))) {}
 
@@ -64,9 +71,9 @@ ConvLSTMCell::ConvLSTMCell(const Shape& in, std::int64_t out, const Dims& kernel
     : options_(with_activation(std::move(options))),
       c(hidden("c", image_of(in, out), options_.dtype)),
       h(hidden("h", image_of(in, out), options_.dtype)),
-      Wi(child<Conv>("Wi", joined_size(in, out), out, kernel, conv_gate(options_))),
+      Wi(child<Conv>("Wi", joined_size(in, out), out, kernel, timed_gate(options_, -1.0))),
       Wg(child<Conv>("Wg", joined_size(in, out), out, kernel, conv_gate(options_))),
-      Wf(child<Conv>("Wf", joined_size(in, out), out, kernel, conv_gate(options_))),
+      Wf(child<Conv>("Wf", joined_size(in, out), out, kernel, timed_gate(options_, 1.0, 1.0))),
       Wo(child<Conv>("Wo", joined_size(in, out), out, kernel, conv_gate(options_))) {}
 
 Array ConvLSTMCell::update(const Array& x) {

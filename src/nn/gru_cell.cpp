@@ -7,7 +7,7 @@ namespace etrace::nn {
 GRUCell::GRUCell(std::int64_t in_size, std::int64_t out_size, CellOptions options)
     : options_(or_defaults(std::move(options), init::orthogonal(), tanh)),
       h(hidden("h", {out_size}, options_.dtype)),
-      Wz(child<Linear>("Wz", in_size + out_size, out_size, gate_options(options_))),
+      Wz(child<Linear>("Wz", in_size + out_size, out_size, renewing_gate(options_))),
       Wr(child<Linear>("Wr", in_size + out_size, out_size, gate_options(options_))),
       Wh(child<Linear>("Wh", in_size + out_size, out_size, gate_options(options_))) {}
 

@@ -140,6 +140,14 @@ Initializer identity(double scale) {
   };
 }
 
+Initializer chrono(double steps, double sign, double offset) {
+  if (!(steps >= 1.0))
+    throw ValueError("init", "a memory of " + std::to_string(steps) + " steps; expected at least 1");
+  return [=](const Array& key, const Shape& shape, Dtype dtype) {
+    return sign * log(random::uniform(key, shape, dtype, 1.0, std::max(steps, 1.0 + 1e-6))) + offset;
+  };
+}
+
 Initializer variance_scaling(const VarianceOptions& options) {
   return [=](const Array& key, const Shape& shape, Dtype dtype) {
     const double fan = std::max(1.0, chosen(options.fan, fans(shape, options.in_axis, options.out_axis)));

@@ -8,9 +8,9 @@ LSTMCell::LSTMCell(std::int64_t in_size, std::int64_t out_size, CellOptions opti
     : options_(or_defaults(std::move(options), init::xavier_normal(init::Distribution::Normal), tanh)),
       c(hidden("c", {out_size}, options_.dtype)),
       h(hidden("h", {out_size}, options_.dtype)),
-      Wi(child<Linear>("Wi", in_size + out_size, out_size, gate_options(options_))),
+      Wi(child<Linear>("Wi", in_size + out_size, out_size, renewing_gate(options_))),
       Wg(child<Linear>("Wg", in_size + out_size, out_size, gate_options(options_))),
-      Wf(child<Linear>("Wf", in_size + out_size, out_size, gate_options(options_))),
+      Wf(child<Linear>("Wf", in_size + out_size, out_size, keeping_gate(options_, 1.0))),
       Wo(child<Linear>("Wo", in_size + out_size, out_size, gate_options(options_))) {}
 
 Array LSTMCell::update(const Array& x) {

@@ -7,7 +7,7 @@ namespace etrace::nn {
 MGUCell::MGUCell(std::int64_t in_size, std::int64_t out_size, CellOptions options)
     : options_(or_defaults(std::move(options), init::orthogonal(), tanh)),
       h(hidden("h", {out_size}, options_.dtype)),
-      Wf(child<Linear>("Wf", in_size + out_size, out_size, gate_options(options_))),
+      Wf(child<Linear>("Wf", in_size + out_size, out_size, renewing_gate(options_))),
       Wh(child<Linear>("Wh", in_size + out_size, out_size, gate_options(options_))) {}
 
 Array MGUCell::update(const Array& x) {

@@ -8,7 +8,7 @@ MiniGRU::MiniGRU(std::int64_t in_size, std::int64_t out_size, CellOptions option
     : options_(or_defaults(std::move(options), init::orthogonal(), nn::activation("identity"))),
       h(hidden("h", {out_size}, options_.dtype)),
       W_x(child<Linear>("W_x", in_size, out_size, gate_options(options_))),
-      W_z(child<Linear>("W_z", in_size + out_size, out_size, gate_options(options_))) {}
+      W_z(child<Linear>("W_z", in_size + out_size, out_size, renewing_gate(options_))) {}
 
 Array MiniGRU::update(const Array& x) {
   const Array before = h.value();

@@ -8,7 +8,7 @@ MinimalRNNCell::MinimalRNNCell(std::int64_t in_size, std::int64_t out_size, Cell
     : options_(or_defaults(std::move(options), init::orthogonal(), nn::activation("identity"))),
       h(hidden("h", {out_size}, options_.dtype)),
       phi(child<Linear>("phi", in_size, out_size, gate_options(options_))),
-      W_u(child<Linear>("W_u", 2 * out_size, out_size, gate_options(options_))) {}
+      W_u(child<Linear>("W_u", 2 * out_size, out_size, keeping_gate(options_))) {}
 
 Array MinimalRNNCell::update(const Array& x) {
   const Array z = options_.activation(phi(x));

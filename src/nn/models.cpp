@@ -12,7 +12,9 @@ namespace etrace {
 
 namespace {
 
-nn::CellOptions cell_options(const ModelOptions& o) { return {.dtype = o.dtype, .seed = o.seed}; }
+nn::CellOptions cell_options(const ModelOptions& o) {
+  return {.dtype = o.dtype, .seed = o.seed, .memory = o.memory};
+}
 nn::LinearOptions linear_options(const ModelOptions& o) { return {.dtype = o.dtype, .seed = o.seed}; }
 
 template <class Cell>
@@ -49,17 +51,31 @@ struct Spiking : nn::LIFLayer {
 };
 
 // Neurons of any kind, driven by the input and by what they fired: I = gain·([x, s]·W + b) + offset, and a
-// leaky readout of their spikes. Gain and offset bring the current into the range of the neuron's units.
+// leaky readout of their spikes. Gain and offset bring the current into the range of the neuron's units; rows
+// of W for the input and for the spikes have a fan each, and those of the input a factor, so that neurons
+// fire from the start.
+struct Drive {
+  double gain = 1.0, offset = 0.0;
+  double input = 1.0, recurrent = 1.0;  // factors of the blocks of W
+};
+nn::LinearOptions synapse_options(const ModelOptions& o, const Drive& drive) {
+  nn::LinearOptions out = linear_options(o);
+  const nn::Initializer usual = out.weight_init;
+  out.weight_init = nn::init::stacked_rows(o.sizes[0], nn::init::scaled(usual, drive.input),
+                                           nn::init::scaled(usual, drive.recurrent));
+  return out;
+}
+
 template <class Neurons, class Options>
 struct Population : Module {
-  Population(const ModelOptions& o, Options neuron, double current_gain, double current_offset)
+  Population(const ModelOptions& o, Options neuron, const Drive& drive)
       : neurons(child<Neurons>("neurons", o.sizes[1], neuron)),
-        syn(child<nn::Linear>("syn", o.sizes[0] + o.sizes[1], o.sizes[1], linear_options(o))),
+        syn(child<nn::Linear>("syn", o.sizes[0] + o.sizes[1], o.sizes[1], synapse_options(o, drive))),
         out(child<nn::LeakyRateReadout>(
             "out", o.sizes[1], o.sizes[2],
             nn::LeakyRateReadoutOptions{.tau = 10.0, .dtype = o.dtype, .seed = o.seed})),
-        gain(current_gain),
-        offset(current_offset) {}
+        gain(drive.gain),
+        offset(drive.offset) {}
   Array update(const Array& x) override {
     const Array fired = neurons.spikes();
     const Array current = gain * syn(nn::join_input(x, fired)) + offset;
@@ -72,9 +88,9 @@ struct Population : Module {
 };
 
 template <class Neurons, class Options>
-std::shared_ptr<Module> population(const ModelOptions& o, Options neuron, double gain, double offset = 0.0) {
+std::shared_ptr<Module> population(const ModelOptions& o, Options neuron, const Drive& drive) {
   neuron.dtype = o.dtype;
-  return std::make_shared<Population<Neurons, Options>>(o, neuron, gain, offset);
+  return std::make_shared<Population<Neurons, Options>>(o, neuron, drive);
 }
 
 // The linear recurrent unit returns as many features as it takes.
@@ -94,7 +110,7 @@ struct AlongTheInput : Module {
   explicit AlongTheInput(const ModelOptions& o)
       : image(child<nn::Unflatten>("image", Shape{o.sizes[0], 1})),
         rnn(child<Cell>("rnn", Shape{o.sizes[0], 1}, o.sizes[1], Dims{3},
-                        nn::ConvCellOptions{.dtype = o.dtype, .seed = o.seed})),
+                        nn::ConvCellOptions{.dtype = o.dtype, .seed = o.seed, .memory = o.memory})),
         flat(child<nn::Flatten>("flat", Shape{o.sizes[0], o.sizes[1]})),
         out(child<nn::Linear>("out", o.sizes[0] * o.sizes[1], o.sizes[2], linear_options(o))) {}
   Array update(const Array& x) override { return out(flat(rnn(image(x)))); }
@@ -149,11 +165,15 @@ const std::vector<BuiltinModel>& table() {
       {"adex",
        "adaptive exponential neurons in steps of 0.5 ms, recurrent spikes, a leaky readout",
        {4, 16, 2},
-       [](const ModelOptions& o) { return population<nn::AdEx>(o, nn::AdExOptions{.dt = 0.5}, 20.0, 40.0); }},
+       [](const ModelOptions& o) {
+         return population<nn::AdEx>(o, nn::AdExOptions{.dt = 0.5}, {.gain = 20.0, .offset = 40.0});
+       }},
       {"alif",
        "spiking neurons with adapting thresholds, recurrent spikes, a leaky readout",
        {4, 16, 2},
-       [](const ModelOptions& o) { return population<nn::ALIF>(o, nn::ALIFOptions{}, 4.0); }},
+       [](const ModelOptions& o) {
+         return population<nn::ALIF>(o, nn::ALIFOptions{}, {.gain = 4.0, .input = 2.0});
+       }},
       {"cfn",
        "a chaos-free recurrent layer with two gates and a linear readout",
        {3, 8, 1},
@@ -177,12 +197,15 @@ const std::vector<BuiltinModel>& table() {
       {"current_gif",
        "spiking neurons with a slow current after each spike, recurrent spikes, a leaky readout",
        {4, 16, 2},
-       [](const ModelOptions& o) { return population<nn::CurrentGif>(o, nn::CurrentGifOptions{}, 20.0); }},
+       [](const ModelOptions& o) {
+         return population<nn::CurrentGif>(o, nn::CurrentGifOptions{}, {.gain = 20.0});
+       }},
       {"gif",
        "generalised integrate-and-fire neurons, recurrent spikes, a leaky readout",
        {4, 16, 2},
        [](const ModelOptions& o) {
-         return population<nn::Gif>(o, nn::GifOptions{.a = 0.01, .A1 = 0.3, .A2 = -0.1}, 2.0, 1.0);
+         return population<nn::Gif>(o, nn::GifOptions{.a = 0.01, .A1 = 0.3, .A2 = -0.1},
+                                    {.gain = 2.0, .offset = 1.0});
        }},
       {"gru", "a gated recurrent layer and a linear readout", {3, 8, 1}, make<OneLayer<nn::GRUCell>>},
       {"hodgkin_huxley",
@@ -190,17 +213,21 @@ const std::vector<BuiltinModel>& table() {
        {4, 16, 2},
        [](const ModelOptions& o) {
          return population<nn::HodgkinHuxley>(
-             o, nn::HodgkinHuxleyOptions{.dt = 0.1, .surrogate = nn::surrogate::sigmoid(1.0)}, 100.0, 100.0);
+             o, nn::HodgkinHuxleyOptions{.dt = 0.1, .surrogate = nn::surrogate::sigmoid(1.0)},
+             {.gain = 100.0, .offset = 100.0});
        }},
       {"if",
        "spiking neurons that rest at 0, recurrent spikes, a leaky readout",
        {4, 16, 2},
-       [](const ModelOptions& o) { return population<nn::IF>(o, nn::LIFOptions{}, 4.0); }},
+       [](const ModelOptions& o) {
+         return population<nn::IF>(o, nn::LIFOptions{}, {.gain = 4.0, .input = 2.0});
+       }},
       {"izhikevich",
        "Izhikevich's neurons in steps of 0.5 ms, recurrent spikes, a leaky readout",
        {4, 16, 2},
        [](const ModelOptions& o) {
-         return population<nn::Izhikevich>(o, nn::IzhikevichOptions{.dt = 0.5}, 20.0, 20.0);
+         return population<nn::Izhikevich>(o, nn::IzhikevichOptions{.dt = 0.5},
+                                           {.gain = 20.0, .offset = 20.0});
        }},
       {"lif",
        "spiking neurons with soft reset, recurrent spikes, a leaky readout",
@@ -213,7 +240,9 @@ const std::vector<BuiltinModel>& table() {
       {"lif_ref",
        "spiking neurons with a refractory period of 2 ms, recurrent spikes, a leaky readout",
        {4, 16, 2},
-       [](const ModelOptions& o) { return population<nn::LIFRef>(o, nn::LIFOptions{.tau_ref = 2.0}, 4.0); }},
+       [](const ModelOptions& o) {
+         return population<nn::LIFRef>(o, nn::LIFOptions{.tau_ref = 2.0}, {.gain = 4.0, .input = 2.0});
+       }},
       {"lru",
        "a linear recurrent unit with complex states and a linear readout",
        {3, 8, 1},

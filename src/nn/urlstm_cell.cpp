@@ -13,6 +13,7 @@ CellOptions without_biases(CellOptions options) {
 }
 
 Array forgetting(std::int64_t size, const CellOptions& o) {
+  if (o.memory > 0.0) return init::chrono(o.memory)(layer_key(o.seed), {size}, o.dtype);
   const double edge = 1.0 / static_cast<double>(std::max<std::int64_t>(size, 3));
   const Array u = random::uniform(layer_key(o.seed), {size}, o.dtype, edge, 1.0 - edge);
   return -log(1.0 / u - 1.0);

@@ -2,9 +2,13 @@
 //   n steps a symbol 1 … k, `lag` steps nothing (0), n steps the cue k + 1, in which the symbols are to be
 //   named
 // in order. Inputs are one-hot; classes are numbered as inputs, so a constant answer is right 1 time in k.
+// With a curriculum the lag grows to its full length over so many batches of training; what is not lag yet is
+// nothing before the first symbol.
+#include <algorithm>
+
 #include "etrace/ops/numpy.h"
 #include "etrace/random.h"
-#include "tasks/entries.h"
+#include "etrace/tasks.h"
 
 namespace etrace {
 
@@ -25,32 +29,43 @@ class Copying : public Task {
               .dtype = o.dtype}),
         symbols_(symbols),
         alphabet_(alphabet),
-        lag_(lag) {}
+        lag_(lag),
+        curriculum_(whole_setting(o, "curriculum")) {}
 
-  TaskBatch draw(const Array& key, std::int64_t batch) const override {
+  std::int64_t lag_of(const Draw& d) const {
+    const auto batch = static_cast<std::int64_t>(d.index);
+    if (d.part != Part::Train || batch >= curriculum_) return lag_;
+    return lag_ * batch / curriculum_;
+  }
+
+  TaskBatch draw(const Draw& d) const override {
     auto constant = [&](std::int64_t steps, std::int64_t value) {
-      return full({steps, batch}, value, Dtype::I32);
+      return full({steps, d.size}, value, Dtype::I32);
     };
-    const Array shown = random::randint(key, {symbols_, batch}, 1, alphabet_ + 1);
-    const Array blank = constant(lag_, 0), cue = constant(symbols_, alphabet_ + 1);
-    const Array sequence = concatenate(Arrays{shown, blank, cue});
+    const std::int64_t lag = lag_of(d);
+    const Array shown = random::randint(d.key, {symbols_, d.size}, 1, alphabet_ + 1);
+    const Array sequence = concatenate(
+        Arrays{constant(lag_ - lag, 0), shown, constant(lag, 0), constant(symbols_, alphabet_ + 1)});
     return {one_hot(sequence, spec().num_inputs, spec().dtype),
             concatenate(Arrays{constant(symbols_ + lag_, 0), shown}),
             last_steps(spec().steps, symbols_, spec().dtype)};
   }
 
-  std::int64_t symbols_, alphabet_, lag_;
+  std::int64_t symbols_, alphabet_, lag_, curriculum_;
 };
 
-}  // namespace
+const RegisterTask kCopying(
+    {.name = "copying",
+     .doc = "remember a sequence of symbols over a lag, then name them in order",
+     .settings = {{"symbols", 10, 1, 10000, true, "symbols per sequence"},
+                  {"alphabet", 8, 2, 10000, true, "different symbols"},
+                  {"lag", 20, 0, 1000000, true, "blank steps between the symbols and the cue"},
+                  {"curriculum", 0, 0, 1000000000, true,
+                   "batches over which the lag grows to its full length; 0: it is full from the start"}},
+     .make = [](const TaskOptions& o) { return std::make_unique<Copying>(o); },
+     .recipes = {{.model = "lru", .updates = 4000}},
+     .solved = 0.98});
 
-TaskEntry copying_entry() {
-  return {"copying",
-          "remember a sequence of symbols over a lag, then name them in order",
-          {{"symbols", 10, 1, 10000, true, "symbols per sequence"},
-           {"alphabet", 8, 2, 10000, true, "different symbols"},
-           {"lag", 20, 0, 1000000, true, "blank steps between the symbols and the cue"}},
-          [](const TaskOptions& o) -> std::unique_ptr<Task> { return std::make_unique<Copying>(o); }};
-}
+}  // namespace
 
 }  // namespace etrace

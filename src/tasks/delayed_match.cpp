@@ -7,13 +7,13 @@
 //   delayed_match             two directions, opposite ones; each has half of the channels to itself
 //   delayed_match_von_mises   preferred directions all around the circle; e^(κ·cos Δ)/e^κ at the angle Δ
 // There one step is 1 ms, so that 100 Hz are a probability of 0.1.
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 
 #include "etrace/ops/numpy.h"
 #include "etrace/random.h"
-#include "tasks/entries.h"
+#include "etrace/tasks.h"
+#include "tasks/spikes.h"
 
 namespace etrace {
 
@@ -30,11 +30,6 @@ double von_mises(const TaskOptions& o, double channel, double direction) {
   return std::exp(setting(o, "kappa") * (std::cos(angle) - 1.0));
 }
 
-// A channel spikes if 32 random bits lie below this: whole numbers, so that no rounding decides.
-std::uint64_t threshold(double probability) {
-  return static_cast<std::uint64_t>(std::llround(std::clamp(probability, 0.0, 1.0) * 0x1p32));
-}
-
 struct Periods {
   std::int64_t fixation, sample, delay, test;
   std::int64_t steps() const { return fixation + sample + delay + test; }
@@ -46,8 +41,8 @@ Periods periods(const TaskOptions& o) {
 
 class DelayedMatch : public Task {
  public:
-  DelayedMatch(std::string_view name, const TaskOptions& o, std::int64_t directions, Tuning tuning)
-      : Task({.name = name,
+  DelayedMatch(std::string name, const TaskOptions& o, std::int64_t directions, Tuning tuning)
+      : Task({.name = std::move(name),
               .num_inputs = whole_setting(o, "inputs"),
               .num_outputs = 2,
               .steps = periods(o).steps(),
@@ -55,63 +50,50 @@ class DelayedMatch : public Task {
               .dtype = o.dtype}),
         periods_(periods(o)),
         directions_(directions),
-        background_(static_cast<std::size_t>(spec().num_inputs), threshold(setting(o, "background"))) {
-    for (std::int64_t d = 0; d < directions; ++d) tuned_.push_back(thresholds_of(o, d, tuning));
+        background_(static_cast<std::size_t>(spec().num_inputs), spike_limit(setting(o, "background"))) {
+    for (std::int64_t d = 0; d < directions; ++d) tuned_.push_back(limits_of(o, d, tuning));
   }
 
  private:
-  using Thresholds = std::vector<std::uint64_t>;  // one per channel
-
-  Thresholds thresholds_of(const TaskOptions& o, std::int64_t direction, Tuning tuning) const {
-    Thresholds row;
+  SpikeLimits limits_of(const TaskOptions& o, std::int64_t direction, Tuning tuning) const {
+    SpikeLimits row;
     for (std::int64_t c = 0; c < spec().num_inputs; ++c) {
       const double channel = static_cast<double>(c) / static_cast<double>(spec().num_inputs);
       const double turns = static_cast<double>(direction) / static_cast<double>(directions_);
-      row.push_back(threshold(setting(o, "background") + setting(o, "rate") * tuning(o, channel, turns)));
+      row.push_back(spike_limit(setting(o, "background") + setting(o, "rate") * tuning(o, channel, turns)));
     }
     return row;
   }
 
-  const Thresholds& thresholds_at(std::int64_t step, std::int32_t sample, std::int32_t test) const {
+  const SpikeLimits& limits_at(std::int64_t step, std::int32_t sample, std::int32_t test) const {
     const std::int64_t since_sample = step - periods_.fixation;
     if (since_sample >= 0 && since_sample < periods_.sample) return tuned_[static_cast<std::size_t>(sample)];
     const bool in_test = step >= spec().steps - periods_.test;
     return in_test ? tuned_[static_cast<std::size_t>(test)] : background_;
   }
 
-  // f32[steps, batch, channels]
-  Tensor spikes(const Array& key, std::span<const std::int32_t> sample,
-                std::span<const std::int32_t> test) const {
-    const auto batch = static_cast<std::int64_t>(sample.size());
-    const Shape shape{spec().steps, batch, spec().num_inputs};
-    const Tensor bits = random::bits(key, shape).tensor();
-    Tensor result = Tensor::uninitialized({Dtype::F32, shape});
-    const std::uint32_t* in = bits.data<std::uint32_t>().data();
-    auto* out = reinterpret_cast<float*>(result.writable());
-    for (std::int64_t t = 0; t < spec().steps; ++t)
-      for (std::size_t b = 0; b < sample.size(); ++b)
-        for (const std::uint64_t limit : thresholds_at(t, sample[b], test[b]))
-          *out++ = *in++ < limit ? 1.0F : 0.0F;
-    return result;
-  }
-
-  TaskBatch draw(const Array& key, std::int64_t batch) const override {
-    auto part = [&](int i) { return random::fold_in(key, i); };
-    const Array sample = random::randint(part(0), {batch}, 0, directions_);
-    const Array match = random::randint(part(1), {batch}, 0, 2);
-    const Array turn = random::randint(part(2), {batch}, 1, directions_);  // to a direction that differs
+  TaskBatch draw(const Draw& d) const override {
+    auto part = [&](int i) { return random::fold_in(d.key, i); };
+    const Array sample = random::randint(part(0), {d.size}, 0, directions_);
+    const Array match = random::randint(part(1), {d.size}, 0, 2);
+    const Array turn = random::randint(part(2), {d.size}, 1, directions_);  // to a direction that differs
     const Array count = full({}, directions_, Dtype::I32);
     const Array test = where(equal_to(match, 1), sample, (sample + turn) % count);
     const Tensor from = sample.tensor(), to = test.tensor();
-    const Tensor shown = spikes(part(3), from.data<std::int32_t>(), to.data<std::int32_t>());
+    const auto first = from.data<std::int32_t>(), second = to.data<std::int32_t>();
+    const Tensor shown = spike_trains(part(3), {spec().steps, d.size, spec().num_inputs},
+                                      [&](std::int64_t t, std::int64_t b) -> const SpikeLimits& {
+                                        const auto i = static_cast<std::size_t>(b);
+                                        return limits_at(t, first[i], second[i]);
+                                      });
     const Array scored = last_steps(spec().steps, periods_.test, Dtype::I32);
     return {convert(shown, spec().dtype), expand_dims(scored, {1}) * match, convert(scored, spec().dtype)};
   }
 
   Periods periods_;
   std::int64_t directions_;
-  Thresholds background_;
-  std::vector<Thresholds> tuned_;  // per direction
+  SpikeLimits background_;
+  std::vector<SpikeLimits> tuned_;  // per direction
 };
 
 // Settings of both forms, with the values of one of them.
@@ -129,39 +111,43 @@ std::vector<TaskSetting> common_settings(const Values& v) {
           {"background", v.background, 0, 1, false, "spikes per step of every channel"}};
 }
 
-}  // namespace
-
-TaskEntry delayed_match_entry() {
-  return {"delayed_match",
-          "are the two directions shown before and after a delay the same? two directions, few channels",
-          common_settings({.inputs = 16,
-                           .fixation = 0,
-                           .sample = 10,
-                           .delay = 20,
-                           .test = 10,
-                           .rate = 0.08,
-                           .background = 0}),
-          [](const TaskOptions& o) -> std::unique_ptr<Task> {
-            return std::make_unique<DelayedMatch>("delayed_match", o, 2, half_of_channels);
-          }};
-}
-
-TaskEntry delayed_match_von_mises_entry() {
+std::vector<TaskSetting> von_mises_settings() {
   std::vector<TaskSetting> settings = common_settings({.inputs = 100,
                                                        .fixation = 10,
-                                                       .sample = 500,
-                                                       .delay = 1000,
-                                                       .test = 500,
+                                                       .sample = 50,
+                                                       .delay = 100,
+                                                       .test = 50,
                                                        .rate = 0.1,
                                                        .background = 0.001});
   settings.push_back({"directions", 8, 2, 1000, true, "directions around the circle"});
   settings.push_back({"kappa", 3, 0, 1000, false, "sharpness of the tuning"});
-  return {"delayed_match_von_mises",
-          "are the two directions shown before and after a delay the same? channels with tuning curves",
-          std::move(settings), [](const TaskOptions& o) -> std::unique_ptr<Task> {
-            return std::make_unique<DelayedMatch>("delayed_match_von_mises", o,
-                                                  whole_setting(o, "directions"), von_mises);
-          }};
+  return settings;
 }
+
+const RegisterTask kDelayedMatch(
+    {.name = "delayed_match",
+     .doc = "are the two directions shown before and after a delay the same? two directions, few channels",
+     .settings = common_settings(
+         {.inputs = 16, .fixation = 0, .sample = 10, .delay = 20, .test = 10, .rate = 0.3, .background = 0}),
+     .make =
+         [](const TaskOptions& o) {
+           return std::make_unique<DelayedMatch>("delayed_match", o, 2, half_of_channels);
+         },
+     .recipes = {{.model = "gru"},
+                 {.model = "lif", .rule = "pp_prop", .rule_options = {"decay_or_rank=0.95"}, .updates = 1500},
+                 {.model = "alif", .updates = 1500}}});
+
+const RegisterTask kDelayedMatchVonMises(
+    {.name = "delayed_match_von_mises",
+     .doc = "are the two directions shown before and after a delay the same? channels with tuning curves",
+     .settings = von_mises_settings(),
+     .make =
+         [](const TaskOptions& o) {
+           return std::make_unique<DelayedMatch>("delayed_match_von_mises", o, whole_setting(o, "directions"),
+                                                 von_mises);
+         },
+     .recipes = {{.model = "gru"}}});
+
+}  // namespace
 
 }  // namespace etrace

@@ -2,7 +2,7 @@
 //   bias = 2·drift·(ξ − ½), ξ ~ N(0, 1), once per sample;   noise·N(0, 1) in every step
 #include "etrace/ops/numpy.h"
 #include "etrace/random.h"
-#include "tasks/entries.h"
+#include "etrace/tasks.h"
 
 namespace etrace {
 
@@ -22,9 +22,9 @@ class Integrator : public Task {
         noise_(setting(o, "noise")) {}
 
  private:
-  TaskBatch draw(const Array& key, std::int64_t batch) const override {
+  TaskBatch draw(const Draw& d) const override {
     auto normal = [&](int part, std::int64_t steps) {
-      return random::normal(random::fold_in(key, part), {steps, batch, 1}, spec().dtype);
+      return random::normal(random::fold_in(d.key, part), {steps, d.size, 1}, spec().dtype);
     };
     const Array bias = 2.0 * drift_ * (normal(0, 1) - 0.5);
     const Array x = bias + noise_ * normal(1, spec().steps);
@@ -34,15 +34,16 @@ class Integrator : public Task {
   double drift_, noise_;
 };
 
-}  // namespace
+const RegisterTask kIntegrator({.name = "integrator",
+                                .doc = "the running sum of a noisy signal",
+                                .settings = {{"steps", 25, 1, 1000000, true, "length of a sequence"},
+                                             {"drift", 0.025, 0, 1000, false, "size of the constant part"},
+                                             {"noise", 0.05, 0, 1000, false,
+                                              "standard deviation of the noise of a step"}},
+                                .make = [](const TaskOptions& o) { return std::make_unique<Integrator>(o); },
+                                .recipes = {{.model = "gru"}},
+                                .solved = 0.01});
 
-TaskEntry integrator_entry() {
-  return {"integrator",
-          "the running sum of a noisy signal",
-          {{"steps", 25, 1, 1000000, true, "length of a sequence"},
-           {"drift", 0.025, 0, 1000, false, "size of the constant part"},
-           {"noise", 0.05, 0, 1000, false, "standard deviation of the noise of a step"}},
-          [](const TaskOptions& o) -> std::unique_ptr<Task> { return std::make_unique<Integrator>(o); }};
-}
+}  // namespace
 
 }  // namespace etrace

@@ -3,22 +3,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/nearest.h"
 #include "core/number_text.h"
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/random.h"
+#include "etrace/tasks.h"
 #include "ops/class_label.h"
-#include "tasks/entries.h"
 
 namespace etrace {
 
 namespace {
 
-const std::vector<TaskEntry>& table() {
-  static const std::vector<TaskEntry> rows{copying_entry(), delayed_match_entry(),
-                                           delayed_match_von_mises_entry(), integrator_entry()};
+using Table = std::map<std::string, TaskEntry, std::less<>>;
+Table& table() {
+  static Table rows;
   return rows;
 }
 
@@ -30,27 +31,38 @@ std::string number(double x) {  // 1000000, not 1e+06
 double checked(const TaskEntry& task, const TaskSetting& s, double value) {
   const bool fits = value >= s.low && value <= s.high && (!s.whole || value == std::floor(value));
   if (!fits)
-    throw ValueError("tasks", "the setting " + std::string(s.name) + " of the task " +
-                                  std::string(task.name) + " is " + number(value) + "; expected a " +
-                                  (s.whole ? "whole " : "") + "number from " + number(s.low) + " to " +
-                                  number(s.high));
+    throw ValueError(
+        "tasks",
+        fmt::format("the setting {} of the task {} is {}; expected a {}number from {} to {}", s.name,
+                    task.name, number(value), s.whole ? "whole " : "", number(s.low), number(s.high)));
   return value;
+}
+
+[[noreturn]] void refuse_setting(const TaskEntry& task, const std::string& name) {
+  std::vector<std::string> known = row_names(task.settings), texts = row_names(task.texts);
+  known.insert(known.end(), texts.begin(), texts.end());
+  throw ValueError("tasks", fmt::format("the task {} has no setting '{}'{}; expected one of {}", task.name,
+                                        name, did_you_mean(name, known), fmt::join(known, ", ")));
+}
+
+// The position of the row of that name.
+template <class Rows>
+std::size_t position(const TaskEntry& task, const Rows& rows, const std::string& name) {
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    if (rows[i].name == name) return i;
+  refuse_setting(task, name);
 }
 
 // Every setting of the task in its order, with the given values in place of its own.
 TaskOptions completed(const TaskEntry& task, const TaskOptions& given) {
-  TaskOptions complete{{}, given.seed, given.dtype};
+  TaskOptions complete{{}, given.seed, given.dtype, {}};
   for (const TaskSetting& s : task.settings) complete.settings.emplace_back(s.name, s.value);
+  for (const TaskText& t : task.texts) complete.texts.emplace_back(t.name, t.value);
   for (const auto& [name, value] : given.settings) {
-    const auto is_it = [&, &wanted = name](const TaskSetting& s) { return s.name == wanted; };
-    const auto at = std::find_if(task.settings.begin(), task.settings.end(), is_it);
-    if (at == task.settings.end())
-      throw ValueError("tasks", fmt::format("the task {} has no setting '{}'{}; expected one of {}",
-                                            task.name, name, did_you_mean(name, row_names(task.settings)),
-                                            fmt::join(row_names(task.settings), ", ")));
-    const auto i = static_cast<std::size_t>(at - task.settings.begin());
-    complete.settings[i].second = checked(task, *at, value);
+    const std::size_t i = position(task, task.settings, name);
+    complete.settings[i].second = checked(task, task.settings[i], value);
   }
+  for (const auto& [name, text] : given.texts) complete.texts[position(task, task.texts, name)].second = text;
   return complete;
 }
 
@@ -65,24 +77,61 @@ Array batch_key(std::uint64_t seed, std::uint64_t index) {
 
 Task::~Task() = default;
 
-TaskBatch Task::batch(std::uint64_t index, std::int64_t batch_size) const {
-  if (batch_size < 1)
-    throw ValueError("tasks", "a batch of " + std::to_string(batch_size) + " samples of the task " +
-                                  std::string(spec_.name) + "; expected at least 1");
-  return draw(batch_key(spec_.seed, index), batch_size);
+Part part_of(std::uint64_t index) {
+  if (index >= kFirstFinalBatch) return Part::Final;
+  return index >= kFirstCheckBatch ? Part::Check : Part::Train;
 }
 
-std::span<const TaskEntry> tasks() { return table(); }
+std::uint64_t first_batch(Part part) {
+  if (part == Part::Train) return 0;
+  return part == Part::Check ? kFirstCheckBatch : kFirstFinalBatch;
+}
+
+TaskBatch Task::batch(std::uint64_t index, std::int64_t batch_size) const {
+  if (batch_size < 1)
+    throw ValueError("tasks", fmt::format("a batch of {} samples of the task {}; expected at least 1",
+                                          batch_size, spec_.name));
+  const Part part = part_of(index);
+  return draw({batch_key(spec_.seed, spec_.frozen ? 0 : index), part, index - first_batch(part), batch_size});
+}
+
+RegisterTask::RegisterTask(TaskEntry row) {
+  std::string name = row.name;
+  if (!table().emplace(name, std::move(row)).second)
+    throw ValueError("tasks", fmt::format("there is a task {} already", name));
+}
+
+std::vector<const TaskEntry*> tasks() {
+  std::vector<const TaskEntry*> rows;
+  for (const auto& [name, row] : table()) rows.push_back(&row);
+  return rows;
+}
+
+std::vector<std::string> task_names() {
+  std::vector<std::string> names;
+  for (const TaskEntry* row : tasks()) names.push_back(row->name);
+  return names;
+}
 
 const TaskEntry* find_task(std::string_view name) {
-  for (const TaskEntry& entry : table())
-    if (entry.name == name) return &entry;
-  return nullptr;
+  const auto at = table().find(name);
+  return at == table().end() ? nullptr : &at->second;
+}
+
+TaskRecipe recipe_of(const TaskEntry& task, std::string_view model) {
+  if (model.empty()) return task.recipes.front();
+  for (const TaskRecipe& r : task.recipes)
+    if (r.model == model) return r;
+  TaskRecipe other = task.recipes.front();
+  other.model = model;
+  other.rule = "D_RTRL";
+  other.rule_options = {};
+  return other;
 }
 
 std::unique_ptr<Task> make_task(std::string_view name, const TaskOptions& options) {
   const TaskEntry* entry = find_task(name);
-  if (entry == nullptr) throw ValueError("tasks", no_such_name("task", name, row_names(table())));
+  if (entry == nullptr) throw ValueError("tasks", no_such_name("task", name, task_names()));
   if (!is_floating(options.dtype) || size_of(options.dtype) < 4)
     throw TypeError(
         "tasks", "a task in " + std::string(etrace::name(options.dtype)) + "; expected float32 or float64");
@@ -93,6 +142,12 @@ double setting(const TaskOptions& complete, std::string_view name) {
   for (const auto& [key, value] : complete.settings)
     if (key == name) return value;
   throw InternalError("tasks", "the setting '" + std::string(name) + "' is not in the task's table");
+}
+
+const std::string& text_setting(const TaskOptions& complete, std::string_view name) {
+  for (const auto& [key, value] : complete.texts)
+    if (key == name) return value;
+  throw InternalError("tasks", fmt::format("the text '{}' is not in the task's table", name));
 }
 
 std::int64_t whole_setting(const TaskOptions& complete, std::string_view name) {
@@ -112,11 +167,13 @@ double accuracy(const Array& outputs, const TaskBatch& batch) {
   if (!fits)
     throw ValueError("tasks", "outputs " + to_string(outputs.aval()) + " for labels " +
                                   to_string(batch.targets.aval()) + "; expected [steps,batch,classes]");
-  const double scored = sum(batch.mask).item<double>() * static_cast<double>(labels[1]);
+  const std::int64_t counted = batch.samples.value_or(labels[1]);
+  const double scored = sum(batch.mask).item<double>() * static_cast<double>(counted);
   if (scored == 0.0) throw ValueError("tasks", "the mask of the batch scores no step");
-  const Array weight = broadcast_in_dim(batch.mask, labels, {0});
-  const Array targets = class_labels("tasks", batch.targets, outputs.dim(2), weight);
-  const Array right = convert(equal_to(argmax(outputs), targets), batch.mask.dtype());
+  const auto of_counted = [&](const Array& a) { return slice_axis(a, 1, 0, counted); };
+  const Array steps = broadcast_in_dim(batch.mask, Shape{labels[0], counted}, {0});
+  const Array targets = class_labels("tasks", of_counted(batch.targets), outputs.dim(2), steps);
+  const Array right = convert(equal_to(argmax(of_counted(outputs)), targets), batch.mask.dtype());
   return sum(sum(right, {1}) * batch.mask).item<double>() / scored;
 }
 

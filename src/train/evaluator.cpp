@@ -1,7 +1,13 @@
 // Losses of a task by forward passes; see the header.
 #include "train/evaluator.h"
 
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/finite.h"
 #include "etrace/loss.h"
+#include "etrace/ops/numpy.h"
 #include "io/step_outputs.h"
 
 namespace etrace::train {
@@ -26,6 +32,17 @@ Avals slice_types(const Model& step, const Task& task) {
 
 }  // namespace
 
+std::string loss_text(double loss) {
+  const bool plain = loss == 0.0 || (std::abs(loss) >= 1e-3 && loss < 1e4);
+  return plain ? fmt::format("{:.4f}", loss) : fmt::format("{:.1e}", unsigned_nan(loss));
+}
+
+std::string score_line(const Score& score, std::int64_t batches) {
+  return fmt::format("on {} {} never trained on: loss {}{}\n", batches, batches == 1 ? "batch" : "batches",
+                     loss_text(score.loss),
+                     score.accuracy ? fmt::format(", accuracy {:.4f}", *score.accuracy) : std::string());
+}
+
 Evaluator::Evaluator(Module& module, const Model& step, const Task& task, const std::string& backend)
     : task_(&task), run_(step, scored_step(task), slice_types(step, task), backend) {
   run_.follow(module);
@@ -36,12 +53,26 @@ Evaluator::Evaluator(const ReadyModel& ready, const Task& task, const std::strin
 
 std::vector<Program> Evaluator::programs() const { return run_.programs(task_->spec().steps); }
 
+// The loss of each step over the samples that count.
+std::vector<double> Evaluator::step_losses(const ScoreRun::Scores& out, const TaskBatch& batch) const {
+  const std::int64_t size = batch.inputs.dim(1), counted = batch.samples.value_or(size);
+  if (counted == size) return out.losses.to_doubles();
+  const auto loss = loss::find(task_->spec().loss).function;
+  const auto of_step = [&](const Array& a, std::int64_t t) {
+    return squeeze(slice_axis(slice_axis(a, 0, t, t + 1), 1, 0, counted), {0});
+  };
+  std::vector<double> losses;
+  for (std::int64_t t = 0; t < batch.inputs.dim(0); ++t)
+    losses.push_back(loss(of_step(out.aux[0], t), of_step(batch.targets, t)).item<double>());
+  return losses;
+}
+
 Score Evaluator::operator()(const TaskBatch& batch) {
   const ScoreRun::Scores out = run_(Arrays{batch.inputs, batch.targets});
-
-  const std::vector<double> losses = out.losses.to_doubles(), weights = batch.mask.tensor().to_doubles();
+  const std::vector<double> losses = step_losses(out, batch), weights = batch.mask.tensor().to_doubles();
   double sum = 0.0, weight = 0.0;
   for (std::size_t t = 0; t < losses.size(); ++t) {
+    if (weights[t] == 0.0) continue;
     sum += weights[t] * losses[t];
     weight += weights[t];
   }
@@ -52,12 +83,17 @@ Score Evaluator::operator()(const TaskBatch& batch) {
 
 Score Evaluator::operator()(std::uint64_t first, std::int64_t count, std::int64_t batch_size) {
   Score total;
-  const double part = 1.0 / static_cast<double>(count);
+  double samples = 0.0;
   for (std::int64_t i = 0; i < count; ++i) {
-    const Score one = (*this)(task_->batch(first + static_cast<std::uint64_t>(i), batch_size));
-    total.loss += part * one.loss;
-    if (one.accuracy) total.accuracy = total.accuracy.value_or(0.0) + part * *one.accuracy;
+    const TaskBatch batch = task_->batch(first + static_cast<std::uint64_t>(i), batch_size);
+    const Score one = (*this)(batch);
+    const auto n = static_cast<double>(batch.samples.value_or(batch_size));
+    samples += n;
+    total.loss += n * one.loss;
+    if (one.accuracy) total.accuracy = total.accuracy.value_or(0.0) + n * *one.accuracy;
   }
+  total.loss /= samples;
+  if (total.accuracy) *total.accuracy /= samples;
   return total;
 }
 

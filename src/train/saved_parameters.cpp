@@ -87,12 +87,12 @@ void SavedSettings::sizes(Dims& value) const {
   }
 }
 
-void SavedSettings::task_settings(std::vector<std::pair<std::string, double>>& out) const {
+void SavedSettings::task_options(std::vector<std::pair<std::string, std::string>>& out) const {
   for (const auto& [key, value] : file_.metadata) {
     if (!key.starts_with(kSetPrefix)) continue;
     const std::string name = key.substr(kSetPrefix.size());
     const auto is_it = [&](const auto& s) { return s.first == name; };
-    if (std::none_of(out.begin(), out.end(), is_it)) out.emplace_back(name, parsed<double>(key, value));
+    if (std::none_of(out.begin(), out.end(), is_it)) out.emplace_back(name, value);
   }
 }
 

@@ -29,7 +29,7 @@ class SavedSettings {
   void number(std::string_view key, std::uint64_t& value) const;
   void sizes(Dims& value) const;  // of the model's layers, "10-64-10"
   // "--set lag" … of the task; those that are there already stay.
-  void task_settings(std::vector<std::pair<std::string, double>>&) const;
+  void task_options(std::vector<std::pair<std::string, std::string>>&) const;
 
  private:
   [[noreturn]] void refuse(std::string_view key, const std::string& text) const;

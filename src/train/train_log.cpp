@@ -63,22 +63,32 @@ struct TrainLog::Line {
   }
 };
 
-TrainLog::TrainLog(const std::string& path, std::optional<std::int64_t> resumed_after)
-    : path_(path), to_standard_output_(path == kStandardOutput) {
-  if (to_standard_output_) return;
-  if (resumed_after) keep_until(path, *resumed_after);
-  file_.open(path, resumed_after ? std::ios::app : std::ios::trunc);
-  if (!file_) throw IoError("train", "the log '" + path + "' cannot be written; give --json another file");
+TrainLog::TrainLog(const std::string& path, std::optional<std::int64_t> resumed_after) {
+  also(path, resumed_after);
+}
+
+void TrainLog::also(const std::string& path, std::optional<std::int64_t> resumed_after) {
+  Place place{path, {}};
+  if (path != kStandardOutput) {
+    if (resumed_after) keep_until(path, *resumed_after);
+    place.file.open(path, resumed_after ? std::ios::app : std::ios::trunc);
+    if (!place.file)
+      throw IoError("train", "the log '" + path + "' cannot be written; give --json another file");
+  }
+  places_.push_back(std::move(place));
 }
 
 void TrainLog::write(const Line& line) {
-  std::ostream& out = to_standard_output_ ? std::cout : file_;
-  out << line.json.dump() + "\n";
-  if (!out.flush()) throw IoError("train", "the log '" + path_ + "' could not be written; is the disk full?");
+  for (Place& place : places_) {
+    std::ostream& out = place.path == kStandardOutput ? std::cout : place.file;
+    out << line.json.dump() + "\n";
+    if (!out.flush())
+      throw IoError("train", "the log '" + place.path + "' could not be written; is the disk full?");
+  }
 }
 
 void TrainLog::start(const Training& t) {
-  if (path_.empty()) return;
+  if (places_.empty()) return;
   Line line("start", t);
   for (const auto& [key, value] : t.setting_texts()) line.json["settings"][key] = value;
   for (const auto& w : t.learner().report().etrace_weights) line.json["learned_online"].push_back(w.name);
@@ -87,19 +97,19 @@ void TrainLog::start(const Training& t) {
 }
 
 void TrainLog::batch(const Training& t, const Score& score, double seconds) {
-  if (path_.empty()) return;
+  if (places_.empty()) return;
   Line line("batch", t);
   line.score(t, score).json["seconds"] = seconds;
   write(line);
 }
 
 void TrainLog::check(const Training& t, const Score& score) {
-  if (path_.empty()) return;
+  if (places_.empty()) return;
   write(Line("check", t).score(t, score));
 }
 
 void TrainLog::end(const Training& t, const std::string& reason, const Score& score, double seconds) {
-  if (path_.empty()) return;
+  if (places_.empty()) return;
   Line line("end", t);
   line.json["reason"] = reason;
   line.score(t, score).json["seconds"] = seconds;

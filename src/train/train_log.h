@@ -5,6 +5,7 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "train/training.h"
 
@@ -18,6 +19,8 @@ class TrainLog {
   // and drops the rest, which is learned again. IoError if the file cannot be written, ValueError if it is
   // to go on and is no such log.
   TrainLog(const std::string& path, std::optional<std::int64_t> resumed_after);
+  // The same lines to a further file.
+  void also(const std::string& path, std::optional<std::int64_t> resumed_after);
 
   // IoError if a line could not be written. They are whole lines: a run that is killed leaves no parts.
   void start(const Training&);  // settings, parameters learned online, trace memory
@@ -29,9 +32,11 @@ class TrainLog {
   struct Line;
   void write(const Line&);
 
-  std::string path_;
-  std::ofstream file_;
-  bool to_standard_output_ = false;
+  struct Place {
+    std::string path;
+    std::ofstream file;  // closed: standard output
+  };
+  std::vector<Place> places_;
 };
 
 }  // namespace etrace::train

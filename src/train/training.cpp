@@ -13,6 +13,7 @@
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
 #include "train/engine.h"
+#include "train/rule_text.h"
 
 namespace etrace::train {
 
@@ -30,6 +31,10 @@ Dims sizes_of(const TrainSettings& s, const BuiltinModel& model, const Task::Spe
   sizes.front() = task.num_inputs;
   sizes.back() = task.num_outputs;
   return sizes;
+}
+
+double memory_of(const TrainSettings& s, const Task& task) {
+  return s.memory.value_or(static_cast<double>(task.spec().steps));
 }
 
 std::unique_ptr<optim::Optimizer> optimizer_of(const TrainSettings& s, Module& model) {
@@ -141,6 +146,43 @@ void require_same(const Learner::Notes& here, const Learner::Notes& there, const
 
 }  // namespace
 
+TrainSettings resolved(TrainSettings s) {
+  const TaskEntry* task = find_task(s.task);
+  if (task == nullptr) throw ValueError("tasks", no_such_name("task", s.task, task_names()));
+  const TaskRecipe recipe = recipe_of(*task, s.model);
+  s.model = recipe.model;
+  if (s.rule.empty()) {
+    s.rule = recipe.rule;
+    s.rule_options.insert(s.rule_options.begin(), recipe.rule_options.begin(), recipe.rule_options.end());
+  }
+  if (s.hidden == 0) s.hidden = recipe.hidden;
+  if (s.batch == 0) s.batch = recipe.batch;
+  if (s.updates == 0) s.updates = recipe.updates;
+  if (s.window == 0 && s.update != UpdateEvery::Step && !s.method) s.window = recipe.window;
+  if (!s.learning_rate && s.optimizer == "adam") s.learning_rate = recipe.learning_rate;
+  return s;
+}
+
+void set_task_option(TrainSettings& s, const std::string& name, const std::string& value) {
+  const TaskEntry* task = find_task(s.task);
+  const auto texts = task == nullptr ? std::vector<std::string>{} : row_names(task->texts);
+  if (std::find(texts.begin(), texts.end(), name) != texts.end()) {
+    s.task_texts.emplace_back(name, value);
+    return;
+  }
+  double number = 0.0;
+  const auto [stop, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc() || stop != value.data() + value.size())
+    throw ValueError("train",
+                     fmt::format("--set {}={}: expected NAME=NUMBER, as in --set lag=10", name, value));
+  s.task_settings.emplace_back(name, number);
+}
+
+std::int64_t score_batches(const Task& task, Part part, std::int64_t batch_size, std::int64_t otherwise) {
+  const std::optional<std::int64_t> samples = task.samples(part);
+  return samples ? (*samples + batch_size - 1) / batch_size : otherwise;
+}
+
 LearningWay learning_way(const TrainSettings& s, const LearningRule& rule, std::int64_t steps) {
   LearningWay way{method_of(s, rule), 1};
   if (s.window < 0) require_at_least_one("--window", s.window);
@@ -160,7 +202,8 @@ LearningWay learning_way(const TrainSettings& s, const LearningRule& rule, std::
 }
 
 std::unique_ptr<Task> task_of(const TrainSettings& s) {
-  return make_task(s.task, {.settings = s.task_settings, .seed = s.seed, .dtype = s.dtype});
+  return make_task(s.task,
+                   {.settings = s.task_settings, .seed = s.seed, .dtype = s.dtype, .texts = s.task_texts});
 }
 
 ReadyModel model_of(const TrainSettings& s, const Task& task) {
@@ -173,9 +216,11 @@ ReadyModel model_of(const TrainSettings& s, const Task& task) {
                                           "see examples/05_train_copying.cpp",
                                           s.model, did_you_mean(s.model, row_names(builtin_models())),
                                           fmt::join(row_names(builtin_models()), ", ")));
-  return make_model(
-      s.model,
-      {.sizes = sizes_of(s, *model, task.spec()), .batch = s.batch, .dtype = s.dtype, .seed = s.seed});
+  return make_model(s.model, {.sizes = sizes_of(s, *model, task.spec()),
+                              .batch = s.batch,
+                              .dtype = s.dtype,
+                              .seed = s.seed,
+                              .memory = memory_of(s, task)});
 }
 
 Learner::Notes data_texts(const TrainSettings& s) {
@@ -184,7 +229,13 @@ Learner::Notes data_texts(const TrainSettings& s) {
     double value = known.value;
     for (const auto& [name, given] : s.task_settings)
       if (name == known.name) value = given;
-    out.emplace_back("--set " + std::string(known.name), fmt::to_string(value));
+    out.emplace_back("--set " + known.name, fmt::to_string(value));
+  }
+  for (const TaskText& known : find_task(s.task)->texts) {
+    std::string value = known.value;
+    for (const auto& [name, given] : s.task_texts)
+      if (name == known.name) value = given;
+    out.emplace_back("--set " + known.name, value);
   }
   out.emplace_back("--seed", std::to_string(s.seed));
   out.emplace_back("--model", s.model);
@@ -197,9 +248,10 @@ Learner::Notes data_texts(const TrainSettings& s) {
 std::string task_text(const TrainSettings& s, const Task& task) {
   std::vector<std::string> settings;
   for (const auto& [key, value] : data_texts(s))
-    if (key.starts_with("--set ")) settings.push_back(key.substr(6) + " " + value);
-  return fmt::format("task {}: {}\n  {}; sequences of {} steps\n", s.task, find_task(s.task)->doc,
-                     fmt::join(settings, ", "), task.spec().steps);
+    if (key.starts_with("--set ") && !value.empty()) settings.push_back(key.substr(6) + " " + value);
+  return fmt::format("task {}: {}\n  {}{}sequences of {} steps\n{}", s.task, find_task(s.task)->doc,
+                     fmt::join(settings, ", "), settings.empty() ? "" : "; ", task.spec().steps,
+                     task.about());
 }
 
 std::string sizes_text(const TrainSettings& s, const Task& task) {
@@ -210,16 +262,18 @@ std::string model_text(const TrainSettings& s, const Task& task) {
   return fmt::format("model {} {} in {}", s.model, sizes_text(s, task), short_name(s.dtype));
 }
 
-Training::Training(const TrainSettings& settings) : settings_(settings) {
+Training::Training(const TrainSettings& given) : settings_(resolved(given)) {
+  const TrainSettings& settings = settings_;
   require_at_least_one("--hidden", settings.hidden);
   require_at_least_one("--batch", settings.batch);
   task_ = task_of(settings);
   const std::int64_t steps = task_->spec().steps;
-  const auto rule = settings.rule_made != nullptr ? settings.rule_made : make_rule(settings.rule);
+  const auto rule = rule_from(settings.rule, settings.rule_options);
   way_ = learning_way(settings, *rule, steps);
   const std::int64_t every = steps_per_update(settings, way_, steps);
   updates_per_batch_ = (steps + every - 1) / every;
   ready_ = model_of(settings, *task_);
+  watch_ = std::make_unique<ActivityWatch>(ready_.module, ready_.example, settings.backend);
   learner_ = std::make_unique<Learner>(compile(*ready_.module, *rule, ready_.example,
                                                {.batch_size = settings.batch,
                                                 .seed = settings.seed,
@@ -277,9 +331,20 @@ Score Training::learn() {
   return score;
 }
 
-Score Training::score(Fresh purpose, std::int64_t batches) {
-  return (*evaluator_)(purpose == Fresh::Check ? kFirstCheckBatch : kFirstFinalBatch, batches,
-                       settings_.batch);
+Score Training::score(Part part, std::int64_t batches) {
+  return (*evaluator_)(first_batch(part), score_batches(part, batches), settings_.batch);
+}
+
+Judgement Training::judged(const Score& score, std::int64_t batches) const {
+  const std::int64_t count = score_batches(Part::Final, batches);
+  const Score guess = best_constant(*task_, first_batch(Part::Final), count, settings_.batch);
+  return judge(*find_task(settings_.task), score, guess,
+               task_->samples(Part::Final).value_or(count * settings_.batch));
+}
+
+std::vector<LayerActivity> Training::activity() {
+  if (!watch_->has_neurons()) return {};
+  return (*watch_)(task_->batch(first_batch(Part::Check), settings_.batch));
 }
 
 std::int64_t Training::trace_bytes() const { return learner_->trace_bytes(); }
@@ -287,6 +352,7 @@ std::int64_t Training::trace_bytes() const { return learner_->trace_bytes(); }
 Learner::Notes Training::complete_texts() const {
   const TrainSettings& s = settings_;
   Learner::Notes out = data_texts(s);
+  out.emplace_back("--memory", fmt::to_string(memory_of(s, *task_)));
   out.emplace_back("--rule", learner_->describe());
   out.emplace_back("--optimizer", std::string(optimizer_->name()));
   out.emplace_back("--lr", fmt::to_string(optimizer_->schedule().at(0)));
@@ -330,19 +396,29 @@ std::string Training::summary() const {
   return text + engine_text(s.backend);
 }
 
-void Training::save(const std::string& checkpoint) const {
+Learner::Notes Training::parameter_texts() const {
+  Learner::Notes out = texts_;
+  out.emplace_back("sizes", sizes_text(settings_, *task_));
+  for (auto& fact : task_->facts()) out.push_back(std::move(fact));
+  return out;
+}
+
+void Training::save(const std::string& checkpoint, const Learner::Notes& more) const {
   Learner::Notes notes = texts_;
   notes.emplace_back(kBatches, std::to_string(batches_));
+  notes.insert(notes.end(), more.begin(), more.end());
   learner_->save(checkpoint, optimizer_.get(), notes);
 }
 
-void Training::resume(const std::string& checkpoint) {
+Learner::Notes Training::resume(const std::string& checkpoint, bool new_rate) {
   const TensorFile file = load_checkpoint(checkpoint);
-  const Learner::Notes notes = notes_of(file);
+  Learner::Notes notes = notes_of(file), wanted = texts_;
   const std::int64_t batches = batches_of(notes, checkpoint);
-  require_same(texts_, notes, checkpoint);
+  if (new_rate) std::erase_if(wanted, [](const auto& note) { return note.first == "--lr"; });
+  require_same(wanted, notes, checkpoint);
   learner_->restore(file, optimizer_.get());
   batches_ = batches;
+  return notes;
 }
 
 }  // namespace etrace::train

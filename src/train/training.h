@@ -1,5 +1,5 @@
 // A training run: a task, a built-in model that fits it, a learning rule and an optimiser. What `etrace
-// train`, `etrace eval` and `etrace demo` share.
+// train`, `etrace eval` and `etrace demo` share. What settings leave open is as the task's recipe has it.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "etrace/learner.h"
+#include "train/activity.h"
 #include "train/evaluator.h"
+#include "train/judge.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::train {
@@ -18,22 +20,32 @@ namespace etrace::train {
 struct TrainSettings {
   std::string task;
   std::vector<std::pair<std::string, double>> task_settings = {};
-  std::string model = "gru", rule = "d_rtrl", optimizer = "adam";
-  std::int64_t hidden = 64;  // of every hidden layer
-  std::int64_t batch = 32;
-  std::optional<double> learning_rate = {};  // none: the optimiser's own
+  std::vector<std::pair<std::string, std::string>> task_texts = {};
+  // Empty, 0 or none: as the task's recipe has it; the learning rate of another optimiser is its own.
+  std::string model = {}, rule = {};
+  std::vector<std::string> rule_options = {};  // NAME=VALUE; those of the recipe hold where it gives the rule
+  std::int64_t hidden = 0;                     // of every hidden layer
+  std::int64_t batch = 0, updates = 0;
+  std::optional<double> learning_rate = {};
+  std::int64_t window = 0;  // steps of a window; kDefaultWindow where the recipe says nothing
+
+  std::string optimizer = "adam";
   std::optional<double> clip_norm = 1.0;
   UpdateEvery update = UpdateEvery::Sequence;
   std::optional<VjpMethod> method = {};  // none: windows, or single steps where every step updates
-  std::int64_t window = 0;               // steps of a window; 0: kDefaultWindow
+  std::optional<double> memory = {};     // ModelOptions::memory; none: the length of the sequences
   std::uint64_t seed = 0;
-  std::shared_ptr<const LearningRule> rule_made = {};  // with its options
   Dtype dtype = Dtype::F32;
   std::string backend = default_backend();  // no number depends on it
 };
 
 // Steps of the windows that reverse mode runs through; docs/choosing-a-rule.md says why so many.
 inline constexpr std::int64_t kDefaultWindow = 8;
+
+// With everything that was left open. ValueError if there is no such task.
+TrainSettings resolved(TrainSettings);
+// Sets a number or a text of the task. ValueError: a text where a number is wanted.
+void set_task_option(TrainSettings&, const std::string& name, const std::string& value);
 
 // How a run learns, from its settings, its rule and the length of its sequences.
 struct LearningWay {
@@ -42,12 +54,11 @@ struct LearningWay {
 };
 LearningWay learning_way(const TrainSettings&, const LearningRule&, std::int64_t steps);
 
-// Batches of a task by number. Training counts its own from 0; those for checks on the way and for the final
-// score are out of its reach, and differ, so that stopping at a good check does not flatter the result.
-inline constexpr std::uint64_t kFirstCheckBatch = std::uint64_t{1} << 62U;
-inline constexpr std::uint64_t kFirstFinalBatch = std::uint64_t{1} << 63U;
+// How many batches a score needs: all of a part that ends.
+std::int64_t score_batches(const Task&, Part, std::int64_t batch_size, std::int64_t otherwise);
 
-// The parts that evaluating needs, too. ValueError, TypeError … in the words of the command line.
+// The parts that evaluating needs, too, from settings that are resolved. ValueError, TypeError … in the words
+// of the command line.
 std::unique_ptr<Task> task_of(const TrainSettings&);
 ReadyModel model_of(const TrainSettings&, const Task&);
 std::string task_text(const TrainSettings&, const Task&);   // two lines
@@ -62,9 +73,15 @@ class Training {
 
   // The next batch: states and traces start at zero, the parameters move. The score is from before each move.
   Score learn();
-  // On batches that learn() never sees, without a change of parameters.
-  enum class Fresh : std::uint8_t { Check, Final };
-  Score score(Fresh, std::int64_t batches);
+  // On batches that learn() never sees, without a change of parameters. `batches`: of a part that never ends;
+  // others are scored whole.
+  Score score(Part, std::int64_t batches);
+  std::int64_t score_batches(Part part, std::int64_t otherwise) const {
+    return train::score_batches(*task_, part, settings_.batch, otherwise);
+  }
+  Judgement judged(const Score& final_score, std::int64_t batches) const;
+  // How often spiking layers fire on a batch that is not trained on; empty: the model has none.
+  std::vector<LayerActivity> activity();
   bool has_accuracy() const { return train::has_accuracy(*task_); }
 
   std::int64_t batches() const { return batches_; }                       // learned from so far
@@ -86,9 +103,13 @@ class Training {
   LearnerPlan programs(Learner::PlanForm = Learner::PlanForm::AsCompiled) const;
   std::vector<Program> compiled() const;  // what it has compiled until now
 
-  void save(const std::string& checkpoint) const;
-  // Goes on where the checkpoint was made. ValueError names the settings that differ; then nothing changes.
-  void resume(const std::string& checkpoint);
+  // The same with the sizes of the model's layers: what files of parameters say of their run.
+  Learner::Notes parameter_texts() const;
+
+  void save(const std::string& checkpoint, const Learner::Notes& more = {}) const;
+  // Goes on where the checkpoint was made, and returns its notes. ValueError names the settings that differ;
+  // then nothing changes. `new_rate`: the learning rate may be another one, which counts from now on.
+  Learner::Notes resume(const std::string& checkpoint, bool new_rate = false);
 
  private:
   TrainOptions train_options(const Array& mask) const;
@@ -102,6 +123,7 @@ class Training {
   std::unique_ptr<Learner> learner_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<Evaluator> evaluator_;
+  std::unique_ptr<ActivityWatch> watch_;
   StepFunction step_;
   Learner::Notes texts_;
   std::int64_t batches_ = 0, updates_per_batch_ = 1;

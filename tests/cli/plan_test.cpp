@@ -84,7 +84,7 @@ void expect_plan_of(const std::vector<std::string>& options, const train::TrainS
   s.backend = "interpreter";
   train::Training training(s);
   training.learn();
-  training.score(train::Training::Fresh::Check, 1);
+  training.score(Part::Check, 1);
   for (const Program& p : training.compiled()) compiled.push_back(fmt::format("{:016x}", hash(p.jaxpr)));
   std::sort(printed.begin(), printed.end());
   std::sort(compiled.begin(), compiled.end());
@@ -95,11 +95,11 @@ TEST(PlanVerb, ATaskIsPlannedAsItIsTrained) {
   expect_plan_of({}, {});
   expect_plan_of({"--update", "step", "--rule", "pp_prop", "--decay", "0.9", "--clip-norm", "0"},
                  {.rule = "pp_prop",
+                  .rule_options = {"decay_or_rank=0.9"},
                   .clip_norm = {},
-                  .update = UpdateEvery::Step,
-                  .rule_made = make_rule("pp_prop", {{"decay_or_rank", 0.9}})});
+                  .update = UpdateEvery::Step});
   expect_plan_of({"--model", "lif", "--update", "window", "--window", "3", "--optimizer", "sgd"},
-                 {.model = "lif", .optimizer = "sgd", .update = UpdateEvery::Window, .window = 3});
+                 {.model = "lif", .window = 3, .optimizer = "sgd", .update = UpdateEvery::Window});
   expect_plan_of({"--dtype", "f64", "--method", "single-step"},
                  {.method = VjpMethod::SingleStep, .dtype = Dtype::F64});
   const auto r = run_etrace({"plan", "copying", "--hidden", "5", "--batch", "2"});

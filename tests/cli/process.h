@@ -39,6 +39,9 @@ class Process {
     argv.push_back(nullptr);
     std::vector<char*> environment;
     for (const std::string& e : around.environment) environment.push_back(const_cast<char*>(e.c_str()));
+    // Tests of run folders say where they lie; others leave none behind.
+    static const std::string no_runs = "ETRACE_RUNS=none";
+    if (!is_replaced(no_runs, around.environment)) environment.push_back(const_cast<char*>(no_runs.c_str()));
     for (char** e = environ; *e != nullptr; ++e)
       if (!is_replaced(*e, around.environment)) environment.push_back(*e);
     environment.push_back(nullptr);

@@ -36,8 +36,9 @@ class TrainFixture : public ::testing::Test {
 
   std::string file(const std::string& name) const { return (folder_ / name).string(); }
   static Words tiny(const Words& more = {}) {
-    return Words{"train",      "copying",  "--set", "lag=1",   "--set", "symbols=1", "--set",
-                 "alphabet=2", "--hidden", "4",     "--batch", "2",     "--lr",      "0.01"} +
+    return Words{"train",   "copying",    "--set",   "lag=1", "--set",    "symbols=1",
+                 "--set",   "alphabet=2", "--model", "gru",   "--hidden", "4",
+                 "--batch", "2",          "--lr",    "0.01",  "--memory", "0"} +
            more;
   }
 

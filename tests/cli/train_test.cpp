@@ -291,7 +291,7 @@ TEST_F(Train, EveryMistakeHasAnAnswer) {
       {{"--dtype", "f16"}, "--dtype f16: expected one of f32, f64"},
       {{"--trace-dtype", "i32"}, "trace_dtype int32 cannot hold a trace"},
       {{"--until-accuracy", "2"}, "--until-accuracy is 2; it must lie in (0, 1]"},
-      {{"--resume"}, "--resume needs --checkpoint FILE"},
+      {{"--resume"}, "--name NAME, or --checkpoint FILE"},
       {{"--save", "p.txt"}, "--save p.txt: the name must end with .safetensors or .npz"},
       {{"--save", "/no/such/folder/p.npz"}, "no file can be written in '/no/such/folder'"},
       {{"--json", "/"}, "--json /: that is a folder"},
@@ -307,7 +307,7 @@ TEST_F(Train, EveryMistakeHasAnAnswer) {
   }
   const auto task = run_etrace({"train", "nope"});
   EXPECT_EQ(task.code, 2);
-  EXPECT_THAT(task.text, HasSubstr("there is no task 'nope'; expected one of copying"));
+  EXPECT_THAT(task.text, HasSubstr("there is no task 'nope'; expected one of adding, copying"));
   const auto labels = run_etrace({"train", "integrator", "--until-accuracy", "0.9"});
   EXPECT_EQ(labels.code, 2);
   EXPECT_THAT(labels.text, HasSubstr("has no labels and so no accuracy"));

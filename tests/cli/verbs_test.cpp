@@ -88,7 +88,7 @@ TEST(Verbs, WrongWordsAreNamedWithTheNearest) {
       {{"train", "copying", "--lr"}, "etrace train: --lr needs a value"},
       {{"--verbose"}, "etrace: there is no option --verbose"},
       {{"--versoin"}, "etrace: there is no option --versoin (did you mean --version?)"},
-      {{"eval", "copying"}, "--load is required"},
+      {{"eval", "copying"}, "`etrace eval RUN`, or --load FILE with parameters"},
   };
   for (const auto& [command, answer] : mistakes) {
     const auto r = run_etrace(command);
@@ -167,7 +167,7 @@ TEST(Verbs, TooLargeForTheMachineIsSaidAndTheNextFileGoesOn) {
 }
 
 TEST(Verbs, OutOfMemoryNamesTheOptionsThatHelp) {
-  const auto r = run_etrace({"train", "copying", "--hidden", "10000000"});
+  const auto r = run_etrace({"train", "copying", "--model", "gru", "--hidden", "10000000"});
   EXPECT_EQ(r.code, 2);
   EXPECT_THAT(r.text, AllOf(HasSubstr("out of memory"), HasSubstr(" TiB"), HasSubstr("are free"),
                             HasSubstr("--hidden and --batch make it smaller")));
@@ -276,7 +276,7 @@ TEST(Verbs, HelpFitsAPageAndExplainsEveryName) {
 TEST(Verbs, ManualAndCompletionAreTheHelp) {
   const auto bash = run_etrace({"completion", "bash"});
   const auto manual = run_etrace({"man"});
-  for (const std::string text : {bash.text, manual.text}) EXPECT_THAT(text, HasSubstr("train"));
+  for (const std::string& text : {bash.text, manual.text}) EXPECT_THAT(text, HasSubstr("train"));
   EXPECT_THAT(bash.text, HasSubstr("--rule-option"));
   EXPECT_THAT(manual.text, HasSubstr("\\-\\-rule\\-option"));
   const auto wrong = run_etrace({"completion", "bsh"});

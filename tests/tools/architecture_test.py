@@ -49,7 +49,7 @@ class Architecture(unittest.TestCase):
             lines = ["set breakpoint pending on", "set debuginfod enabled off"]
             for function in STOPS:
                 lines += [f"tbreak {function}"]
-            lines += ["run train integrator --hidden 4 --batch 2 --updates 1 --backend interpreter --quiet"]
+            lines += ["run train integrator --hidden 4 --batch 2 --updates 1 --backend interpreter --quiet --runs none"]
             for _ in range(3 * len(STOPS)):
                 lines += ["frame", "continue"]
             script.write_text("\n".join(lines) + "\n", encoding="utf-8")

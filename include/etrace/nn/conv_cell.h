@@ -18,6 +18,7 @@ struct ConvCellOptions {
   Dims dilation = {1};
   Dtype dtype = Dtype::F32;
   std::uint64_t seed = 0;
+  double memory = 0.0;  // of cells with gates: as CellOptions::memory
 };
 
 // φ = tanh. Samples x are [space…, in] in 1 to 3 dimensions, `in_size`; hidden state h [space…, out].

@@ -35,6 +35,9 @@ Initializer truncated_normal(double scale = 1.0, double mean = 0.0, double cut =
 Initializer log_normal(double mean = 0.0, double scale = 1.0);  // of the logarithm
 Initializer exponential(double mean = 1.0);
 Initializer identity(double scale = 1.0);  // last two axes
+// offset + sign·log u, u uniform in (1, steps): the biases of gates that keep (sign 1) or renew (−1) what
+// units hold, so that they forget within 1 to `steps` steps. ValueError for less than one step.
+Initializer chrono(double steps, double sign = 1.0, double offset = 0.0);
 
 enum class Fan : std::uint8_t { In, Out, Average };
 enum class Distribution : std::uint8_t { Normal, TruncatedNormal, Uniform };

@@ -1,0 +1,200 @@
+// CSV: one sample per line (numbers of all steps, the label in one column), or a long table in which a column
+// numbers the series that a line belongs to. Lines of text at the top are names of columns.
+//   form=rows    x1,x2,…,xn,label     `channels` numbers per step
+//   form=steps   series,label,a,b,…   one step per line; `series` and `label` name columns
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/nearest.h"
+#include "data/reader.h"
+#include "data/text_file.h"
+#include "etrace/error.h"
+
+namespace etrace::data {
+
+namespace {
+
+using Fields = std::vector<std::string>;
+
+// Fields of a line; a field may stand in quotes, in which "" is a quote.
+Fields csv_fields(const std::string& path, std::size_t number, std::string_view line, char separator) {
+  Fields out(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (c == '"') {
+      if (quoted && i + 1 < line.size() && line[i + 1] == '"')
+        out.back() += line[i++];
+      else
+        quoted = !quoted;
+    } else if (c == separator && !quoted) {
+      out.emplace_back();
+    } else {
+      out.back() += c;
+    }
+  }
+  if (quoted) bad_line(path, number, "a quote that is not closed");
+  return out;
+}
+
+struct CsvTable {
+  Fields names;  // of columns; empty: the file has none
+  std::vector<Fields> rows;
+  std::vector<std::size_t> lines;  // of each row
+};
+
+bool no_numbers(const Fields& fields) {
+  double value = 0.0;
+  return std::none_of(fields.begin(), fields.end(),
+                      [&](const std::string& f) { return parse_number(f, value); });
+}
+
+char separator_of(std::string_view line) {
+  for (const char c : {'\t', ';'})
+    if (line.find(c) != std::string_view::npos && line.find(',') == std::string_view::npos) return c;
+  return ',';
+}
+
+CsvTable read_table(const std::string& path, const std::string& text) {
+  CsvTable out;
+  std::size_t number = 0;
+  char separator = '\0';
+  for (const std::string_view line : lines_of(text)) {
+    ++number;
+    if (trimmed(line).empty() || line.front() == '#') continue;
+    if (separator == '\0') separator = separator_of(line);
+    Fields fields = csv_fields(path, number, line, separator);
+    if (out.rows.empty() && out.names.empty() && no_numbers(fields)) {
+      out.names = std::move(fields);
+      continue;
+    }
+    const std::size_t expected = !out.rows.empty()   ? out.rows.front().size()
+                                 : out.names.empty() ? fields.size()
+                                                     : out.names.size();
+    if (fields.size() != expected)
+      bad_line(path, number, fmt::format("{} columns, expected {}", fields.size(), expected));
+    out.rows.push_back(std::move(fields));
+    out.lines.push_back(number);
+  }
+  if (out.rows.empty()) bad_line(path, number, "the file has no line of numbers");
+  return out;
+}
+
+// A column by its name or its number from 0; negative ones count from the end.
+std::size_t column(const std::string& path, const CsvTable& table, const std::string& option,
+                   const std::string& text) {
+  const auto at = std::find(table.names.begin(), table.names.end(), text);
+  if (at != table.names.end()) return static_cast<std::size_t>(at - table.names.begin());
+  double value = 0.0;
+  const auto count = static_cast<double>(table.rows.front().size());
+  if (parse_number(text, value) && value == std::floor(value) && value >= -count && value < count)
+    return static_cast<std::size_t>(value < 0 ? value + count : value);
+  throw ValueError("data",
+                   fmt::format("'{}': the option {} is '{}'{}; expected a column: {}", path, option, text,
+                               did_you_mean(text, table.names),
+                               table.names.empty() ? fmt::format("a number from 0 to {}", count - 1)
+                                                   : fmt::format("{}", fmt::join(table.names, ", "))));
+}
+
+float csv_number(const std::string& path, const CsvTable& table, std::size_t row, std::size_t col) {
+  double value = 0.0;
+  if (!parse_number(table.rows[row][col], value) || !std::isfinite(value))
+    bad_line(path, table.lines[row],
+             fmt::format("'{}' in column {} is no number", table.rows[row][col].substr(0, 40),
+                         table.names.empty() ? std::to_string(col) : table.names[col]));
+  return static_cast<float>(value);
+}
+
+void add_rows(DenseData& data, const std::string& path, const CsvTable& table, std::size_t label,
+              std::int64_t channels, Given part) {
+  const auto numbers = static_cast<std::int64_t>(table.rows.front().size()) - 1;
+  if (numbers < 1 || numbers % channels != 0)
+    throw ValueError("data",
+                     fmt::format("'{}': a line has {} numbers beside the label, which is no multiple of "
+                                 "channels={}",
+                                 path, numbers, channels));
+  data.channels = channels;
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    std::vector<float> values;
+    for (std::size_t c = 0; c < table.rows[r].size(); ++c)
+      if (c != label) values.push_back(csv_number(path, table, r, c));
+    data.add({.steps = numbers / channels,
+              .label = class_number(data, std::string(trimmed(table.rows[r][label]))),
+              .part = part},
+             values);
+  }
+}
+
+void add_steps(DenseData& data, const std::string& path, const CsvTable& table, std::size_t label,
+               std::size_t series, Given part) {
+  const auto channels = static_cast<std::int64_t>(table.rows.front().size()) - 2;
+  if (channels < 1 || label == series)
+    throw ValueError("data",
+                     fmt::format("'{}': expected a column for the series, one for the label, and one or "
+                                 "more for numbers",
+                                 path));
+  data.channels = channels;
+  std::vector<float> values;
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    for (std::size_t c = 0; c < table.rows[r].size(); ++c)
+      if (c != label && c != series) values.push_back(csv_number(path, table, r, c));
+    const bool last = r + 1 == table.rows.size() || table.rows[r + 1][series] != table.rows[r][series];
+    if (!last && table.rows[r + 1][label] != table.rows[r][label])
+      bad_line(path, table.lines[r + 1], fmt::format("series {} has two labels", table.rows[r][series]));
+    if (!last) continue;
+    data.add({.steps = static_cast<std::int64_t>(values.size()) / channels,
+              .label = class_number(data, std::string(trimmed(table.rows[r][label]))),
+              .part = part},
+             values);
+    values.clear();
+  }
+}
+
+void add_csv(DenseData& data, const std::string& path, const ReaderOptions& o, Given part) {
+  const CsvTable table = read_table(path, read_unpacked(path));
+  const std::size_t label = column(path, table, "label", o.text("label"));
+  const std::int64_t before = data.channels;
+  if (o.text("series").empty())
+    add_rows(data, path, table, label, o.whole("channels", 1, 1 << 24), part);
+  else
+    add_steps(data, path, table, label, column(path, table, "series", o.text("series")), part);
+  if (before != 0 && before != data.channels)
+    throw ValueError(
+        "data", fmt::format("'{}' has {} channels, the file before had {}", path, data.channels, before));
+  note_file(data, path);
+}
+
+// NAME_train.csv and NAME_test.csv side by side.
+std::string beside(const std::string& path, std::string_view from, std::string_view to) {
+  std::string out = path;
+  const std::size_t at = out.rfind(from);
+  if (at == std::string::npos) return {};
+  out.replace(at, from.size(), to);
+  return is_file(out) ? out : std::string();
+}
+
+std::unique_ptr<Dataset> read_csv(const std::string& path, const ReaderOptions& o) {
+  auto data = std::make_unique<DenseData>();
+  const std::string test = beside(path, "train", "test");
+  add_csv(*data, path, o, test.empty() ? Given::Nothing : Given::Train);
+  if (!test.empty()) add_csv(*data, test, o, Given::Test);
+  sort_classes(*data);
+  return data;
+}
+
+const RegisterReader kCsv(
+    {.name = "csv",
+     .doc = "a table, also .tsv and .gz: a sample per line, or a step per line where `series` names a column",
+     .options = {{"label", "-1", "the column of the label: its name, or its number; -1 is the last one"},
+                 {"channels", "1", "numbers per step, where a line is a sample"},
+                 {"series", "",
+                  "the column that says which series a line belongs to; empty: a line is a sample"}},
+     .recognises =
+         [](const std::string& path) { return has_ending(path, ".csv") || has_ending(path, ".tsv"); },
+     .read = read_csv});
+
+}  // namespace
+
+}  // namespace etrace::data

@@ -1,0 +1,168 @@
+#include "report/run_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "etrace/version.h"
+#include "report/explain_drawing.h"
+#include "report/web/explain_style.h"
+#include "report/web/verify_style.h"
+
+namespace etrace {
+
+namespace {
+
+constexpr int kPlotWidth = 480, kPlotHeight = 240, kPlotLeft = 52, kPlotRight = 10, kPlotTop = 10,
+              kPlotBottom = 34;
+
+using Points = std::vector<std::pair<double, double>>;
+
+// At most so many points; of each stretch the smallest and the largest stay, so that no spike is lost.
+Points thinned(const Points& all, std::size_t most) {
+  if (all.size() <= most) return all;
+  Points out;
+  const std::size_t stretches = most / 2;
+  for (std::size_t k = 0; k < stretches; ++k) {
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(k * all.size() / stretches),
+               end = all.begin() + static_cast<std::ptrdiff_t>((k + 1) * all.size() / stretches);
+    const auto [low, high] =
+        std::minmax_element(begin, end, [](const auto& a, const auto& b) { return a.second < b.second; });
+    for (const auto& point : low < high ? Points{*low, *high} : Points{*high, *low}) out.push_back(point);
+  }
+  return out;
+}
+
+// What a plot shows: x from 0, y between the smallest and the largest value that is finite.
+struct Frame {
+  bool logarithmic;
+  double last = 1.0, low = std::numeric_limits<double>::infinity(), high = -low;
+
+  explicit Frame(const RunPage::Plot& plot) : logarithmic(plot.logarithmic) {
+    for (const RunPage::Curve& c : plot.curves)
+      for (const auto& [x, y] : c.points) {
+        last = std::max(last, x);
+        if (!shows(y)) continue;
+        low = std::min(low, scaled(y));
+        high = std::max(high, scaled(y));
+      }
+    if (!logarithmic) {
+      low = std::min(low, 0.0);
+      high = std::max(high, 1.0);
+    }
+    if (!(low < high)) {
+      low = std::isfinite(low) ? low - 0.5 : 0.0;
+      high = low + 1.0;
+    }
+  }
+  bool shows(double y) const { return std::isfinite(y) && (!logarithmic || y > 0.0); }
+  double scaled(double y) const { return logarithmic ? std::log10(y) : y; }
+  double x(double value) const { return kPlotLeft + (kPlotWidth - kPlotLeft - kPlotRight) * value / last; }
+  double y(double value) const {
+    return kPlotTop + (kPlotHeight - kPlotTop - kPlotBottom) * (high - scaled(value)) / (high - low);
+  }
+};
+
+std::string grid_of(const Frame& f) {
+  std::string out;
+  constexpr int kLines = 4;
+  for (int k = 0; k <= kLines; ++k) {
+    const double at = f.low + (f.high - f.low) * k / kLines, value = f.logarithmic ? std::pow(10.0, at) : at;
+    out += fmt::format(
+        "<path class=\"grid\" d=\"M{} {:.1f}H{}\"/><text x=\"{}\" y=\"{:.1f}\" "
+        "text-anchor=\"end\">{:.2g}</text>",
+        kPlotLeft, f.y(value), kPlotWidth - kPlotRight, kPlotLeft - 6, f.y(value) + 4.0, value);
+  }
+  for (const double part : {0.0, 0.5, 1.0})
+    out += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"{}\">{:.0f}</text>", f.x(part * f.last),
+                       kPlotHeight - 16,
+                       part == 0.0   ? "start"
+                       : part == 1.0 ? "end"
+                                     : "middle",
+                       part * f.last);
+  return out + fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">updates</text>",
+                           kPlotWidth - kPlotRight, kPlotHeight - 3);
+}
+
+std::string plot_html(const RunPage::Plot& plot) {
+  const Frame frame(plot);
+  std::string body = grid_of(frame), keys;
+  constexpr std::string_view kColours[] = {"bptt", "online"};
+  for (std::size_t i = 0; i < plot.curves.size() && i < std::size(kColours); ++i) {
+    std::string path;
+    for (const auto& [x, y] : thinned(plot.curves[i].points, 1200))
+      if (frame.shows(y))
+        path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", frame.x(x), frame.y(y));
+    body += fmt::format("<path class=\"line {}\" d=\"{}\"/>", kColours[i], path);
+    keys += fmt::format(
+        "<li><svg viewBox=\"0 0 22 10\" class=\"plot\" aria-hidden=\"true\"><path class=\"line {}\" d=\"M0 "
+        "5H22\"/></svg>{}</li>",
+        kColours[i], escape_html(plot.curves[i].name));
+  }
+  return fmt::format(
+      "<figure><figcaption>{0}</figcaption><svg class=\"plot\" viewBox=\"0 0 {1} {2}\" role=\"img\" "
+      "aria-label=\"{0}\">{3}</svg><ul class=\"key\">{4}</ul></figure>",
+      escape_html(plot.title), kPlotWidth, kPlotHeight, body, keys);
+}
+
+// A bar for each unit, the most active first.
+std::string layer_html(const RunPage::Layer& layer) {
+  std::vector<double> rates = layer.rates;
+  std::sort(rates.rbegin(), rates.rend());
+  std::string bars;
+  const double width = static_cast<double>(kPlotWidth - kPlotLeft - kPlotRight) /
+                       static_cast<double>(std::max<std::size_t>(rates.size(), 1));
+  const double most = std::max(rates.empty() ? 0.0 : rates.front(), 1e-9),
+               room = kPlotHeight - kPlotTop - kPlotBottom;
+  for (std::size_t i = 0; i < rates.size(); ++i)
+    bars += fmt::format("<rect class=\"bar\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"/>",
+                        kPlotLeft + width * static_cast<double>(i), kPlotTop + room * (1.0 - rates[i] / most),
+                        std::max(width - 0.5, 0.5), room * rates[i] / most);
+  return fmt::format(
+      "<figure><figcaption>{}: {}</figcaption><svg class=\"plot\" viewBox=\"0 0 {} {}\" role=\"img\" "
+      "aria-label=\"Rates of {}\">"
+      "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{:.2g}</text>{}</svg></figure>",
+      escape_html(layer.name), escape_html(layer.text), kPlotWidth, kPlotHeight, escape_html(layer.name),
+      kPlotLeft - 6, kPlotTop + 8, most, bars);
+}
+
+std::string section_html(std::string_view title, std::string_view note, std::string_view body) {
+  return fmt::format("<section><h2>{}</h2><p class=\"note\">{}</p>{}</section>\n", escape_html(title),
+                     escape_html(note), body);
+}
+
+}  // namespace
+
+std::string RunPage::to_html() const {
+  std::string numbers, curves, rates, rest;
+  for (const auto& [what, number] : tiles)
+    numbers += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>", escape_html(what), escape_html(number));
+  for (const Plot& p : plots) curves += plot_html(p);
+  for (const Layer& l : layers) rates += layer_html(l);
+  for (const Text& t : texts)
+    rest += section_html(
+        t.title, t.note,
+        fmt::format("<div class=\"card\"><pre class=\"model\">{}</pre></div>", escape_html(t.body)));
+  const std::string activity =
+      rates.empty()
+          ? ""
+          : section_html("Spiking layers", "Spikes per step of each unit at the end, the most active first.",
+                         "<div class=\"plots\">" + rates + "</div>");
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{0} · "
+      "etrace</title>\n<style>{1}{2}\n"
+      ".plot .bar {{ fill: var(--group); }}\n</style></head>\n<body><header><p class=\"kicker\">etrace "
+      "train</p><h1>{0}</h1>"
+      "<div class=\"verdict{3}\"><p class=\"lead\">{4}</p></div><dl "
+      "class=\"tiles\">{5}</dl></header>\n<main>\n{6}{7}{8}</main>\n"
+      "<footer><p class=\"note\">Written by etrace {9}.</p></footer></body></html>\n",
+      escape_html(title), kExplainStyle, kVerifyStyle, good ? "" : " broken", escape_html(lead), numbers,
+      section_html("Curves", "Held out: batches that are never trained on.",
+                   "<div class=\"plots\">" + curves + "</div>"),
+      activity, rest, version());
+}
+
+}  // namespace etrace

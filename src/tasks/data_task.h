@@ -1,0 +1,54 @@
+// A task over data: batches of its samples, split, normalised and shuffled.
+//   padding        series that are shorter than the longest are aligned at their end; before them stand zeros
+//   parts          as the data gives them; else the seed draws `test` of the samples (or of the groups:
+//   speakers,
+//                  writers …), and `valid` of the training part for checks
+//   normalisation  every channel has mean 0 and variance 1 over the training part, or is as it is
+//   order          every epoch of training is a permutation of its own, from seed and epoch
+#pragma once
+
+#include <memory>
+
+#include "data/dataset.h"
+#include "etrace/tasks.h"
+
+#pragma GCC visibility push(default)
+namespace etrace {
+
+struct DataTaskOptions {
+  std::string name;
+  double test = 0.2, valid = 0.1;
+  bool normalise = true, by_group = false;
+  std::uint64_t seed = 0;
+  Dtype dtype = Dtype::F32;
+};
+
+class DataTask : public Task {
+ public:
+  // ValueError: the data has no samples, a part would be empty, a class is missing in the training part.
+  DataTask(std::shared_ptr<const data::Dataset>, const DataTaskOptions&);
+
+  std::optional<std::int64_t> samples(Part) const override;
+  std::string about() const override;
+  // "data classes" (a line each), "data steps", and "data mean", "data scale" (with commas) if it is
+  // normalised.
+  std::vector<std::pair<std::string, std::string>> facts() const override;
+  const data::Dataset& dataset() const { return *data_; }
+  // What a series of the data becomes before a model sees it: [steps, channels] at `out`, padded at the
+  // front.
+  void write(std::size_t sample, float* out) const;
+
+ private:
+  TaskBatch draw(const Draw&) const override;
+  std::vector<std::size_t> chosen(const Draw&, std::int64_t& counted) const;
+  void split(const DataTaskOptions&);
+  void measure();
+
+  std::shared_ptr<const data::Dataset> data_;
+  std::vector<std::size_t> parts_[3];  // by Part
+  std::vector<float> mean_, scale_;    // per channel; empty: as it is
+  std::string split_text_;
+};
+
+}  // namespace etrace
+#pragma GCC visibility pop

@@ -1,0 +1,117 @@
+#include "train/config.h"
+
+#include <fmt/format.h>
+
+#include <toml++/toml.h>
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <map>
+
+#include "base/file.h"
+#include "etrace/error.h"
+
+namespace etrace::train {
+
+namespace {
+
+// Tables stand for options that may be repeated: [set] lag = 4 is --set lag=4.
+constexpr std::string_view kTables[] = {"set", "rule-option"};
+bool is_table(std::string_view key) {
+  return std::find(std::begin(kTables), std::end(kTables), key) != std::end(kTables);
+}
+
+[[noreturn]] void refuse(const std::string& path, const toml::source_region& at, const std::string& what) {
+  throw ValueError("config", fmt::format("'{}', line {}: {}", path, at.begin.line, what));
+}
+
+std::string value_text(const std::string& path, std::string_view key, const toml::node& value) {
+  if (const auto* text = value.as_string()) return text->get();
+  if (const auto* whole = value.as_integer()) return fmt::to_string(whole->get());
+  if (const auto* number = value.as_floating_point()) return fmt::to_string(number->get());
+  if (const auto* truth = value.as_boolean()) return truth->get() ? "true" : "false";
+  refuse(path, value.source(), fmt::format("{} is neither a text, a number nor true or false", key));
+}
+
+// A value as TOML: numbers and truth values as they stand, texts in quotes.
+std::string toml_value(const std::string& text) {
+  double number = 0.0;
+  const char *begin = text.data(), *end = begin + text.size();
+  const auto parsed = std::from_chars(begin, end, number);
+  const bool is_number = parsed.ec == std::errc() && parsed.ptr == end && std::isfinite(number);
+  if (text == "true" || text == "false") return text;
+  // Only what TOML reads as the same number stays bare: 5, -0.25, 1e-05; not 05, .5 or what overflows.
+  if (is_number) {
+    std::int64_t whole = 0;
+    const auto as_whole = std::from_chars(begin, end, whole);
+    if (as_whole.ec == std::errc() && as_whole.ptr == end && fmt::to_string(whole) == text) return text;
+    if (fmt::to_string(number) == text && text.find_first_of(".e") != std::string::npos) return text;
+  }
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\')
+      out += std::string("\\") + c;
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      out += fmt::format("\\u{:04X}", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    else
+      out += c;
+  }
+  return out + "\"";
+}
+
+// Bare where TOML allows it.
+std::string toml_key(const std::string& key) {
+  const bool bare = !key.empty() && std::all_of(key.begin(), key.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '-';
+  });
+  return bare ? key : toml_value(key);
+}
+
+}  // namespace
+
+ConfigItems read_config(const std::string& path) {
+  const std::string text = read_file(path);
+  toml::table table;
+  try {
+    table = toml::parse(text, path);
+  } catch (const toml::parse_error& e) {
+    refuse(path, e.source(), std::string(e.description()));
+  }
+  ConfigItems out;
+  for (const auto& [key, value] : table) {
+    const std::string name(key.str());
+    const toml::table* items = value.as_table();
+    if (is_table(name) != (items != nullptr))
+      refuse(path, value.source(),
+             items != nullptr
+                 ? fmt::format("there is no table [{}]; expected one of {}", name, fmt::join(kTables, ", "))
+                 : fmt::format("{} is a table: write [{}], and below it NAME = VALUE", name, name));
+    if (items == nullptr) {
+      out.emplace_back(name, value_text(path, name, value));
+      continue;
+    }
+    for (const auto& [item, of_item] : *items)
+      out.emplace_back(name, fmt::format("{}={}", item.str(), value_text(path, item.str(), of_item)));
+  }
+  return out;
+}
+
+std::string config_text(const ConfigItems& items) {
+  std::string text;
+  for (const auto& [key, value] : items)
+    if (!is_table(key)) text += fmt::format("{} = {}\n", toml_key(key), toml_value(value));
+  for (const std::string_view table : kTables) {
+    std::map<std::string, std::string> values;  // the last one of a name counts
+    for (const auto& [key, value] : items) {
+      const std::size_t equals = value.find('=');
+      if (key == table) values[value.substr(0, equals)] = value.substr(equals + 1);
+    }
+    if (!values.empty()) text += fmt::format("\n[{}]\n", table);
+    for (const auto& [name, value] : values)
+      text += fmt::format("{} = {}\n", toml_key(name), toml_value(value));
+  }
+  return text;
+}
+
+}  // namespace etrace::train

@@ -1,0 +1,154 @@
+#include "train/predict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "data/reader.h"
+#include "data/text_file.h"
+#include "etrace/error.h"
+#include "etrace/models.h"
+#include "etrace/ops/numpy.h"
+#include "learn/run/score_run.h"
+#include "module/parameter_file.h"
+#include "train/run_folder.h"
+#include "train/saved_parameters.h"
+
+namespace etrace::train {
+
+namespace {
+
+struct Facts {
+  std::vector<std::string> classes;
+  std::vector<float> mean, scale;
+  std::int64_t steps = 0;
+};
+
+std::vector<float> numbers_of(const std::string* text) {
+  std::vector<float> out;
+  if (text == nullptr) return out;
+  for (const std::string_view field : data::split(*text, ',')) {
+    double value = 0.0;
+    if (!data::parse_number(field, value))
+      throw ValueError("predict", "the normalisation of the run cannot be read");
+    out.push_back(static_cast<float>(value));
+  }
+  return out;
+}
+
+Facts facts_of(const SavedSettings& saved, const std::string& run) {
+  const std::string *task = saved.find("task"), *classes = saved.find("data classes");
+  if (task == nullptr || *task != "data" || classes == nullptr)
+    throw ValueError(
+        "predict",
+        fmt::format("the run '{}' is on the task {}, not on data from a file; `etrace eval` scores it", run,
+                    task == nullptr ? "of nobody" : *task));
+  Facts out;
+  for (const std::string_view name : data::split(*classes, '\n')) out.classes.emplace_back(name);
+  out.mean = numbers_of(saved.find("data mean"));
+  out.scale = numbers_of(saved.find("data scale"));
+  saved.number("data steps", out.steps);
+  return out;
+}
+
+std::string option_of(const SavedSettings& saved, const char* name) {
+  std::string out;
+  saved.text(fmt::format("--set {}", name), out);
+  return out;
+}
+
+// The new data, read with the options that the run's was.
+std::unique_ptr<data::Dataset> new_data(const SavedSettings& saved, const std::string& file) {
+  data::GivenOptions options;
+  const std::string read = option_of(saved, "read");
+  if (!read.empty())
+    for (const std::string_view pair : data::split(read, ',')) {
+      const std::size_t equals = pair.find('=');
+      options.emplace_back(std::string(pair.substr(0, equals)), std::string(pair.substr(equals + 1)));
+    }
+  return data::read_data(file, option_of(saved, "format"), options);
+}
+
+// [steps, samples, channels], aligned at the end and normalised.
+Tensor batch_of(const data::Dataset& data, const Facts& facts, std::size_t first, std::size_t count,
+                std::int64_t batch) {
+  std::int64_t steps = facts.steps;
+  for (std::size_t i = first; i < first + count; ++i) steps = std::max(steps, data.samples[i].steps);
+  Tensor out = Tensor::uninitialized({Dtype::F32, Shape{steps, batch, data.channels}});
+  auto* x = reinterpret_cast<float*>(out.writable());
+  std::fill_n(x, steps * batch * data.channels, 0.0F);
+  std::vector<float> series;
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::int64_t own = data.samples[first + k].steps;
+    series.resize(static_cast<std::size_t>(own * data.channels));
+    data.write(first + k, series.data());
+    for (std::int64_t t = 0; t < own; ++t)
+      for (std::int64_t c = 0; c < data.channels; ++c) {
+        const auto channel = static_cast<std::size_t>(c);
+        float v = series[static_cast<std::size_t>(t * data.channels + c)];
+        if (!facts.mean.empty()) v = (v - facts.mean[channel]) * facts.scale[channel];
+        x[((steps - own + t) * batch + static_cast<std::int64_t>(k)) * data.channels + c] = v;
+      }
+  }
+  return out;
+}
+
+Predictions::Row row_of(const std::vector<double>& outputs, std::size_t at, std::size_t classes) {
+  const auto begin = outputs.begin() + static_cast<std::ptrdiff_t>(at);
+  const auto best = std::max_element(begin, begin + static_cast<std::ptrdiff_t>(classes));
+  double total = 0.0;
+  for (auto it = begin; it != begin + static_cast<std::ptrdiff_t>(classes); ++it)
+    total += std::exp(*it - *best);
+  return {static_cast<std::size_t>(best - begin), 1.0 / total, {}};
+}
+
+}  // namespace
+
+Predictions predict(const std::string& run, const std::string& file, const std::string& backend) {
+  if (!RunFolder::is_run(run))
+    throw ValueError("predict", fmt::format("'{}' is no folder of a run: it has no run.json", run));
+  const std::string path = run + "/best.safetensors";
+  const TensorFile parameters = read_parameter_file(path);
+  const SavedSettings saved(parameters, path);
+  const Facts facts = facts_of(saved, run);
+  const auto data = new_data(saved, file);
+  Dims sizes;
+  saved.sizes(sizes);
+  if (sizes.empty() || sizes.front() != data->channels)
+    throw ValueError("predict", fmt::format("'{}' has {} channels, and the run '{}' learned from {}", file,
+                                            data->channels, run, sizes.empty() ? 0 : sizes.front()));
+  std::string model, dtype = "f32";
+  saved.text("--model", model);
+  saved.text("--dtype", dtype);
+  const Dtype type = dtype_from_name(dtype).value_or(Dtype::F32);
+  constexpr std::int64_t kBatch = 32;
+  const ReadyModel ready = make_model(model, {.sizes = sizes, .batch = kBatch, .dtype = type});
+  take_parameters(*ready.module, parameters, path);
+  const StepFunction step = [](StepCall& m, ArraySpan slices) {
+    const Array out = m(slices[0]);
+    return LossAndAux{sum(out) * 0.0, {out}};
+  };
+  ScoreRun score(trace_step(*ready.module, ready.example).model, step, Avals{ready.example[0].aval()},
+                 backend);
+  score.follow(*ready.module);
+
+  Predictions out{.classes = facts.classes};
+  for (std::size_t first = 0; first < data->samples.size(); first += kBatch) {
+    const std::size_t count = std::min<std::size_t>(kBatch, data->samples.size() - first);
+    const Array x = convert(batch_of(*data, facts, first, count, kBatch), type);
+    const Tensor outputs = score(Arrays{x}).aux[0];  // [steps, batch, classes]
+    const std::vector<double> values = outputs.to_doubles();
+    const std::size_t classes = out.classes.size(),
+                      last = static_cast<std::size_t>((x.dim(0) - 1) * kBatch) * classes;
+    for (std::size_t k = 0; k < count; ++k) {
+      Predictions::Row row = row_of(values, last + k * classes, classes);
+      row.label = data->classes.at(static_cast<std::size_t>(data->samples[first + k].label));
+      out.right += row.label == out.classes[row.answer];
+      out.rows.push_back(std::move(row));
+    }
+  }
+  return out;
+}
+
+}  // namespace etrace::train

@@ -1,0 +1,43 @@
+#include "train/rule_text.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <optional>
+
+#include "etrace/error.h"
+
+namespace etrace::train {
+
+namespace {
+
+template <class Number>
+std::optional<Number> number_from(std::string_view text) {
+  Number value{};
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+Attr option_value(std::string_view text) {
+  if (const auto whole = number_from<std::int64_t>(text)) return Attr(*whole);
+  if (const auto real = number_from<double>(text)) return Attr(*real);
+  if (text == "true" || text == "false") return Attr(text == "true");
+  return Attr(std::string(text));
+}
+
+}  // namespace
+
+std::shared_ptr<const LearningRule> rule_from(const std::string& rule,
+                                              const std::vector<std::string>& options) {
+  RuleOptions given;
+  for (const std::string& text : options) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw ValueError("rule", fmt::format("--rule-option {}: expected NAME=VALUE", text));
+    given.set(text.substr(0, equals), option_value(std::string_view(text).substr(equals + 1)));
+  }
+  return make_rule(rule, given);
+}
+
+}  // namespace etrace::train

@@ -1,0 +1,227 @@
+// The course of a run; its files are in run_files.cpp. See the header.
+#include "train/run.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <filesystem>
+
+#include "base/memory.h"
+#include "compiler/explain_text.h"
+#include "etrace/error.h"
+#include "train/saved_parameters.h"
+
+namespace etrace::train {
+
+namespace {
+
+constexpr std::int64_t kCheckBatches = 4, kFinalBatches = 16;
+
+// Higher accuracy, or lower loss.
+bool is_better(const Score& a, const Score& b) {
+  if (a.accuracy && b.accuracy && *a.accuracy != *b.accuracy) return *a.accuracy > *b.accuracy;
+  return a.loss < b.loss;
+}
+
+// For a run that has learned nothing.
+std::string what_to_try(const Training& t) {
+  const TrainSettings& s = t.settings();
+  const TaskRecipe recipe = find_task(s.task)->recipes.front();
+  std::vector<std::string> ideas;
+  if (s.model != recipe.model || s.rule != recipe.rule)
+    ideas.push_back(
+        fmt::format("`etrace train {}` alone learns it with {} and {}", s.task, recipe.model, recipe.rule));
+  if (s.updates < recipe.updates) ideas.push_back(fmt::format("--updates {} or more", recipe.updates));
+  ideas.push_back(fmt::format("another learning rate than {}", s.learning_rate.value_or(0.0)));
+  ideas.emplace_back("a longer --window");
+  ideas.emplace_back("easier settings of the task first, say shorter delays");
+  return fmt::format("  what to try: {}\n", fmt::join(ideas, "; "));
+}
+
+}  // namespace
+
+RunView::~RunView() = default;
+void RunView::say(const std::string&) {}
+void RunView::result(const std::string&) {}
+void RunView::warn(const std::string&) {}
+void RunView::start(std::int64_t, std::int64_t) {}
+void RunView::progress(std::int64_t, const Score&) {}
+bool RunView::stop_requested() { return false; }
+
+std::string_view name(RunResult::Reason reason) {
+  switch (reason) {
+    case RunResult::Reason::Accuracy:
+      return "accuracy";
+    case RunResult::Reason::Patience:
+      return "patience";
+    case RunResult::Reason::Interrupted:
+      return "interrupted";
+    case RunResult::Reason::Updates:
+      break;
+  }
+  return "updates";
+}
+
+Run::Run(const RunPlan& plan, const TrainSettings& settings, RunView& view)
+    : plan_(plan), view_(view), training_(settings), checkpoint_(plan.checkpoint) {
+  if (plan.until_accuracy && !training_.has_accuracy())
+    throw ValueError("train",
+                     fmt::format("the task {} has no labels and so no accuracy; leave out --until-accuracy",
+                                 settings.task));
+}
+
+Run::~Run() = default;
+
+RunResult Run::operator()() {
+  open_folder();
+  try {
+    start();
+    const std::int64_t total = training_.settings().updates;
+    view_.start(training_.updates(), total);
+    began_ = Clock::now();
+    bool stopped = false;
+    while (!(stopped = view_.stop_requested()) && !solved_ && !impatient_ && training_.updates() < total)
+      batch();
+    if (plan_.until_accuracy && !solved_ && !stopped && !is_place_of_check()) {
+      const Score score = check();
+      tell([&] { log_.check(training_, score); });
+    }
+    write_checkpoint("");
+    if (!stopped) take_best();
+    write_parameters();
+    stopped ? interrupted() : finish();
+  } catch (const Error& e) {
+    write_status("failed", e.message());
+    throw;
+  }
+  result_.files_lost = checkpoint_failed_ || save_failed_ || log_failed_;
+  return result_;
+}
+
+std::string Run::progress_text() const {
+  const std::string updates = counted(static_cast<std::size_t>(training_.updates()), "update");
+  return training_.updates_per_batch() == 1 ? updates
+                                            : fmt::format("{} ({} batches)", updates, training_.batches());
+}
+
+void Run::start() {
+  const bool found = plan_.resume && !checkpoint_.empty() && std::filesystem::exists(checkpoint_);
+  if (found) go_on();
+  if (!found && plan_.start_from) take_parameters(training_.module(), *plan_.start_from, plan_.load);
+  updates_at_start_ = training_.updates();
+  const auto resumed = found ? std::optional(training_.batches()) : std::nullopt;
+  if (folder_) {
+    log_ = TrainLog(folder_->log(), resumed);
+    events_ = EventFile(folder_->path());
+    write_config();
+  }
+  if (!plan_.json.empty()) log_.also(plan_.json, resumed);
+  log_.start(training_);                      // what fails here fails before the work
+  if (found && is_place_of_check()) check();  // it may have been solved; the log says so already
+  first_activity_ = training_.activity();
+  write_status("running");
+  view_.say(training_.summary() + activity_text(first_activity_) + activity_advice(first_activity_));
+  if (found)
+    view_.say(fmt::format("going on after {} from {}\n", progress_text(), checkpoint_));
+  else if (plan_.resume)
+    view_.say(fmt::format("there is no {} yet: starting anew\n", checkpoint_));
+  if (!found && plan_.start_from) view_.say(fmt::format("parameters from {}\n", plan_.load));
+  view_.say("\n");
+}
+
+void Run::batch() {
+  const std::int64_t before = training_.updates();
+  last_ = training_.learn();
+  tell([&] { log_.batch(training_, last_, seconds()); });
+  view_.progress(training_.updates(), last_);
+  if (is_place_of_check()) {
+    const Score score = check();
+    tell([&] {
+      log_.check(training_, score);
+      Scalars scalars{{"train/loss", last_.loss}, {"check/loss", score.loss}};
+      if (last_.accuracy) scalars.emplace_back("train/accuracy", *last_.accuracy);
+      if (score.accuracy) scalars.emplace_back("check/accuracy", *score.accuracy);
+      events_.write(training_.updates(), scalars);
+    });
+  }
+  if (before / plan_.every != training_.updates() / plan_.every)
+    write_checkpoint("; the run goes on, and the next one is tried");
+}
+
+// Places are fixed, so that a run that was resumed stops where the other would have.
+bool Run::is_place_of_check() const {
+  return checks() && training_.batches() > 0 && training_.batches() % plan_.check_every == 0;
+}
+
+Score Run::check() {
+  const Score score = training_.score(Part::Check, kCheckBatches);
+  solved_ = plan_.until_accuracy && *score.accuracy >= *plan_.until_accuracy;
+  keep_if_best(score);
+  return score;
+}
+
+void Run::keep_if_best(const Score& score) {
+  if (best_ && best_batches_ == training_.batches()) return;  // the check that a resumed run repeats
+  if (!best_ || is_better(score, *best_)) {
+    best_ = score;
+    best_batches_ = training_.batches();
+    checks_since_best_ = 0;
+    write_best(score);
+  } else {
+    ++checks_since_best_;
+  }
+  impatient_ = plan_.patience > 0 && checks_since_best_ >= plan_.patience;
+}
+
+void Run::finish() {
+  const double took = seconds();
+  const double rate = static_cast<double>(training_.updates() - updates_at_start_) / std::max(took, 1e-9);
+  result_.score = training_.score(Part::Final, kFinalBatches);
+  result_.reason = solved_      ? RunResult::Reason::Accuracy
+                   : impatient_ ? RunResult::Reason::Patience
+                                : RunResult::Reason::Updates;
+  tell([&] { log_.end(training_, std::string(name(result_.reason)), result_.score, took); });
+  view_.say(fmt::format("\n{}: {:.1f} s, {:.0f} updates/s, {} of traces\n", progress_text(), took, rate,
+                        bytes_text(training_.trace_bytes())));
+  if (impatient_) view_.say(fmt::format("stopped: {} checks without a better score\n", checks_since_best_));
+  view_.result(score_line(result_.score, training_.score_batches(Part::Final, kFinalBatches)));
+  conclude();
+  write_status("done");
+  write_page();
+  if (!plan_.checkpoint.empty() && !checkpoint_failed_) view_.say("wrote " + plan_.checkpoint + "\n");
+  if (!plan_.save.empty() && !save_failed_) view_.say("wrote " + plan_.save + "\n");
+  if (folder_)
+    view_.say(
+        fmt::format("run folder {}: `etrace eval {}` scores it again\n", folder_->path(), folder_->path()));
+  result_.reached = !plan_.until_accuracy || solved_;
+  if (!result_.reached)
+    view_.result(fmt::format("accuracy {} was not reached in {}; give --updates more\n",
+                             *plan_.until_accuracy, progress_text()));
+}
+
+void Run::conclude() {
+  last_activity_ = training_.activity();
+  result_.judgement = training_.judged(result_.score, kFinalBatches);
+  view_.say(activity_text(last_activity_) + result_.judgement->text() + "\n");
+  if (result_.judgement->outcome == Outcome::Guessing) view_.say(what_to_try(training_));
+  view_.say(activity_advice(last_activity_));
+}
+
+void Run::interrupted() {
+  result_.reason = RunResult::Reason::Interrupted;
+  result_.score = last_;
+  tell([&] { log_.end(training_, "interrupted", last_, seconds()); });
+  write_status("stopped");
+  std::string text = fmt::format("stopped after {} of {}", progress_text(), training_.settings().updates);
+  if (checkpoint_.empty())
+    text += "; with --checkpoint FILE a run can go on where it was stopped\n";
+  else if (checkpoint_failed_)
+    text += "; its checkpoint could not be written\n";
+  else if (folder_)
+    text += fmt::format("; `etrace train {} --resume` goes on from there\n", folder_->path());
+  else
+    text += fmt::format("; {} is written: the same command with --resume goes on from there\n", checkpoint_);
+  view_.result(text);
+}
+
+}  // namespace etrace::train

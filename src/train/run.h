@@ -1,0 +1,121 @@
+// One run: learning with a log, checks on data that is held out, checkpoints, the best parameters, an early
+// stop and a final score, in a folder. A file that cannot be written costs no result: the run goes on, says
+// so, and its result tells.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "etrace/save.h"
+#include "train/config.h"
+#include "train/run_folder.h"
+#include "train/tensorboard.h"
+#include "train/train_log.h"
+#include "train/training.h"
+
+#pragma GCC visibility push(default)
+namespace etrace::train {
+
+// What a run does beside learning.
+struct RunPlan {
+  std::int64_t every = 100;       // updates between checkpoints
+  std::int64_t check_every = 50;  // batches between checks on held-out data
+  std::int64_t patience = 0;      // checks without a better score after which a run stops; 0: it does not
+  std::optional<double> until_accuracy = {};
+  std::string runs, name;              // the folder of runs (empty: the run has none), and this one's name
+  std::string folder;                  // of a run that goes on; empty: a new one
+  std::string checkpoint, save, json;  // files apart from the folder; empty: none
+  bool resume = false;
+  bool new_rate = false;                      // a run that goes on may have another learning rate
+  std::optional<TensorFile> start_from = {};  // parameters, of the file that `load` names
+  std::string load = {};
+  std::vector<std::string> command = {};  // as it was typed, to be kept
+};
+// The whole run as options of `etrace train`, every setting said; Training's settings are resolved.
+ConfigItems config_items(const TrainSettings& resolved, const RunPlan&);
+
+// What a run tells while it goes.
+class RunView {
+ public:
+  virtual ~RunView();
+  virtual void say(const std::string& text);     // whole lines, for people
+  virtual void result(const std::string& text);  // the same, and not to be left out
+  virtual void warn(const std::string& text);    // one line, without its end
+  virtual void start(std::int64_t updates, std::int64_t total);
+  virtual void progress(std::int64_t updates, const Score& of_the_batch);
+  virtual bool stop_requested();
+};
+
+struct RunResult {
+  enum class Reason : std::uint8_t { Updates, Accuracy, Patience, Interrupted };
+  Reason reason = Reason::Updates;
+  Score score = {};
+  std::optional<Judgement> judgement = {};  // none: it was interrupted
+  bool reached = true;                      // until_accuracy, where it is given
+  bool files_lost = false;                  // something could not be written
+  std::string folder = {};                  // empty: none
+};
+std::string_view name(RunResult::Reason);  // "updates"
+
+class Run {
+ public:
+  Run(const RunPlan&, const TrainSettings&, RunView&);
+  ~Run();
+  RunResult operator()();
+
+  Training& training() { return training_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  bool checks() const { return plan_.until_accuracy || plan_.patience > 0 || folder_; }
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
+  std::string progress_text() const;
+
+  void start();
+  void go_on();
+  void open_folder();
+  void write_config();
+  void batch();
+  bool is_place_of_check() const;
+  Score check();
+  void keep_if_best(const Score&);
+
+  // Each goes on if a file cannot be written, and remembers.
+  void tell(const std::function<void()>& write);
+  void write_checkpoint(const char* what_follows);
+  void write_parameters();
+  void write_best(const Score&);
+  void write_page();
+  void write_status(const std::string& status, const std::string& error = {});
+
+  void take_best();
+  void finish();
+  void conclude();
+  void interrupted();
+  Learner::Notes best_notes() const;
+
+  RunPlan plan_;
+  RunView& view_;
+  Training training_;
+  std::optional<RunFolder> folder_;
+  std::string checkpoint_;  // empty: none is kept
+  TrainLog log_;
+  EventFile events_;
+  Clock::time_point began_ = Clock::now();
+  std::string started_;                // when, as a date
+  std::int64_t updates_at_start_ = 0;  // of this process
+  Score last_;                         // of the last batch
+  std::optional<Score> best_;          // of the checks
+  std::int64_t best_batches_ = 0;      // learned from until then
+  std::int64_t checks_since_best_ = 0;
+  std::vector<LayerActivity> first_activity_, last_activity_;
+  RunResult result_;
+  bool solved_ = false, impatient_ = false;
+  bool checkpoint_failed_ = false, save_failed_ = false, log_failed_ = false;
+};
+
+}  // namespace etrace::train
+#pragma GCC visibility pop

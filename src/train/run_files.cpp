@@ -1,0 +1,241 @@
+// What a run writes and reads again: configuration, status, checkpoints, parameters.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <ctime>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/file.h"
+#include "etrace/error.h"
+#include "etrace/version.h"
+#include "train/run.h"
+#include "train/saved_parameters.h"
+
+namespace etrace::train {
+
+namespace {
+
+std::string date_text() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
+
+std::string method_text(VjpMethod method) { return std::string(name(method)); }
+
+std::string update_word(UpdateEvery update) {
+  if (update == UpdateEvery::Sequence) return "sequence";
+  return update == UpdateEvery::Window ? "window" : "step";
+}
+
+nlohmann::ordered_json score_json(const Score& score) {
+  nlohmann::ordered_json out{{"loss", score.loss}};
+  if (score.accuracy) out["accuracy"] = *score.accuracy;
+  return out;
+}
+
+nlohmann::ordered_json activity_json(const std::vector<LayerActivity>& layers) {
+  auto out = nlohmann::ordered_json::array();
+  for (const LayerActivity& l : layers)
+    out.push_back({{"layer", l.layer},
+                   {"units", l.units},
+                   {"rate", l.rate},
+                   {"silent", l.silent},
+                   {"saturated", l.saturated}});
+  return out;
+}
+
+std::int64_t peak_memory_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return std::int64_t{1024} * usage.ru_maxrss;
+}
+
+const std::string* find_note(const Learner::Notes& notes, std::string_view key) {
+  for (const auto& [name, value] : notes)
+    if (name == key) return &value;
+  return nullptr;
+}
+template <class Number>
+std::optional<Number> number_note(const Learner::Notes& notes, std::string_view key) {
+  const std::string* text = find_note(notes, key);
+  Number value{};
+  if (text == nullptr) return std::nullopt;
+  const auto [stop, error] = std::from_chars(text->data(), text->data() + text->size(), value);
+  if (error != std::errc() || stop != text->data() + text->size()) return std::nullopt;
+  return value;
+}
+
+constexpr const char *kBestBatches = "best batches", *kBestLoss = "best loss",
+                     *kBestAccuracy = "best accuracy", *kSinceBest = "checks since best";
+
+}  // namespace
+
+ConfigItems config_items(const TrainSettings& s, const RunPlan& plan) {
+  ConfigItems out{{"task", s.task}, {"model", s.model}, {"rule", s.rule}};
+  const auto add = [&](const char* key, const auto& value) { out.emplace_back(key, fmt::to_string(value)); };
+  add("hidden", s.hidden);
+  add("batch", s.batch);
+  add("updates", s.updates);
+  add("seed", s.seed);
+  if (s.window != 0) add("window", s.window);
+  if (s.method) out.emplace_back("method", method_text(*s.method));
+  out.emplace_back("update", update_word(s.update));
+  out.emplace_back("optimizer", s.optimizer);
+  if (s.learning_rate) add("lr", *s.learning_rate);
+  add("clip-norm", s.clip_norm.value_or(0.0));
+  if (s.memory) add("memory", *s.memory);
+  out.emplace_back("dtype", std::string(short_name(s.dtype)));
+  out.emplace_back("backend", s.backend);
+  add("every", plan.every);
+  add("check-every", plan.check_every);
+  if (plan.patience > 0) add("patience", plan.patience);
+  if (plan.until_accuracy) add("until-accuracy", *plan.until_accuracy);
+  if (!plan.load.empty()) out.emplace_back("load", plan.load);
+  for (const auto& [key, value] : data_texts(s))
+    if (key.starts_with("--set ")) out.emplace_back("set", fmt::format("{}={}", key.substr(6), value));
+  for (const std::string& option : s.rule_options) out.emplace_back("rule-option", option);
+  return out;
+}
+
+void Run::open_folder() {
+  started_ = date_text();
+  if (!plan_.folder.empty())
+    folder_ = RunFolder::open(plan_.folder);
+  else if (!plan_.runs.empty()) {
+    const TrainSettings& s = training_.settings();
+    const std::string given = plan_.runs + "/" + plan_.name;
+    const bool go_on = plan_.resume && !plan_.name.empty() && RunFolder::is_run(given);
+    folder_ = go_on ? RunFolder::open(given)
+                    : RunFolder::create(plan_.runs,
+                                        plan_.name.empty()
+                                            ? fmt::format("{}-{}-{}-{}", s.task, s.model, s.rule, s.seed)
+                                            : plan_.name,
+                                        plan_.name.empty());
+  }
+  if (!folder_) return;
+  result_.folder = folder_->path();
+  if (checkpoint_.empty()) checkpoint_ = folder_->checkpoint();
+}
+
+void Run::write_config() {
+  write_file(folder_->file("config.toml"), config_text(config_items(training_.settings(), plan_)));
+}
+
+void Run::go_on() {
+  const Learner::Notes notes = training_.resume(checkpoint_, plan_.new_rate);
+  const auto batches = number_note<std::int64_t>(notes, kBestBatches);
+  const auto loss = number_note<double>(notes, kBestLoss);
+  if (!batches || !loss) return;
+  best_ = Score{*loss, number_note<double>(notes, kBestAccuracy)};
+  best_batches_ = *batches;
+  checks_since_best_ = number_note<std::int64_t>(notes, kSinceBest).value_or(0);
+}
+
+Learner::Notes Run::best_notes() const {
+  if (!best_) return {};
+  Learner::Notes out{{kBestBatches, std::to_string(best_batches_)},
+                     {kBestLoss, fmt::to_string(best_->loss)},
+                     {kSinceBest, std::to_string(checks_since_best_)}};
+  if (best_->accuracy) out.emplace_back(kBestAccuracy, fmt::to_string(*best_->accuracy));
+  return out;
+}
+
+void Run::tell(const std::function<void()>& write) {
+  try {
+    write();
+  } catch (const IoError& e) {
+    view_.warn(e.message() + " The run goes on without it");
+    log_failed_ = true;
+    log_ = TrainLog();
+    events_ = EventFile();
+  }
+}
+
+void Run::write_checkpoint(const char* what_follows) {
+  if (checkpoint_.empty()) return;
+  try {
+    training_.save(checkpoint_, best_notes());
+    checkpoint_failed_ = false;
+  } catch (const IoError& e) {
+    view_.warn(fmt::format("no checkpoint after {}: {}{}", progress_text(), e.message(), what_follows));
+    checkpoint_failed_ = true;
+  }
+}
+
+void Run::write_parameters() {
+  if (plan_.save.empty()) return;
+  try {
+    save_with_settings(training_.module(), training_.parameter_texts(), plan_.save);
+  } catch (const IoError& e) {
+    view_.warn(fmt::format("the parameters are not saved: {}", e.message()));
+    save_failed_ = true;
+  }
+}
+
+void Run::write_best(const Score&) {
+  if (!folder_) return;
+  try {
+    SettingTexts texts = training_.parameter_texts();
+    texts.emplace_back(kBestBatches, std::to_string(best_batches_));
+    save_with_settings(training_.module(), texts, folder_->best());
+  } catch (const IoError& e) {
+    view_.warn(fmt::format("the best parameters are not saved: {}", e.message()));
+    save_failed_ = true;
+  }
+}
+
+// The final score is that of the parameters which stay in the folder. A run without checks keeps its last
+// ones.
+void Run::take_best() {
+  if (!folder_) return;
+  if (!best_) {
+    best_batches_ = training_.batches();
+    write_best(last_);
+    return;
+  }
+  if (save_failed_) return;
+  const TensorFile file = load_safetensors(folder_->best());
+  take_parameters(training_.module(), file, folder_->best());
+  view_.say(fmt::format("best on the checks: after {} batches\n", best_batches_));
+}
+
+void Run::write_status(const std::string& status, const std::string& error) {
+  if (!folder_) return;
+  const TrainSettings& s = training_.settings();
+  nlohmann::ordered_json json{
+      {"format", "etrace.run"}, {"version", 1},        {"name", folder_->name()},
+      {"status", status},       {"task", s.task},      {"model", s.model},
+      {"rule", s.rule},         {"seed", s.seed},      {"updates", training_.updates()},
+      {"of", s.updates},        {"started", started_}, {"seconds", seconds()}};
+  if (status != "running") {
+    json["ended"] = date_text();
+    json["reason"] = name(result_.reason);
+  }
+  if (!error.empty()) json["error"] = error;
+  json["batches"] = training_.batches();
+  if (best_) {
+    json["best"] = score_json(*best_);
+    json["best"]["batches"] = best_batches_;
+  }
+  if (result_.judgement) {
+    json["final"] = score_json(result_.score);
+    json["outcome"] = name(result_.judgement->outcome);
+    json["guess"] = score_json(result_.judgement->guess);
+    json["goal"] = result_.judgement->goal;
+  }
+  json["trace_bytes"] = training_.trace_bytes();
+  json["peak_memory_bytes"] = peak_memory_bytes();
+  json["activity"] = {{"start", activity_json(first_activity_)}, {"end", activity_json(last_activity_)}};
+  json["command"] = plan_.command;
+  for (const auto& [key, value] : training_.setting_texts()) json["settings"][key] = value;
+  json["data"] = training_.task().about();
+  json["program"] = {{"version", std::string(version())},
+                     {"backend", s.backend},
+                     {"process", getpid()},
+                     {"processors", std::thread::hardware_concurrency()}};
+  tell([&] { write_file(folder_->file("run.json"), json.dump(2) + "\n"); });
+}
+
+}  // namespace etrace::train
