@@ -22,7 +22,9 @@ from ._errors import (  # noqa: F401
 )
 from . import _core
 from ._core import *  # noqa: F401,F403
-from ._core import random, units  # noqa: F401
+
+del random, units  # noqa: F821  the modules of these names take their place
+from . import random, units  # noqa: E402,F401
 from . import _trees as tree  # noqa: F401
 from ._transforms import (  # noqa: F401
     cond,

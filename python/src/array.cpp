@@ -239,6 +239,7 @@ void bind_array(nb::module_& m) {
           "size", [](const Array& a) { return a.size(); }, "Number of elements.")
       .def_prop_ro(
           "dtype", [](const Array& a) { return a.dtype(); }, "Element type.")
+      .def_prop_ro("__numpy_dtype__", [](const Array& a) { return nb::cast(a.dtype()).attr("dtype"); })
       .def_prop_ro(
           "itemsize", [](const Array& a) { return size_of(a.dtype()); }, "Bytes of one element.")
       .def_prop_ro(

@@ -87,7 +87,11 @@ void bind_creation(nb::module_& m) {
   m.def(
       "one_hot",
       [](ArrayLike i, std::int64_t n, Given<Dtype> d) {
-        return on(i, [&](const Array& a) { return one_hot(a, n, d.get_or(Dtype::F32)); });
+        return on(i, [&](const Array& a) {
+          if (!is_integer(a.dtype()))
+            throw TypeError("one_hot", "indices are integers, not " + to_string(a.aval()));
+          return one_hot(a, n, d.get_or(Dtype::F32));
+        });
       },
       "indices"_a, "num"_a, "dtype"_a = nb::none(), "[…] integers become […, num]: 1 at the index, else 0.");
   m.def(

@@ -82,6 +82,7 @@ void bind_dtypes(nb::module_& m) {
       .def_prop_ro("is_integer", [](const PyDtype& d) { return is_integer(d.value); })
       .def_prop_ro(
           "dtype", [](const PyDtype& d) { return numpy_dtype(d.value); }, "The NumPy type of that name.")
+      .def_prop_ro("__numpy_dtype__", [](const PyDtype& d) { return numpy_dtype(d.value); })
       .def("__repr__",
            [](const PyDtype& d) { return "et." + (d.value == Dtype::Bool ? "bool_" : spelling(d.value)); })
       .def("__str__", [](const PyDtype& d) { return spelling(d.value); })

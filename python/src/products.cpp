@@ -194,7 +194,19 @@ void bind_products(nb::module_& m) {
 void bind_random(nb::module_& top) {
   nb::module_ m =
       top.def_submodule("random", "Random numbers by keys: the same key gives the same numbers, everywhere.");
-  m.def("key", &random::key, "seed"_a, "A key, uint32[2].");
+  m.def(
+      "key",
+      [](nb::handle seed) {
+        if (PyIndex_Check(seed.ptr()) == 0)
+          throw TypeError("random", "a seed is an integer, not " + describe(seed));
+        const nb::object number = nb::steal(PyNumber_Index(seed.ptr()));
+        if (!number.is_valid()) throw nb::python_error();
+        std::uint64_t value = 0;
+        if (!nb::try_cast(number, value))
+          throw ValueError("random", "a seed is an integer from 0 to 2**64 - 1, not " + text_of(seed));
+        return random::key(value);
+      },
+      "seed"_a, "A key, uint32[2], for an integer from 0 to 2**64 - 1.");
   m.def(
       "split",
       [](ArrayLike key, std::int64_t n) {

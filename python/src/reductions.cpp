@@ -68,6 +68,17 @@ Result variance_(nb::handle x, const Given<Dims>& axis, bool keepdims, double co
   return v * (n / (n - correction));
 }
 
+Result deviation(nb::handle x, const Given<Dims>& axis, bool keepdims, double correction) {
+  const Result v = variance_(x, axis, keepdims, correction);
+  return apply<>("std", sqrt, sqrt, v.value);
+}
+
+// numpy.sum(a) calls a.sum(out=None): the methods take the option, and no array for it.
+void require_no_out(const char* name, nb::handle out) {
+  if (!out.is_none())
+    throw TypeError(name, "arrays are immutable, so `out` and, of var and std, `dtype` can be None only");
+}
+
 using Cumulative = Array (*)(const Array&, int, bool);
 struct CumulativeRow {
   const char* name;
@@ -86,27 +97,54 @@ const CumulativeRow kCumulative[] = {
 
 void bind_reductions(nb::module_& m) {
   Both both{m};
-  for (const ReduceRow& row : kReduce)
-    both.def(
+  for (const ReduceRow& row : kReduce) {
+    m.def(
         row.name,
         [row](ArrayLike x, Given<Dims> axis, bool keepdims) {
           return reduce(row, x.source(), axis, keepdims);
         },
-        "axis"_a = nb::none(), "keepdims"_a = false, row.doc);
-  both.def(
+        "x"_a, "axis"_a = nb::none(), "keepdims"_a = false, row.doc);
+    both.c.def(
+        row.name,
+        [row](ArrayLike x, Given<Dims> axis, bool keepdims, Given<Dtype> dtype, nb::handle out) {
+          require_no_out(row.name, out);
+          const Result y = reduce(row, x.source(), axis, keepdims);
+          return dtype.is_none() ? y : Result(convert(from_object<Array>(y.value), dtype));
+        },
+        "axis"_a = nb::none(), "keepdims"_a = false, nb::kw_only(), "dtype"_a = nb::none(),
+        "out"_a = nb::none(), row.doc);
+  }
+  m.def(
       "var",
       [](ArrayLike x, Given<Dims> axis, bool keepdims, double correction) {
         return variance_(x.source(), axis, keepdims, correction);
       },
-      "axis"_a = nb::none(), "keepdims"_a = false, "correction"_a = 0.0,
+      "x"_a, "axis"_a = nb::none(), "keepdims"_a = false, "correction"_a = 0.0,
       "Σ (x - mean)² / (n - correction) over the axes (all if None).");
-  both.def(
+  m.def(
       "std",
-      [](ArrayLike x, Given<Dims> axis, bool keepdims, double correction) -> Result {
-        const Result v = variance_(x.source(), axis, keepdims, correction);
-        return apply<>("std", sqrt, sqrt, v.value);
+      [](ArrayLike x, Given<Dims> axis, bool keepdims, double correction) {
+        return deviation(x.source(), axis, keepdims, correction);
       },
-      "axis"_a = nb::none(), "keepdims"_a = false, "correction"_a = 0.0, "The square root of var.");
+      "x"_a, "axis"_a = nb::none(), "keepdims"_a = false, "correction"_a = 0.0, "The square root of var.");
+  both.c.def(
+      "var",
+      [](ArrayLike x, Given<Dims> axis, bool keepdims, double ddof, nb::handle dtype, nb::handle out) {
+        require_no_out("var", out);
+        require_no_out("var", dtype);
+        return variance_(x.source(), axis, keepdims, ddof);
+      },
+      "axis"_a = nb::none(), "keepdims"_a = false, "ddof"_a = 0.0, nb::kw_only(), "dtype"_a = nb::none(),
+      "out"_a = nb::none(), "Σ (x - mean)² / (n - ddof) over the axes (all if None).");
+  both.c.def(
+      "std",
+      [](ArrayLike x, Given<Dims> axis, bool keepdims, double ddof, nb::handle dtype, nb::handle out) {
+        require_no_out("std", out);
+        require_no_out("std", dtype);
+        return deviation(x.source(), axis, keepdims, ddof);
+      },
+      "axis"_a = nb::none(), "keepdims"_a = false, "ddof"_a = 0.0, nb::kw_only(), "dtype"_a = nb::none(),
+      "out"_a = nb::none(), "The square root of var.");
   for (const CumulativeRow& row : kCumulative)
     both.def(
         row.name,

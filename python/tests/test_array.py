@@ -332,6 +332,33 @@ def test_ufuncs_of_numpy():
         x += a
 
 
+def test_functions_of_numpy():
+    x = np.arange(6.0).reshape(2, 3)
+    a = et.asarray(x)
+    for name in ("sum", "mean", "prod", "max", "min", "var", "std", "all", "any"):
+        np.testing.assert_allclose(np.asarray(getattr(np, name)(a)), getattr(np, name)(x))
+    assert np.sum(a, dtype="float32").dtype == et.float32 and np.std(a, ddof=1).item() == pytest.approx(np.std(x, ddof=1))
+    with pytest.raises(TypeError, match="immutable"):
+        np.sum(a, out=np.zeros(()))
+    assert np.concatenate([a, x]).shape == (4, 3) and np.shape(a) == (2, 3) and np.allclose(a, x)
+
+
+def test_jax_without_copies():
+    jax = pytest.importorskip("jax")
+    jnp = jax.numpy
+    a = et.asarray(jnp.arange(4, dtype="float32"))
+    assert a.tolist() == [0, 1, 2, 3] and a.dtype == et.float32
+    b = et.arange(1024).astype("float32")
+    shared = jax.device_put(np.asarray(b), may_alias=True)  # our memory is aligned as JAX wants it
+    assert shared.unsafe_buffer_pointer() == np.asarray(b).ctypes.data
+    x = jnp.arange(4, dtype="float32")
+    assert np.asarray(et.asarray(x)).ctypes.data == x.unsafe_buffer_pointer()
+    assert et.asarray(jnp.ones(2, "bfloat16")).dtype == et.bfloat16
+    assert jnp.from_dlpack(b).tolist() == b.tolist()
+    if np.lib.NumpyVersion(np.__version__) >= "2.4.0":
+        assert jnp.asarray(b).tolist() == b.tolist() and np.result_type(b) == np.float32
+
+
 def test_dlpack_with_numpy():
     a = et.arange(6).reshape(2, 3)
     b = np.from_dlpack(a)

@@ -245,6 +245,12 @@ def test_random_numbers():
     assert set(et.random.randint(a, (100,), 3, 6).tolist()) == {3, 4, 5}
     assert abs(np.asarray(et.random.bernoulli(a, 0.25, (1000,))).mean() - 0.25) < 0.06
     assert et.random.uniform(a).shape == () and et.random.bits(a, 2).dtype == et.uint32
+    for bad, kind in ((-1, ValueError), (2**64, ValueError), (0.5, TypeError)):
+        with pytest.raises(kind, match="a seed is an integer"):
+            et.random.key(bad)
+    assert et.random.key(np.int64(3)).tolist() == key.tolist()
+    with pytest.raises(TypeError, match="integers"):
+        et.one_hot([0.5], 3)
     assert et.random.fold_in(a, 1).tolist() != et.random.fold_in(a, 2).tolist()
 
 
