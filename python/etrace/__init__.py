@@ -45,6 +45,41 @@ from ._transforms import (  # noqa: F401
     while_loop,
 )
 
+from ._module import (  # noqa: F401
+    Module,
+    ModuleDict,
+    ModuleList,
+    Sequential,
+    init_all_states,
+    params,
+    reset_all_states,
+    set_params,
+    states,
+)
+from ._learner import (  # noqa: F401
+    EligibilityTrace,
+    ETraceGraph,
+    Learner,
+    Model,
+    Plan,
+    Report,
+    SequenceGradient,
+    SequenceTraining,
+    compare_rules,
+    compile,
+    compile_etrace_graph,
+    load_parameters,
+    read_model,
+    save_parameters,
+    summary,
+    trace_step,
+    verify,
+)
+from . import _rules
+from ._rules import CustomRule, ETraceConfig, LearningRule, rules  # noqa: F401
+
+globals().update(_rules.exported())
+
 TypeError = _errors.TypeError
 ValueError = _errors.ValueError
 IndexError = _errors.IndexError

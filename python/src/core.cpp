@@ -16,7 +16,17 @@
   X(random)                \
   X(control)               \
   X(operators)             \
-  X(custom_operator)
+  X(custom_operator)       \
+  X(host)                  \
+  X(states)                \
+  X(modules)               \
+  X(params)                \
+  X(rules)                 \
+  X(python_rules)          \
+  X(optimizers)            \
+  X(graphs)                \
+  X(learners)              \
+  X(files)
 
 namespace etrace::python {
 #define ETRACE_DECLARE(subject) void bind_##subject(nb::module_&);

@@ -41,7 +41,7 @@ def gru_model(batch=()):
     params = {"Wz": {"weight": normal(7, 4, seed=1), "bias": normal(4, seed=2)}, "Wh": {"weight": normal(7, 4, seed=3)},
               "gain": normal(4, seed=4), "out": normal(4, 2, seed=5)}
     hidden = {"h": jnp.zeros((*batch, 4)), "count": jnp.zeros((*batch, 4))}
-    model = to_model.from_step(gru, params, hidden, jnp.zeros((*batch, 3)), name="jax_gru", operators="marked",
+    model = to_model.trace(gru, params, hidden, jnp.zeros((*batch, 3)), name="jax_gru", operators="marked",
                                batch_size=batch[0] if batch else None)
     run = to_model.reference_run(gru, params, hidden, [normal(6, *batch, 3, seed=6)], normal(6, *batch, 2, seed=7))
     return {**model.file, "expected": {"runs": [run]}}

@@ -1,10 +1,12 @@
 """Models from JAX.
 
-    model = et.jax.from_step(step, params, state, example)       # step(params, state, x) -> (state, y)
+    model = et.jax.trace(step, params, state, example)       # step(params, state, x) -> (state, y)
+    model.write("model.json")                                # what the command line and et.read_model take
 
 Products of parameters become operators that learn them online; `matmul` and its kin mark them by hand and are ordinary
-functions in JAX. `from_braintrace` takes a model of braintrace, brainstate or brainpy.state as it is."""
+functions in JAX. `trace_braintrace` takes a model of braintrace, brainstate or brainpy.state as it is."""
 
+from ._braintrace import trace_braintrace
 from ._mark import (
     SparsePattern,
     conv,
@@ -16,9 +18,9 @@ from ._mark import (
     matmul,
     sparse_matmul,
 )
-from ._step import Imported, from_step, reference_run, to_model_file
+from ._step import Traced, reference_run, to_model_file, trace
 
 __all__ = [
-    "Imported", "SparsePattern", "conv", "einsum", "element_wise", "embedding", "from_step", "grouped_matmul",
-    "lora_matmul", "matmul", "reference_run", "sparse_matmul", "to_model_file",
+    "SparsePattern", "Traced", "conv", "einsum", "element_wise", "embedding", "grouped_matmul", "lora_matmul", "matmul",
+    "reference_run", "sparse_matmul", "to_model_file", "trace", "trace_braintrace",
 ]

@@ -1,4 +1,4 @@
-"""A model of braintrace, brainstate or brainpy.state becomes a model: `from_braintrace`. Its operators, states,
+"""A model of braintrace, brainstate or brainpy.state becomes a model: `trace_braintrace`. Its operators, states,
 parameters, units and sparse matrices stay what they are. Public names of brainstate alone are used."""
 
 import jax
@@ -8,7 +8,7 @@ import numpy as np
 from .._errors import NotSupportedError, ValueError
 from . import _program
 from ._recognise import DATA, WEIGHT, recognise
-from ._step import Imported, _part, _record
+from ._step import Traced, _part, _record
 from ._walk import walk
 
 
@@ -36,19 +36,23 @@ def _role(brainstate, state):
     return "hidden" if isinstance(state, brainstate.HiddenState) else "other"
 
 
-class ImportedStates(Imported):
+class TracedStates(Traced):
     """A model that came from braintrace. `units`: of every leaf that has one."""
 
-    def __init__(self, file, states, found, notes, units):
-        super().__init__(file, {"/".join(map(str, path)): state for path, state in states}, found, notes)
+    def __init__(self, file, states, found, notes, batch_size, units):
+        by_path = {"/".join(map(str, path)): state for path, state in states}
+        super().__init__(file, by_path, found, notes, batch_size)
         self.units = units
 
     def paths(self):
         return list(self._params)
 
     def parameters(self, values=None):
-        """Values by path; with `values`, what to put into the states. A parameter of several arrays is a dictionary."""
+        """Values by path; None: those that the braintrace model has. A parameter of several arrays is a dictionary."""
         return {path: state.value for path, state in self._params.items()} if values is None else values
+
+    def flat(self, params):
+        return dict(params)
 
     def put_back(self, values):
         """Writes values (path -> array, or dictionary of leaves) into the parameters of the braintrace model. All are
@@ -74,8 +78,8 @@ class ImportedStates(Imported):
             state.value = value
 
 
-def from_braintrace(model, example, *, batch_size=None, init=True, operators="marked", name=None):
-    """A model from one of braintrace, brainstate or brainpy.state, as it is.
+def trace_braintrace(model, example, *, batch_size=None, init=True, operators="marked", name=None):
+    """Traces a model of braintrace, brainstate or brainpy.state as it is.
 
     example     an argument like those of a step, or a tuple of arguments
     batch_size  states start with a leading axis of so many samples; arguments must have it, too
@@ -123,7 +127,7 @@ def from_braintrace(model, example, *, batch_size=None, init=True, operators="ma
     file = {"format": "etrace.model", "version": 1, "name": name or type(model).__name__,
             "source": f"braintrace {braintrace.__version__}, JAX {jax.__version__}",
             "jaxpr": _program.to_json(_program.without_dead_code(program)), "inputs": inputs, "outputs": outputs}
-    return ImportedStates(file, params, found, notes, units)
+    return TracedStates(file, params, found, notes, batch_size, units)
 
 
 def _out_types(closed):

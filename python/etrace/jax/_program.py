@@ -91,6 +91,16 @@ def array(value):
     return {"shape": list(value.shape), "dtype": value.dtype.name, "data": data}
 
 
+def numpy_of(record):
+    """The array that a record holds."""
+    data = [float(v) if isinstance(v, str) else v for v in record["data"]]
+    dtype = record["dtype"]
+    if dtype == "bfloat16":
+        import ml_dtypes
+        dtype = ml_dtypes.bfloat16
+    return np.asarray(data, dtype).reshape(record["shape"])
+
+
 def to_json(program):
     """The program as a dictionary for json.dump; ids are counted per program."""
     ids = {}

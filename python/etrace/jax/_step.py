@@ -1,4 +1,4 @@
-"""A pure step function of JAX becomes a model: `from_step`, `to_model_file`."""
+"""A pure step function of JAX becomes a model: `trace`, `from_step`, `to_model_file`."""
 
 import json
 
@@ -41,20 +41,20 @@ def _checked_number(what, path, value):
                         "with functools.partial", stage="from_step")
 
 
-class Imported:
-    """A model that came from JAX: the file's dictionary, and what was found on the way.
+class Traced:
+    """A step that was traced in JAX: the dictionary of a model file, and what was found on the way.
 
-    `found`: a sentence for every operator; `notes`: what was left out. `parameters()` is the tree of parameters as the
-    step takes it; `write(path)` writes the model file."""
+    `found`: a sentence for every operator; `notes`: what was left out."""
 
-    def __init__(self, file, params, found, notes):
-        self.file, self.found, self.notes = file, found, notes
+    def __init__(self, file, params, found, notes, batch_size=None):
+        self.file, self.found, self.notes, self.batch_size = file, found, notes, batch_size
         self._params = params
 
     def json(self):
         return json.dumps(self.file)
 
     def write(self, path):
+        """Writes the model file."""
         text = self.json()
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
@@ -64,7 +64,7 @@ class Imported:
         return ["/".join(path) for path, _ in leaves(self._params, "params")]
 
     def parameters(self, values=None):
-        """The tree of parameters with `values`, a mapping from path to array; None: as they were imported."""
+        """The tree of parameters with `values`, a mapping from path to array; None: as they were traced."""
         flat, structure = jax.tree_util.tree_flatten(self._params)
         if values is None:
             return self._params
@@ -79,12 +79,19 @@ class Imported:
             out.append(new)
         return jax.tree_util.tree_unflatten(structure, out)
 
+    def flat(self, params):
+        """The reverse: a mapping from path to array, of a tree like the one that was traced."""
+        old, new = jax.tree_util.tree_structure(self._params), jax.tree_util.tree_structure(params)
+        if old != new:
+            raise ValueError(f"the model has parameters {old}, these are {new}", stage="parameters")
+        return {"/".join(path): np.asarray(value) for path, value in leaves(params, "params")}
+
     def __repr__(self):
         return "\n".join([f"model '{self.file['name']}' from {self.file['source']}", *self.found, *self.notes])
 
 
-def from_step(step, params, state, example, *, batch_size=None, operators="auto", hidden=None, name=None):
-    """A model from `step(params, state, x) -> (state, y)`, a pure function of pytrees.
+def trace(step, params, state, example, *, batch_size=None, operators="auto", hidden=None, name=None):
+    """Traces `step(params, state, x) -> (state, y)`, a pure function of pytrees.
 
     example     an argument like those of a step, or a tuple of arguments; its values do not matter
     batch_size  the leading axis of all states and arguments counts samples
@@ -115,7 +122,7 @@ def from_step(step, params, state, example, *, batch_size=None, operators="auto"
     file = {"format": "etrace.model", "version": 1, "name": name or getattr(step, "__name__", "model"),
             "source": f"JAX {jax.__version__}", "jaxpr": _program.to_json(_program.without_dead_code(program)),
             "inputs": inputs, "outputs": outputs}
-    return Imported(file, params, found, notes)
+    return Traced(file, params, found, notes, batch_size)
 
 
 def _record(role, path, value, kind, leaf=0, leaf_key=()):
@@ -178,7 +185,7 @@ def reference_run(step, params, state, xs, targets):
 def to_model_file(path, step, params, state, example, *, sequence=None, **options):
     """Writes what `etrace check`, `explain` and all that takes a MODEL read. With sequence=(xs, targets), xs a tuple of
     arguments with time in front, the file also holds what JAX computes over it, which `etrace check` compares."""
-    model = from_step(step, params, state, example, **options)
+    model = trace(step, params, state, example, **options)
     if sequence is not None:
         xs = sequence[0] if isinstance(sequence[0], (tuple, list)) else (sequence[0],)
         model.file["expected"] = {"runs": [reference_run(step, params, state, xs, sequence[1])]}

@@ -37,7 +37,7 @@ def prims(model):
 
 @pytest.mark.parametrize("batch", [(), (3,)])
 def test_products_of_parameters_become_operators(program, batch):
-    model = ej.from_step(gru, GRU, {"h": jnp.zeros((*batch, 4))}, jnp.zeros((*batch, 3)),
+    model = ej.trace(gru, GRU, {"h": jnp.zeros((*batch, 4))}, jnp.zeros((*batch, 3)),
                          batch_size=batch[0] if batch else None)
     found = {k: n for k, n in prims(model).items() if k.startswith("etp_")}
     assert found == {"etp_mm" if batch else "etp_mv": 3, "etp_elemwise": 2}  # z's bias stands inside its product
@@ -57,11 +57,11 @@ def test_only_marked_ones():
         h = jnp.tanh(ej.matmul(x, p["W"], p["b"]) + s @ p["V"])
         return h, h
     params = {"W": normal(3, 4), "b": normal(4), "V": normal(4, 4)}
-    marked = ej.from_step(step, params, jnp.zeros(4), jnp.zeros(3), operators="marked")
+    marked = ej.trace(step, params, jnp.zeros(4), jnp.zeros(3), operators="marked")
     assert prims(marked)["etp_mv"] == 1 and prims(marked)["dot_general"] == 1
-    assert prims(ej.from_step(step, params, jnp.zeros(4), jnp.zeros(3)))["etp_mv"] == 2
+    assert prims(ej.trace(step, params, jnp.zeros(4), jnp.zeros(3)))["etp_mv"] == 2
     with pytest.raises(EtraceValueError, match="there are 'auto' and 'marked'"):
-        ej.from_step(step, params, jnp.zeros(4), jnp.zeros(3), operators="all")
+        ej.trace(step, params, jnp.zeros(4), jnp.zeros(3), operators="all")
 
 
 def samples():
@@ -100,7 +100,7 @@ def test_marks_under_vmap_stay_operators():
         h = jnp.tanh(ej.matmul(x, p["W"]) + s)
         return h, h
     step = jax.vmap(one, in_axes=(None, 0, 0))
-    model = ej.from_step(step, {"W": normal(3, 4)}, jnp.zeros((5, 4)), jnp.zeros((5, 3)), batch_size=5,
+    model = ej.trace(step, {"W": normal(3, 4)}, jnp.zeros((5, 4)), jnp.zeros((5, 3)), batch_size=5,
                          operators="marked")
     assert prims(model)["etp_mm"] == 1
 
@@ -119,7 +119,7 @@ def test_marks_reach_the_file(program):
     p = {"W": normal(3, 4), "S": normal(5), "B": normal(4, 2), "A": normal(2, 4), "K": normal(1, 1, 3),
          "kb": normal(1), "G": normal(2, 2, 2), "T": normal(3, 4), "e": normal(4)}
     state = {"h": jnp.zeros((2, 4))}
-    model = ej.from_step(step, p, state, jnp.zeros((2, 3)), batch_size=2, operators="marked")
+    model = ej.trace(step, p, state, jnp.zeros((2, 3)), batch_size=2, operators="marked")
     model.file["expected"] = {"runs": [ej.reference_run(step, p, state, [normal(4, 2, 3)], normal(4, 2, 4))]}
     file = program.file(model)
     program.agrees(file)
@@ -136,7 +136,7 @@ def test_trees_paths_and_results():
         return {"cell": Pair(v, s["cell"].a + 1), "n": s["n"] + 1}, {"out": v, "sum": v.sum()}
     params = {"layers": [{"W": normal(3, 4)}]}
     state = {"cell": Pair(jnp.zeros(4), jnp.zeros(4)), "n": jnp.zeros((), jnp.int32)}
-    model = ej.from_step(step, params, state, {"in": jnp.zeros(3)})
+    model = ej.trace(step, params, state, {"in": jnp.zeros(3)})
     assert [(r["role"], "/".join(r.get("path", []))) for r in model.file["inputs"]] == [
         ("param", "layers/0/W"), ("hidden", "cell/v"), ("hidden", "cell/a"), ("other", "n"), ("arg", "")]
     assert [r["role"] for r in model.file["outputs"]] == ["hidden", "hidden", "other", "out", "out"]
@@ -152,22 +152,22 @@ def test_states_that_are_not_traced():
     def step(p, s, x):
         return {"h": s["h"] + x, "sum": s["sum"] + x}, s["h"]
     state = {"h": jnp.zeros(3), "sum": jnp.zeros(3)}
-    model = ej.from_step(step, {}, state, jnp.zeros(3), hidden=lambda path, value: path == ("h",))
+    model = ej.trace(step, {}, state, jnp.zeros(3), hidden=lambda path, value: path == ("h",))
     assert [r["role"] for r in model.file["inputs"]] == ["hidden", "other", "arg"]
     with pytest.raises(EtraceValueError, match="only states of floating type"):
-        ej.from_step(lambda p, s, x: (s, x), {}, jnp.zeros(2, jnp.int32), jnp.zeros(2), hidden=lambda *_: True)
+        ej.trace(lambda p, s, x: (s, x), {}, jnp.zeros(2, jnp.int32), jnp.zeros(2), hidden=lambda *_: True)
 
 
 def test_wrong_states_and_batches():
     zeros = jnp.zeros((2, 3))
     with pytest.raises(EtraceValueError, match="must return the states that it got"):
-        ej.from_step(lambda p, s, x: (x, x), {}, {"h": zeros}, zeros)
+        ej.trace(lambda p, s, x: (x, x), {}, {"h": zeros}, zeros)
     with pytest.raises(EtraceValueError, match=r"state h is float64\[2, 3\] before the step and float32\[2, 3\]"):
-        ej.from_step(lambda p, s, x: ({"h": s["h"].astype(jnp.float32)}, x), {}, {"h": zeros}, zeros)
+        ej.trace(lambda p, s, x: ({"h": s["h"].astype(jnp.float32)}, x), {}, {"h": zeros}, zeros)
     with pytest.raises(EtraceValueError, match="batch_size is 4, but state h has shape"):
-        ej.from_step(lambda p, s, x: (s, x), {}, {"h": zeros}, zeros, batch_size=4)
+        ej.trace(lambda p, s, x: (s, x), {}, {"h": zeros}, zeros, batch_size=4)
     with pytest.raises(EtraceValueError, match="batch_size is 2, but argument 0 has shape"):
-        ej.from_step(lambda p, s, x: (s, x), {}, {"h": zeros}, jnp.zeros(3), batch_size=2)
+        ej.trace(lambda p, s, x: (s, x), {}, {"h": zeros}, jnp.zeros(3), batch_size=2)
 
 
 # What is refused --------------------------------------------------------------------------------------------
@@ -183,7 +183,7 @@ def test_wrong_states_and_batches():
 ], ids="complex callback solver int8 generator bits precision scatter".split())
 def test_what_has_no_counterpart_is_refused_with_its_line(function, message):
     with pytest.raises(NotSupportedError, match=message) as error:
-        ej.from_step(lambda p, s, x: (s, function(x)), {}, jnp.zeros(3), jnp.zeros(3))
+        ej.trace(lambda p, s, x: (s, function(x)), {}, jnp.zeros(3), jnp.zeros(3))
     assert error.value.origin.file.endswith("test_from_step.py") and "test_from_step.py:" in str(error.value)
 
 
@@ -191,7 +191,7 @@ def test_prints_are_left_out_and_said():
     def step(p, s, x):
         jax.debug.print("x {}", x)
         return s + x, x
-    model = ej.from_step(step, {}, jnp.zeros(3), jnp.zeros(3))
+    model = ej.trace(step, {}, jnp.zeros(3), jnp.zeros(3))
     assert any("left out" in n for n in model.notes)
 
 
@@ -199,7 +199,7 @@ def test_what_nobody_reads_is_not_refused():
     def step(p, s, x):
         jnp.fft.fft(x)
         return s + x, x
-    ej.from_step(step, {}, jnp.zeros(3), jnp.zeros(3))
+    ej.trace(step, {}, jnp.zeros(3), jnp.zeros(3))
 
 
 def test_to_model_file(program, tmp_path):

@@ -1,0 +1,226 @@
+"""Learning rules: one class for each row of the library's table, with its options as keywords."""
+
+from __future__ import annotations
+
+import inspect
+
+from . import _core
+from . import _errors
+
+
+class LearningRule:
+    """A learning rule with its options. `et.rules()` lists them; `help(et.D_RTRL)` shows the options of one."""
+
+    _name = ""
+    _options: tuple = ()
+
+    def __init__(self, **options):
+        if not self._name:
+            raise _errors.TypeError("use one of the rules, for example et.D_RTRL(); et.rules() lists them", stage="rules")
+        known = [o["name"] for o in self._options]
+        for name in options:
+            if name not in known:
+                raise _errors.TypeError(
+                    f"{self._name} has no option '{name}'; it has: {', '.join(known) or 'none'}", stage="rules"
+                )
+        self._given = {k: v for k, v in options.items() if v is not None}
+        self._rule = _core._make_rule(self._name, self._given)
+
+    @property
+    def name(self) -> str:
+        return self._rule.name
+
+    def describe(self) -> str:
+        """The rule with its options, in words."""
+        return self._rule.describe()
+
+    @property
+    def config(self):
+        """Its coordinates, `et.ETraceConfig`; None for a rule that has none."""
+        return self._rule._config()
+
+    def __repr__(self) -> str:
+        return f"{self._name}({', '.join(f'{k}={v!r}' for k, v in self._given.items())})"
+
+    def __eq__(self, other) -> bool:
+        return type(self) is type(other) and self._given == other._given
+
+    def __hash__(self) -> int:
+        return hash((self._name, repr(sorted(self._given.items()))))
+
+    def __reduce__(self):
+        return _again, (self._name, self._given)
+
+
+def _again(name, options):
+    return _CLASSES[name](**options)
+
+
+def _doc(row) -> str:
+    lines = [row["doc"] + ".", "", "Gradient: " + row["gradient"] + "."]
+    if row["aliases"]:
+        lines.append("Also named " + ", ".join(row["aliases"]) + ".")
+    if row["options"]:
+        lines += ["", "Options:"]
+        for o in row["options"]:
+            extra = "; ".join(x for x in (o["range"], f"default {o['default']}" if o["default"] else "") if x)
+            lines.append(f"    {o['name']} ({o['type']}{'; ' + extra if extra else ''}): {o['help']}")
+    return "\n".join(lines)
+
+
+def _make_class(row):
+    parameters = [
+        inspect.Parameter(o["name"], inspect.Parameter.KEYWORD_ONLY, default=None) for o in row["options"]
+    ]
+    return type(
+        row["name"],
+        (LearningRule,),
+        {
+            "__doc__": _doc(row),
+            "__module__": "etrace",
+            "__signature__": inspect.Signature(parameters),
+            "_name": row["name"],
+            "_options": tuple(row["options"]),
+        },
+    )
+
+
+_ROWS = {row["name"]: row for row in _core._rule_rows()}
+_CLASSES = {name: _make_class(row) for name, row in _ROWS.items()}
+# Names that are words of Python's own kind: `et.ES_D_RTRL` is `et.pp_prop`.
+_ALIASES = {
+    alias: _CLASSES[row["name"]] for row in _ROWS.values() for alias in row["aliases"] if alias.isidentifier()
+}
+
+
+def exported() -> dict[str, type]:
+    """The classes by the names that `et` shows. Coordinates have a class of their own, below."""
+    return {name: kind for name, kind in {**_CLASSES, **_ALIASES}.items() if name != "ETraceConfig"}
+
+
+def rules() -> dict[str, str]:
+    """All learning rules: {name: what it is and what it costs}."""
+    return {name: row["doc"] for name, row in _ROWS.items()}
+
+
+class ETraceConfig:
+    """A rule by its coordinates: six axes that can be chosen one by one, as words.
+
+    `et.ETraceConfig(recurrence_scope="coupled", trace_filter="kappa", kappa=0.9)`; `replace` gives another one.
+    """
+
+    def __init__(self, **options):
+        self._core = options.pop("_core", None) or _core._Config(options)
+
+    def replace(self, **options) -> ETraceConfig:
+        return ETraceConfig(_core=self._core.replace(options))
+
+    @property
+    def options(self) -> dict:
+        """What is not the default, by name."""
+        return self._core.options()
+
+    @property
+    def _rule(self):
+        return self._core.rule()
+
+    def describe(self) -> str:
+        return self._core.describe()
+
+    __repr__ = describe
+
+    def __eq__(self, other) -> bool:
+        return isinstance(other, ETraceConfig) and self._core == other._core
+
+    def __hash__(self) -> int:
+        return hash(self.describe())
+
+    def __reduce__(self):
+        return _config_again, (self.options,)
+
+
+def _config_again(options):
+    return ETraceConfig(**options)
+
+
+class CustomRule(LearningRule):
+    """A learning rule of your own, with one trace per parameter: derive from it and define what differs.
+
+        class RandomSigns(et.CustomRule):
+            def learning_signal(self, signal, group, to):
+                return signal * self.signs[group]
+
+    `learning_signal(signal, group, to)` gives what takes the place of dL/dh for hidden group number `group`,
+    [K, *varshape, S]; `to` says what it meets: "each_step", "before_step" or "entry". `jacobian(D)` gives what takes
+    the place of D, [K, M, M, X] with the states in front of X positions. Both are recorded with each program, and
+    never run while a learner does. Class attributes: `kappa`, a low-pass filter behind the trace; `memoryless`;
+    `trace_dtype`; `theory`, why the gradient is not that of BPTT.
+    """
+
+    kappa: float | None = None
+    memoryless: bool = False
+    trace_dtype = None
+    theory: str | None = None
+
+    def __init__(self):
+        kind = type(self)
+        self._given = {}
+        self._rule = _core._make_python_rule(
+            self,
+            {
+                "name": kind.__name__,
+                "theory": self.theory,
+                "signal": hasattr(kind, "learning_signal"),
+                "jacobian": hasattr(kind, "jacobian"),
+                "trace_dtype": self.trace_dtype,
+                "memoryless": self.memoryless,
+                "kappa": self.kappa,
+            },
+        )
+
+    @property
+    def config(self):
+        return None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __reduce__(self):
+        state = {k: v for k, v in self.__dict__.items() if k not in ("_rule", "_given")}
+        return _custom_again, (type(self), state)
+
+
+def _custom_again(kind, state):
+    rule = kind.__new__(kind)
+    rule.__dict__.update(state)
+    CustomRule.__init__(rule)
+    return rule
+
+
+def python_part(rule):
+    """The rule itself, where its functions are Python's."""
+    return rule if isinstance(rule, CustomRule) else None
+
+
+def rule_of(rule, options: dict | None = None):
+    """The rule that a class, a name, coordinates or an instance mean; `options` belong to a class or a name."""
+    options = options or {}
+    if isinstance(rule, str):
+        return _CLASSES[_core._find_rule(rule)](**options)
+    if isinstance(rule, type) and issubclass(rule, LearningRule):
+        return rule(**options)
+    if not isinstance(rule, (LearningRule, ETraceConfig)):
+        raise _errors.TypeError(
+            f"a learning rule is a class such as et.D_RTRL, an instance of one, its name, or an et.ETraceConfig, "
+            f"not {rule!r}",
+            stage="rules",
+        )
+    if options:
+        raise _errors.TypeError(
+            f"unknown option {next(iter(options))!r}; options of a rule that is made already are given where it is made",
+            stage="compile",
+        )
+    return rule

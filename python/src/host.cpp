@@ -1,0 +1,88 @@
+// The process around the library: interrupts, warnings, threads, backends.
+#include <mutex>
+
+#include "bind.h"
+#include "etrace/host.h"
+#include "native/background.h"
+#include "recording.h"
+#include "runtime/thread_pool.h"
+
+namespace etrace::python {
+
+namespace {
+
+// Between two programs of a call from Python: signals, then progress.
+void between_programs() {
+  Call* const call = Call::current();
+  if (call == nullptr) return;  // a thread of the library's own
+  const nb::gil_scoped_acquire gil;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  if (call->progress.is_valid() && call->done) call->progress(call->done());
+}
+
+// Warnings come from any thread; Python hears them when a call of its own is over.
+struct Waiting {
+  std::mutex mutex;
+  std::vector<std::string> texts;
+};
+Waiting& waiting() {
+  static Waiting& instance = *new Waiting;
+  return instance;
+}
+
+}  // namespace
+
+void show_warnings() {
+  std::vector<std::string> texts;
+  {
+    const std::lock_guard lock(waiting().mutex);
+    texts.swap(waiting().texts);
+  }
+  for (const std::string& t : texts)
+    if (PyErr_WarnEx(PyExc_RuntimeWarning, ("etrace: " + t).c_str(), 1) != 0) throw nb::python_error();
+}
+
+void bind_host(nb::module_& m) {
+  set_interrupt_hook(between_programs);
+  set_warning_sink([](const std::string& text) {
+    const std::lock_guard lock(waiting().mutex);
+    waiting().texts.push_back(text);
+  });
+  // Before the interpreter goes: what runs in the background is waited for, and asks nobody any more.
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
+    set_interrupt_hook({});
+    set_warning_sink({});
+    const nb::gil_scoped_release gil;
+    native::drop_compilations();
+  }));
+  m.def(
+      "set_num_threads",
+      [](int n) {
+        if (n < 1)
+          throw ValueError("threads", "a pool of " + std::to_string(n) + " threads; expected at least 1");
+        set_num_threads(n);
+      },
+      "n"_a, "Threads that programs run on, the caller included. Not while a program runs.");
+  m.def("num_threads", [] { return default_pool().size(); });
+  m.def(
+      "backends",
+      [] {
+        nb::dict out;
+        for (const Backend* b : backends()) out[nb::cast(b->name())] = nb::cast(b->doc());
+        return out;
+      },
+      "What can run programs: {name: what it is}.");
+  m.def("default_backend", &default_backend);
+  m.def(
+      "wait_for_compilations",
+      [] {
+        {
+          const nb::gil_scoped_release gil;
+          native::wait_for_compilations();
+        }
+        show_warnings();
+      },
+      "Returns when all native code that was asked for is compiled.");
+}
+
+}  // namespace etrace::python

@@ -1,0 +1,12 @@
+// Paths of states: "a/b" or ("a", "b") in Python.
+#pragma once
+
+#include "bind.h"
+
+namespace etrace::python {
+
+StatePath path_of(nb::handle);      // of a tuple; a text becomes its parts, whole numbers positions
+std::string path_text(nb::handle);  // "a/b" of either
+nb::tuple path_tuple(const StatePath&);
+
+}  // namespace etrace::python

@@ -1,0 +1,67 @@
+#include "recording.h"
+
+#include "convert.h"
+
+namespace etrace::python {
+
+namespace {
+thread_local Call* innermost = nullptr;
+
+Call& call_with_function() {
+  Call* const call = Call::current();
+  ETRACE_CHECK(call != nullptr && call->function.is_valid());
+  return *call;
+}
+
+// Puts back what stood there.
+template <class T>
+class Instead {
+ public:
+  Instead(T& place, T value) : place_(place), before_(std::exchange(place, value)) {}
+  ~Instead() { place_ = before_; }
+  Instead(const Instead&) = delete;
+  Instead& operator=(const Instead&) = delete;
+
+ private:
+  T& place_;
+  T before_;
+};
+
+LossAndAux step_of_call(StepCall& model, ArraySpan slices) {
+  Call& call = call_with_function();
+  const nb::gil_scoped_acquire gil;
+  const Instead here(call.model, &model);
+  const nb::object out = call.function(to_list(slices));
+  return {returned(out[0], "the step function"), returned_list(out[1])};
+}
+
+}  // namespace
+
+Call::Call() : previous_(std::exchange(innermost, this)) {}
+Call::~Call() { innermost = previous_; }
+Call* Call::current() { return innermost; }
+
+Arrays Node::update_all(ArraySpan x) {
+  Call* const call = Call::current();
+  if (call == nullptr || call->root != this || !call->update.is_valid())
+    throw NotSupportedError("module", "a module written in Python is called from Python only",
+                            OriginScope::current());
+  const nb::gil_scoped_acquire gil;
+  return returned_list(call->update(to_list(x)));
+}
+
+PythonFunction PythonFunction::of_steps() { return {StepFunction(step_of_call)}; }
+
+PythonFunction PythonFunction::of_loss(bool windows, bool per_sample) {
+  return {step_function(loss_of_call, windows, per_sample)};
+}
+
+Array loss_of_call(const Array& output, const Array& target) {
+  Call& call = call_with_function();
+  const nb::gil_scoped_acquire gil;
+  return returned(call.function(output, target), "the loss");
+}
+
+nb::tuple to_tuple(ArraySpan arrays) { return nb::tuple(to_list(arrays)); }
+
+}  // namespace etrace::python
