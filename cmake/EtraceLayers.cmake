@@ -97,7 +97,17 @@ function(etrace_add_layer layer suffix kernel_flags sources)
   endif()
 endfunction()
 
+# Names of layers that are none would be passed over in silence.
+function(etrace_require_layers)
+  foreach(layer IN LISTS ETRACE_SANITIZE_LAYERS ETRACE_LAST_LAYER)
+    if(NOT layer IN_LIST ETRACE_LAYERS)
+      message(FATAL_ERROR "there is no layer ${layer} (ETRACE_SANITIZE_LAYERS, ETRACE_LAST_LAYER); there are: ${ETRACE_LAYERS}")
+    endif()
+  endforeach()
+endfunction()
+
 function(etrace_add_library)
+  etrace_require_layers()
   configure_file(cmake/version.h.in generated/include/etrace/version.h @ONLY)
   configure_file(cmake/version.cpp.in generated/version.cpp @ONLY)
 

@@ -132,7 +132,8 @@ class Learner {
   const StepResult& step(ArraySpan args, const Array& target);
   void sync();  // model and optimiser get their values now, not when they are asked for them
 
-  // Steps, windows and updates that would not have been finite and changed nothing.
+  // Steps, windows and updates that would not have been finite and changed nothing; and those of which single
+  // elements, or a trace that starts anew, overflowed from finite numbers.
   std::int64_t skipped() const;
 
   // Sequences: one array per input of the step function, time first.

@@ -8,6 +8,14 @@
 
 namespace etrace {
 
+// Answers of a program, of role Finite. The first: what it would carry on is finite; if not, it has carried
+// on nothing. The second: no new value of a parameter or a slot of the optimiser was not finite; elements of
+// which it was keep the old one.
+inline constexpr const char *kFinitePort = "finite", *kUpdatedPort = "updated";
+inline bool is_answer(const Port& p, std::string_view name) {
+  return p.role == PortRole::Finite && p.name == name;
+}
+
 // Results with their ports, in the order they are added.
 struct Results {
   const std::vector<Port>& arguments;

@@ -119,27 +119,32 @@ std::shared_ptr<const LoadedModule> module_of(const EmittedProgram& emitted) {
   return module;
 }
 
-std::shared_ptr<const Runnable> compile_emitted(EmittedProgram emitted, const etp_context& context) {
+std::shared_ptr<const Runnable> compile_emitted(EmittedProgram emitted, const etp_context& context,
+                                                std::shared_ptr<Workspace> workspace) {
   auto module = module_of(emitted);
-  return std::make_shared<NativeProgram>(std::move(emitted.program), std::move(module), context);
+  return std::make_shared<NativeProgram>(std::move(emitted.program), std::move(module), context,
+                                         std::move(workspace));
 }
 
-std::shared_ptr<const Runnable> compile_native(const Program& program, const etp_context& context) {
-  return compile_emitted(emit_program(program), context);
+std::shared_ptr<const Runnable> compile_native(const Program& program, const etp_context& context,
+                                               std::shared_ptr<Workspace> workspace) {
+  return compile_emitted(emit_program(program), context, std::move(workspace));
 }
 
 namespace {
 
-class NativeBackend final : public Backend {
+class NativeBackend final : public Backend, public SharesWorkspace {
  public:
   std::string_view name() const override { return "native"; }
   std::string_view doc() const override {
     return "emits C for the program and waits until the system's compiler has made code of it";
   }
-  std::shared_ptr<const Runnable> compile(const Program& p) const override {
+  std::shared_ptr<const Runnable> compile(const Program& p) const override { return compile_in({}, p); }
+  std::shared_ptr<const Runnable> compile_in(const std::shared_ptr<Workspace>& workspace,
+                                             const Program& p) const override {
     check(p);
     try {
-      return compile_native(p);
+      return compile_native(p, default_context(), workspace);
     } catch (const IoError& e) {
       say_why_interpreted(e.message());
       return find_backend("interpreter").compile(p);
@@ -147,15 +152,17 @@ class NativeBackend final : public Backend {
   }
 };
 
-class AutoBackend final : public Backend {
+class AutoBackend final : public Backend, public SharesWorkspace {
  public:
   std::string_view name() const override { return "auto"; }
   std::string_view doc() const override {
     return "interprets at once, and goes on with native code as soon as that is compiled";
   }
-  std::shared_ptr<const Runnable> compile(const Program& p) const override {
+  std::shared_ptr<const Runnable> compile(const Program& p) const override { return compile_in({}, p); }
+  std::shared_ptr<const Runnable> compile_in(const std::shared_ptr<Workspace>& workspace,
+                                             const Program& p) const override {
     check(p);
-    return compile_in_background(p);
+    return compile_in_background(p, workspace);
   }
 };
 

@@ -146,14 +146,16 @@ void say_why_interpreted(const std::string& reason) {
   if (!said.exchange(true)) warn("programs run in the interpreter: " + reason);
 }
 
-std::shared_ptr<const Runnable> compile_in_background(const Program& p) {
+std::shared_ptr<const Runnable> compile_in_background(const Program& p,
+                                                      std::shared_ptr<Workspace> workspace) {
   auto program = std::make_shared<SwitchingProgram>(find_backend("interpreter").compile(p));
   // Emitting is quick and happens here; only the compiler runs beside us.
   auto emitted = std::make_shared<EmittedProgram>(emit_program(p));
-  queue().add([emitted, waiting = std::weak_ptr<SwitchingProgram>(program)] {
+  queue().add([emitted, workspace, waiting = std::weak_ptr<SwitchingProgram>(program)] {
     if (waiting.expired()) return;  // nobody wants it any more
     try {
-      std::shared_ptr<const Runnable> native = compile_emitted(std::move(*emitted), default_context());
+      std::shared_ptr<const Runnable> native =
+          compile_emitted(std::move(*emitted), default_context(), workspace);
       const auto no_fork = queue().finishing();
       if (const auto target = waiting.lock()) target->switch_to(std::move(native));
     } catch (const IoError& e) {

@@ -18,11 +18,19 @@ void run_row(const void* kernel, const etp_context*, const void* const* in, void
   static_cast<const Kernel*>(kernel)->run({in, out, scratch});
 }
 
+AlignedBuffer buffer(std::size_t bytes) {
+  if (std::byte* block = allocate_block(bytes)) return {bytes, block};
+  out_of_memory("the intermediate values of a program", bytes);
+}
+
 }  // namespace
 
 NativeProgram::NativeProgram(emit::EmitProgram p, std::shared_ptr<const LoadedModule> module,
-                             const etp_context& context)
-    : context_(context), program_(std::move(p)), module_(std::move(module)) {
+                             const etp_context& context, std::shared_ptr<Workspace> workspace)
+    : context_(context),
+      program_(std::move(p)),
+      module_(std::move(module)),
+      workspace_(std::move(workspace)) {
   const etp_module& table = module_->table();
   ETRACE_CHECK(static_cast<std::size_t>(table.arena_bytes) == program_.arena_bytes &&
                static_cast<std::size_t>(table.constants) == program_.constants.size());
@@ -31,9 +39,10 @@ NativeProgram::NativeProgram(emit::EmitProgram p, std::shared_ptr<const LoadedMo
   bind();
   for (const Tensor& t : program_.constants) constants_.push_back(t.bytes());
   const auto known_bytes = static_cast<std::size_t>(table.known_bytes);
-  versions_offset_ = (program_.arena_bytes + known_bytes + 7) / 8 * 8;
-  scratch_offset_ = (versions_offset_ + known_bytes * sizeof(std::uint64_t) + 63) / 64 * 64;
-  memory_bytes_ = scratch_offset_ + scratch;
+  versions_offset_ = (known_bytes + 7) / 8 * 8;
+  facts_bytes_ = versions_offset_ + known_bytes * sizeof(std::uint64_t);
+  scratch_offset_ = with_block(0, program_.arena_bytes);
+  work_bytes_ = scratch_offset_ + scratch;
 }
 
 // Makes the kernels of rows, too.
@@ -77,58 +86,86 @@ NativeProgram::~NativeProgram() {
   for (auto& slot : spare_) delete slot.load();
 }
 
-namespace {
-std::byte* require_block(std::size_t bytes) {
-  if (std::byte* block = allocate_block(bytes)) return block;
-  throw std::bad_alloc();
-}
-}  // namespace
-
-AlignedBuffer* NativeProgram::take_memory() const {
+NativeProgram::RunMemory* NativeProgram::take_memory() const {
   for (auto& slot : spare_)
-    if (AlignedBuffer* memory = slot.exchange(nullptr, std::memory_order_acquire)) return memory;
-  auto* const fresh = new AlignedBuffer(memory_bytes_, require_block(memory_bytes_));
-  std::memset(fresh->data() + program_.arena_bytes, 0, scratch_offset_ - program_.arena_bytes);
-  return fresh;
+    if (RunMemory* memory = slot.exchange(nullptr, std::memory_order_acquire)) return memory;
+  auto fresh = std::make_unique<RunMemory>(RunMemory{buffer(facts_bytes_)});
+  std::fill_n(fresh->facts.data(), facts_bytes_, std::byte{});
+  return fresh.release();
 }
 
-void NativeProgram::give_back(AlignedBuffer* memory) const {
+void NativeProgram::give_back(RunMemory* memory) const {
   for (auto& slot : spare_) {
-    AlignedBuffer* none = nullptr;
+    RunMemory* none = nullptr;
     if (slot.compare_exchange_strong(none, memory, std::memory_order_release)) return;
   }
   delete memory;
 }
 
+// The memory of one run, for as long as it runs.
+class NativeProgram::Taken {
+ public:
+  explicit Taken(const NativeProgram& owner) : owner_(owner), memory_(owner.take_memory()) {
+    try {
+      take_room();
+    } catch (...) {
+      owner_.give_back(memory_);
+      throw;
+    }
+  }
+  ~Taken() {
+    if (shared_) owner_.workspace_->give_back();
+    owner_.give_back(memory_);
+  }
+  Taken(const Taken&) = delete;
+  Taken& operator=(const Taken&) = delete;
+  std::byte* facts() const { return memory_->facts.data(); }
+  std::byte* room() const { return room_; }
+
+ private:
+  void take_room() {
+    room_ = memory_->room.data();  // it had to be made once, and what was prepared is there
+    if (room_ != nullptr) return;
+    if (owner_.workspace_ != nullptr) room_ = owner_.workspace_->take(owner_.work_bytes_);
+    shared_ = room_ != nullptr;
+    if (shared_) return;
+    memory_->room = buffer(owner_.work_bytes_);
+    room_ = memory_->room.data();
+  }
+
+  const NativeProgram& owner_;
+  RunMemory* memory_;
+  std::byte* room_ = nullptr;
+  bool shared_ = false;  // the room is the workspace's
+};
+
 void NativeProgram::prepare() const {
-  AlignedBuffer* memory = take_memory();
-  std::fill_n(memory->data(), memory_bytes_, std::byte{});  // so that the system has given every page
-  give_back(memory);
+  const Taken memory(*this);
+  std::fill_n(memory.room(), work_bytes_, std::byte{});  // so that the system has given every page
 }
 
-void NativeProgram::forget(std::byte* memory, const std::uint64_t* versions) const {
-  auto* const known = memory + program_.arena_bytes;
-  auto* const learnt_at = reinterpret_cast<std::uint64_t*>(memory + versions_offset_);
+void NativeProgram::forget(std::byte* facts, const std::uint64_t* versions) const {
+  auto* const learnt_at = reinterpret_cast<std::uint64_t*>(facts + versions_offset_);
   for (const Known& k : known_) {
     const std::uint64_t now = versions == nullptr ? 0 : versions[k.argument];
-    if (now == 0 || learnt_at[k.byte] != now) known[k.byte] = std::byte{0};
+    if (now == 0 || learnt_at[k.byte] != now) facts[k.byte] = std::byte{0};
     learnt_at[k.byte] = now;
   }
 }
 
 void NativeProgram::run_at(const std::uint64_t* versions, const void* const* arguments,
                            void* const* results) const {
-  struct Taken {
-    const NativeProgram& owner;
-    AlignedBuffer* memory = owner.take_memory();
-    ~Taken() { owner.give_back(memory); }
-  } taken{*this};
-  std::byte* const memory = taken.memory->data();
-  forget(memory, versions);
+  const Taken memory(*this);
+  forget(memory.facts(), versions);
   etp_context context = context_;
-  context.known = reinterpret_cast<std::uint8_t*>(memory + program_.arena_bytes);
-  const etp_run r{&context, callees_.data(),         arguments, results, constants_.data(),
-                  memory,   memory + scratch_offset_};
+  context.known = reinterpret_cast<std::uint8_t*>(memory.facts());
+  const etp_run r{&context,
+                  callees_.data(),
+                  arguments,
+                  results,
+                  constants_.data(),
+                  memory.room(),
+                  memory.room() + scratch_offset_};
   module_->table().run(&r);
 }
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "core/workspace.h"
 #include "emit/c_printer.h"
-#include "etrace/backend.h"
 #include "interp/arena.h"
 #include "native/module.h"
 
@@ -19,24 +19,31 @@ class NativeProgram final : public Runnable {
  public:
   // The module must have been made from print_c() of this program. IoError if it calls what this library
   // does not have.
-  NativeProgram(emit::EmitProgram, std::shared_ptr<const LoadedModule>, const etp_context&);
+  NativeProgram(emit::EmitProgram, std::shared_ptr<const LoadedModule>, const etp_context&,
+                std::shared_ptr<Workspace> = {});
   ~NativeProgram() override;
   void run(const void* const* arguments, void* const* results) const override {
     run_at(nullptr, arguments, results);
   }
   void run_at(const std::uint64_t* versions, const void* const* arguments,
               void* const* results) const override;
-  std::size_t arena_bytes() const override { return memory_bytes_; }
+  std::size_t arena_bytes() const override { return work_bytes_; }
   void prepare() const override;
 
  private:
-  // Arena and scratch of one run. Runs at the same time take different ones; they are kept for the next.
-  AlignedBuffer* take_memory() const;
-  void give_back(AlignedBuffer*) const;
+  // What a run needs: facts about arguments, which are kept for the next one, and room for arena and scratch.
+  // Runs at the same time take different ones.
+  struct RunMemory {
+    AlignedBuffer facts;
+    AlignedBuffer room = {};  // where there is no workspace to be had
+  };
+  class Taken;
+  RunMemory* take_memory() const;
+  void give_back(RunMemory*) const;
   std::size_t scratch_of(const emit::HostSteps&);
   void bind();
   // Forgets what was known of arguments that have been written since.
-  void forget(std::byte* memory, const std::uint64_t* versions) const;
+  void forget(std::byte* facts, const std::uint64_t* versions) const;
 
   std::map<std::string, Kernel> rows_;  // those that the host runs by itself, by name
   std::vector<etp_callee> callees_;
@@ -45,13 +52,15 @@ class NativeProgram final : public Runnable {
   std::shared_ptr<const LoadedModule> module_;
   std::vector<const void*> constants_;
   // Arguments of which a product knows something, by its byte in etp_context.known; it learnt that at a
-  // version, which is kept with the memory.
+  // version, which is kept beside it.
   struct Known {
     std::size_t byte, argument;
   };
   std::vector<Known> known_;
-  std::size_t versions_offset_ = 0, scratch_offset_ = 0, memory_bytes_ = 0;
-  mutable std::array<std::atomic<AlignedBuffer*>, 16> spare_{};
+  std::size_t versions_offset_ = 0, facts_bytes_ = 0;  // known, versions
+  std::size_t scratch_offset_ = 0, work_bytes_ = 0;    // arena, scratch
+  std::shared_ptr<Workspace> workspace_;
+  mutable std::array<std::atomic<RunMemory*>, 16> spare_{};
 };
 
 }  // namespace etrace::native

@@ -136,6 +136,8 @@ void Optimizer::update(const ParamValues& grads) {
   const Updated after = apply_planned(plans_, values_of(params_), ordered, state_now(), skipped, {});
   for (std::size_t i = 0; i < ordered.size(); ++i)
     if (!skipped[i]) require_finite("update", plans_[i].name, after.params[i]);
+  const std::vector<std::string> slots = state_names(leaves_);
+  for (std::size_t i = 0; i < slots.size(); ++i) require_finite("new value", slots[i], after.state[i]);
   internal_error("an update that is not finite has a leaf that is not", __FILE__, __LINE__);
 }
 

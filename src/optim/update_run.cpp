@@ -10,7 +10,7 @@
 namespace etrace::optim {
 
 // (params, slots, hyperparameters, gradients of the leaves that are not skipped) -> (params, slots): all of
-// them, or, unless all new parameters are finite, none.
+// them, or, unless all that is new is finite, none.
 Program Optimizer::update_of(const std::vector<bool>& skipped) const {
   std::vector<Port> params, gradients;
   std::size_t next = 0;
@@ -30,7 +30,7 @@ Program Optimizer::update_of(const std::vector<bool>& skipped) const {
     for (std::size_t i = 0, k = 0; i < given.size(); ++i)
       if (!skipped[i]) given[i] = g[k++];
     Updated next_values = apply_planned(plans_, p, given, s, skipped, h);
-    Arrays moving;
+    Arrays moving = next_values.state;
     for (std::size_t i = 0; i < given.size(); ++i)
       if (!skipped[i]) moving.push_back(next_values.params[i]);
     const Array finite = all_finite(moving);
@@ -41,7 +41,7 @@ Program Optimizer::update_of(const std::vector<bool>& skipped) const {
     choose(next_values.state, s);
     results.replace(0, next_values.params);
     results.replace(params.size(), next_values.state);
-    results.add("finite", PortRole::Finite, finite);
+    results.add(kFinitePort, PortRole::Finite, finite);
   });
   out.jaxpr = simplify(out.jaxpr);
   return out;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "core/make_program.h"
 #include "etrace/error.h"
 #include "etrace/host.h"
 
@@ -200,9 +201,13 @@ Launch::Launch(Session& session, Program program, std::shared_ptr<const Runnable
     host_in_.resize(in_.size());
     host_out_.resize(out_.size());
   }
-  for (std::size_t i = 0; i < program_.results.size(); ++i)
-    if (program_.results[i].role == PortRole::Finite) finite_ = i;
-  if (finite_) keep(*finite_);
+  const auto answer = [&](const char* name) -> const bool* {
+    for (std::size_t i = 0; i < program_.results.size(); ++i)
+      if (is_answer(program_.results[i], name)) return reinterpret_cast<const bool*>(keep(i).bytes());
+    return nullptr;
+  };
+  finite_ = answer(kFinitePort);
+  updated_ = answer(kUpdatedPort);
   bind();
 }
 
@@ -302,12 +307,14 @@ bool Launch::run() {
     download_taken();
   else
     code_->wait();
-  const auto* flag =
-      finite_ ? static_cast<const bool*>(outside_.empty() ? out_[*finite_] : host_out_[*finite_]) : nullptr;
-  if (flag != nullptr && !*flag) return false;
+  if (finite_ != nullptr && !*finite_) return false;
   for (const Bound& b : bound_)
     if (b.successor) session_.exchange(session_.at(b.ticket));
   return true;
+}
+
+bool Launch::left_some() const {
+  return updated_ != nullptr && !*updated_ && (finite_ == nullptr || *finite_);
 }
 
 }  // namespace etrace

@@ -108,6 +108,8 @@ class Launch {
   void prepare();
   // False: what would have been carried on is not finite, and nothing that is carried on has changed.
   bool run();
+  // Of the last run: all went on, but for elements whose new values were not finite, which stay as they were.
+  bool left_some() const;
 
  private:
   struct Bound {
@@ -135,7 +137,7 @@ class Launch {
   std::vector<std::shared_ptr<void>> outside_;
   std::vector<DeviceMemory::Download> taken_;
   std::vector<std::pair<std::size_t, Tensor>> kept_;
-  std::optional<std::size_t> finite_;
+  const bool *finite_ = nullptr, *updated_ = nullptr;  // answers of the last run; null: there is none
 };
 
 }  // namespace etrace

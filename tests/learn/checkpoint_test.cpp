@@ -133,5 +133,30 @@ TEST(CheckpointsOfTraining, L118_WithTheOptimiser) {
   EXPECT_THAT(refused(part, file), ::testing::HasSubstr("optimizer/"));
 }
 
+// Steps are counted in 32 bits, and a robot takes 2³¹ of them in 25 days. The smoothing of a factorised trace
+// looks at the count.
+TEST(Checkpoint, AnyAgeIsOldEnough) {
+  LeakyNet net;
+  Learner learner = compile(net, *factorised(0.9), zeros({3}, Dtype::F64), {.execution_window = 4});
+  const Array x = Random(1).f64({9, 3}), y = Random(2).f64({9, 4});
+  const auto gradient_at = [&](std::int32_t age) {
+    learner.reset_state();
+    learner.reset_model_state();
+    TensorFile file = learner.checkpoint();
+    for (auto& [name, value] : file.tensors)
+      if (name == "memory/age" || name == "memory/calls")
+        value = Tensor::full({Dtype::I32, {}}, std::int64_t{age});
+    learner.restore(file);
+    return learner.etrace_grad(x, y, loss::mse).grads.values[0];
+  };
+  const Array old = gradient_at(1'000'000);
+  for (const std::int32_t age : {1'610'612'730, std::numeric_limits<std::int32_t>::max() - 5}) {
+    EXPECT_EQ(relative_deviation(gradient_at(age), old), 0.0) << age;
+    EXPECT_GT(learner.age(), 1'000'000'000);
+    EXPECT_LT(learner.age(), std::numeric_limits<std::int32_t>::max() - 100'000'000);
+  }
+  EXPECT_GT(relative_deviation(gradient_at(0), old), 1e-3) << "the count matters";
+}
+
 }  // namespace
 }  // namespace etrace

@@ -144,7 +144,7 @@ std::int64_t largest_value(const ClosedJaxpr& program) {
 TEST(Memory, NoValueIsAsLargeAsTheWholeJacobian) {
   for (const char* model : {"gru", "lif_expon"})
     for (const RuleRow* row : rows_that_run(VjpMethod::SingleStep)) {
-      if (row->name == "SnAp" || row->name == "ThreeFactor") continue;  // the latter: D_RTRL with a port more
+      if (row->name == "SnAp") continue;
       SCOPED_TRACE(row->name + std::string(" on ") + model);
       for (const Program& p : planned(model, *row).plan().programs)
         EXPECT_LT(largest_value(p.jaxpr), kSamples * kUnits * kSamples * kUnits / 2) << p.name;
@@ -163,6 +163,29 @@ TEST(Memory, AnyLengthIsTheSameFewWindows) {
     known.insert(windows.begin(), windows.end());
   }
   EXPECT_THAT(known, ::testing::ElementsAre(1, 2, 3, 4, 6, 8, 12, 16, 24, 32));
+}
+
+// Whatever the length: no program that a sequence runs in needs more between arguments and results than the
+// whole window, and they share it (tests/native/workspace_test.cpp).
+TEST(Memory, ShorterWindowsNeedNoMoreThanTheWholeOne) {
+  for (const char* model : {"gru", "lstm", "lif_expon"}) {
+    SCOPED_TRACE(model);
+    const ReadyModel ready = make_model(model, {.sizes = {4, 96, 2}, .batch = kSamples});
+    const Learner l = compile(*ready.module, D_RTRL(), ready.example,
+                              {.batch_size = kSamples, .backend = "interpreter", .execution_window = 32});
+    const Avals slices{ready.example[0].aval(), aval_of(l.graph().module_info.model.program.jaxpr.outs[0])};
+    const optim::Adam adam(*ready.module, 1e-3);
+    const auto arena = [&](std::int64_t length) {
+      std::size_t most = 0;
+      for (const Program& p : l.train_plan(slices, length, kSquared, adam).programs)
+        most = std::max(most, native::emit_program(p).program.arena_bytes);
+      return most;
+    };
+    const std::size_t whole = arena(64);
+    EXPECT_GT(whole, 0U);
+    for (const std::int64_t length : {33, 63, 95, 100})
+      EXPECT_LE(static_cast<double>(arena(length)), 1.1 * static_cast<double>(whole)) << length;
+  }
 }
 
 // What lies between arguments and results of a window, on both engines: no second copy of a trace.

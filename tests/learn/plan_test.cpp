@@ -248,6 +248,22 @@ TEST(Plans, ListTheirProgramsWithPorts) {
   expect_error<ValueError>("there is no program train_step; there are: init", [&] { plan.at("train_step"); });
 }
 
+// A third factor is a port, whoever set it; without one there is nothing to plan.
+TEST(Plans, AModulatorIsAPort) {
+  const Avals slices{{Dtype::F64, {3}}, {Dtype::F64, {3}}};
+  const auto has_port = [&](const Learner& l) {
+    const std::vector<Port> ports = l.plan(squared_error(), slices).at("window").arguments;
+    return std::any_of(ports.begin(), ports.end(), [](const Port& p) {
+      return p.role == PortRole::Signal && p.name == "modulator" && p.aval == Aval{Dtype::F64, {}};
+    });
+  };
+  Learner bare = make_learner(two_state(), ThreeFactor());
+  expect_error<ValueError>("no modulator was given", [&] { has_port(bare); });
+  bare.set_modulator(Array(0.5));
+  EXPECT_TRUE(has_port(bare));
+  EXPECT_TRUE(has_port(make_learner(two_state(), ThreeFactor({.modulator = Array(0.5)}))));
+}
+
 // A vanilla recurrence in diagonal scope needs no pass over a trace: x and f of the last step stand for it.
 TEST(Plans, NoTraceWhereTheJacobianIsZero) {
   Learner learner = make_learner(tanh_rnn(), D_RTRL());

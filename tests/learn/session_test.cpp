@@ -167,6 +167,47 @@ TEST(Session, AnyNumberOfLengthsIsTheSameFewPrograms) {
   EXPECT_EQ(kCounting.compiled, before) << "none was forgotten";
 }
 
+// Programs that do nothing, for counting: what they would carry on stays as it is.
+class Idle final : public Backend {
+ public:
+  std::string_view name() const override { return "test-idle"; }
+  std::string_view doc() const override { return "runs nothing, for a test that counts programs"; }
+  std::shared_ptr<const Runnable> compile(const Program& p) const override {
+    struct Nothing final : Runnable {
+      std::vector<std::size_t> answers;
+      void run(const void* const*, void* const* results) const override {
+        for (const std::size_t i : answers) *static_cast<bool*>(results[i]) = true;
+      }
+      std::size_t arena_bytes() const override { return 0; }
+    };
+    auto code = std::make_shared<Nothing>();
+    for (std::size_t i = 0; i < p.results.size(); ++i)
+      if (p.results[i].role == PortRole::Finite) code->answers.push_back(i);
+    ++compiled;
+    return code;
+  }
+  mutable int compiled = 0;
+};
+const Idle kIdle;
+const RegisterBackend kIdleRow(kIdle);
+
+TEST(Session, TenThousandSequencesOfFiveHundredLengths) {
+  LeakyNet net;
+  Learner learner =
+      compile(net, D_RTRL(), zeros({3}, Dtype::F64), {.backend = "test-idle", .execution_window = 32});
+  optim::SGD sgd(net, 0.1);
+  const Array x = zeros({500, 3}, Dtype::F64), y = zeros({500, 4}, Dtype::F64);
+  kIdle.compiled = 0;
+  for (std::int64_t k = 0; k < 10'000; ++k) {
+    const std::int64_t length = 1 + k * 7 % 500;
+    const Tensor some_x = Tensor::over({Dtype::F64, {length, 3}}, x.tensor().bytes()),
+                 some_y = Tensor::over({Dtype::F64, {length, 4}}, y.tensor().bytes());
+    learner.etrace_train(Array(some_x), Array(some_y), loss::mse, sgd);
+  }
+  // Ten window lengths, each with the update behind it where it is the only one, and the update alone.
+  EXPECT_EQ(kIdle.compiled, 21);
+}
+
 // A key of two words is no batch of two: which axis counts samples is said, not guessed.
 struct Noisy : Module {
   HiddenState& h = hidden("h", {3}, Dtype::F64);

@@ -39,6 +39,45 @@ TEST(ThreeFactor, L88_WithTheLossesOwnSignalItIsDRtrl) {
     EXPECT_LE(relative_deviation(twice.values[i], 2.0 * expected.values[i]), 1e-12);
 }
 
+// Steps that are frozen, of all samples or of one, are as if they were not there.
+TEST(ThreeFactor, NothingIsLearnedFromPadding) {
+  constexpr std::int64_t kBatch = 2, kLength = 6;
+  const Array x = Random(1).f64({kLength, kBatch, 3}), y = Random(2).f64({kLength, kBatch, 4});
+  const auto gradient = [](const Array& inputs, const Array& targets, const Array& mask,
+                           std::int64_t window) {
+    LeakyNet net;
+    const std::int64_t batch = inputs.shape()[1];
+    Learner l = compile(net, ThreeFactor({.modulator = Array(0.7)}), zeros({batch, 3}, Dtype::F64),
+                        {.batch_size = batch, .execution_window = window});
+    return l
+        .etrace_grad(inputs, targets, loss::mse, {.mask = mask, .freeze = true, .reduction = Reduction::Sum})
+        .grads;
+  };
+  const std::vector<double> mask{1, 1, 0, 1, 1, 0, 0, 0, 1, 0, 0, 1};  // [step, sample]
+  const auto counts = [&](std::int64_t t, std::int64_t b) {
+    return mask[static_cast<std::size_t>(t * kBatch + b)] != 0.0;
+  };
+  ParamValues expected;
+  for (std::int64_t b = 0; b < kBatch; ++b) {
+    Arrays xs, ys;
+    for (std::int64_t t = 0; t < kLength; ++t) {
+      if (!counts(t, b)) continue;
+      xs.push_back(slice_axis(slice_axis(x, 0, t, t + 1), 1, b, b + 1));
+      ys.push_back(slice_axis(slice_axis(y, 0, t, t + 1), 1, b, b + 1));
+    }
+    const auto length = static_cast<std::int64_t>(xs.size());
+    const ParamValues one = gradient(concatenate(xs), concatenate(ys), ones({length, 1}, Dtype::F64), 1);
+    expected = b == 0 ? one : sum_of(expected, one);
+  }
+  for (const std::int64_t window : {1, 4})
+    expect_gradients(gradient(x, y, array(mask, {kLength, kBatch}, Dtype::F64), window), expected, 1e-12);
+  // The same for steps of all samples.
+  const Array last = array({1, 1, 1, 1, 0, 0}, Dtype::F64), all = ones({4}, Dtype::F64);
+  for (const std::int64_t window : {1, 4})
+    expect_gradients(gradient(x, y, last, window),
+                     gradient(slice_axis(x, 0, 0, 4), slice_axis(y, 0, 0, 4), all, 1), 1e-12);
+}
+
 // L89, L90: numbers and arrays spread over every group; nothing, and what is refused.
 TEST(ThreeFactor, L89_L90_WhatAModulatorMayBe) {
   const Model m = tanh_rnn();

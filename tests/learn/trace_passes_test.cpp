@@ -78,6 +78,23 @@ TEST(TracePasses, AreChosenByPatternAndSteps) {
             TraceForm::Step);
 }
 
+// Traces in half the memory are passed in the same forms.
+TEST(TracePasses, StoredTypesTakeTheSameForms) {
+  for (const char* model : {"gru", "lstm", "lif_expon", "conv_snn"})
+    for (const char* program : {"step", "window"}) {
+      const std::vector<TracePass> full = passes(made(model), program);
+      ASSERT_FALSE(full.empty());
+      for (const Dtype type : {Dtype::F16, Dtype::BF16}) {
+        const std::vector<TracePass> half = passes(made(model, {}, D_RTRL{{.trace_dtype = type}}), program);
+        ASSERT_EQ(half.size(), full.size());
+        for (std::size_t i = 0; i < full.size(); ++i) {
+          EXPECT_EQ(half[i].trace, full[i].trace);
+          EXPECT_EQ(half[i].form, full[i].form) << model << " " << program << " " << full[i].trace;
+        }
+      }
+    }
+}
+
 // All passes have the name of their trace, so that a wish finds them.
 TEST(TracePasses, CarryTheNamesOfTheirTraces) {
   const Made m = made("two_layer_gru");

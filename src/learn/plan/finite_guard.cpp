@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/make_program.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/ops/trace_window.h"
 #include "etrace/transform.h"
@@ -104,6 +105,10 @@ bool is_one_of(const Primitive* p, std::initializer_list<const Primitive*> list)
   return std::find(list.begin(), list.end(), p) != list.end();
 }
 
+bool is_early_look(const Eqn& eqn) {
+  return eqn.prim == &all_finite_p && eqn.params.boolean_or("early", false);
+}
+
 class Looks {
  public:
   Looks(Jaxpr& j, const std::vector<bool>& finite) : j_(j) {
@@ -116,7 +121,7 @@ class Looks {
   void run() {
     std::vector<Eqn> out = j_.eqns;
     for (Eqn& eqn : out) {
-      if (eqn.prim != &all_finite_p || !eqn.params.boolean_or("early", false)) continue;
+      if (!is_early_look(eqn)) continue;
       std::vector<Atom> operands;
       Vars seen;
       for (const Atom& a : eqn.in) {
@@ -199,8 +204,8 @@ void answers_first(Jaxpr& j) {
   std::vector<bool> early(j.eqns.size(), false);
   for (std::size_t i = j.eqns.size(); i-- > 0;) {
     const Eqn& eqn = j.eqns[i];
-    early[i] = eqn.prim == &all_finite_p || std::any_of(eqn.out.begin(), eqn.out.end(),
-                                                        [&](const Var& v) { return needed.contains(v.id); });
+    early[i] = is_early_look(eqn) || std::any_of(eqn.out.begin(), eqn.out.end(),
+                                                 [&](const Var& v) { return needed.contains(v.id); });
     if (!early[i]) continue;
     for (const Atom& a : eqn.in)
       if (const Var* v = as_var(a)) needed.insert(v->id);
@@ -238,7 +243,7 @@ std::unordered_set<std::uint64_t> ancestors(const Jaxpr& j, const Var& of) {
 
 const Var* finite_result(const Program& p) {
   for (std::size_t i = 0; i < p.results.size(); ++i)
-    if (p.results[i].role == PortRole::Finite) return as_var(p.jaxpr.jaxpr.outs[i]);
+    if (is_answer(p.results[i], kFinitePort)) return as_var(p.jaxpr.jaxpr.outs[i]);
   return nullptr;
 }
 

@@ -161,10 +161,11 @@ Learned learn(const WindowPlan& plan, const StepProgram& program, const WindowFo
                     data.modulator);
 }
 
-// An update that changes nothing unless its gradient is finite, and no element whose new value is not.
+// An update that changes nothing unless its gradient is finite, and no element whose new value is not;
+// `updated` says whether there was none of these.
 struct Update {
   Arrays params, state;
-  Array finite;
+  Array finite, updated;
 
   Update(const optim::Optimizer& optimizer, std::span<const ParamLeafId> leaves, ArraySpan old,
          ArraySpan gradients, ArraySpan slots, ArraySpan rates, const Array& so_far) {
@@ -179,6 +180,11 @@ struct Update {
     }
     for (std::size_t i = 0; i < slots.size(); ++i)
       state.push_back(select_n(good(next.state[i]), Arrays{slots[i], next.state[i]}));
+    updated = all_finite(joined({next.params, next.state}));
+  }
+  void add_answers(Results& out) const {
+    out.add(kFinitePort, PortRole::Finite, finite);
+    out.add(kUpdatedPort, PortRole::Finite, updated);
   }
 };
 
@@ -255,7 +261,7 @@ Program PlanBuilder::evolve(const EvolveForm& form) const {
     const Driven d = plan.drive(p, {to_list(s), to_list(m)}, inputs, active);
     out.add_all("result", PortRole::Result, d.outputs);
     out.replace(carried.params, joined({d.carry.states, d.carry.memory}));
-    out.add("finite", PortRole::Finite, d.finite);
+    out.add(kFinitePort, PortRole::Finite, d.finite);
   });
 }
 
@@ -274,7 +280,7 @@ Program PlanBuilder::gradient(const StepProgram& objective, std::span<const Aval
     out.replace(carried.params, joined({l.carry.states, l.carry.memory}));
     for (std::size_t i = 0; i < p.size(); ++i)
       out.add(carried.list[i].name, PortRole::Gradient, l.gradients[i]);
-    out.add("finite", PortRole::Finite, l.finite);
+    out.add(kFinitePort, PortRole::Finite, l.finite);
   });
 }
 
@@ -295,7 +301,7 @@ Program PlanBuilder::window(const StepProgram& objective, std::span<const Aval> 
     Arrays next;
     for (std::size_t i = 0; i < sums.size(); ++i) next.push_back(sums[i] + l.gradients[i]);
     out.replace(carried.params, joined({l.carry.states, l.carry.memory, if_finite(l.finite, next, sums)}));
-    out.add("finite", PortRole::Finite, l.finite);
+    out.add(kFinitePort, PortRole::Finite, l.finite);
   });
 }
 
@@ -319,7 +325,7 @@ Program PlanBuilder::train(const StepProgram& objective, std::span<const Aval> s
     out.replace(carried.params, joined({l.carry.states, l.carry.memory}));
     out.replace(0, update.params);
     out.replace(carried.list.size(), update.state);
-    out.add("finite", PortRole::Finite, update.finite);
+    update.add_answers(out);
   });
 }
 
@@ -338,7 +344,7 @@ Program PlanBuilder::update(const optim::Optimizer& optimizer, Reduction reducti
     const Arrays g = reduced(to_list(sums), in[0], reduction, graph().options.compat);
     const Update update(optimizer, leaves, p, g, o, rates, {});
     out.replace(0, joined({update.params, update.state}));
-    out.add("finite", PortRole::Finite, update.finite);
+    update.add_answers(out);
     Arrays zeros;
     for (const Array& a : sums) zeros.push_back(zeros_of(a.aval()));
     out.replace(first_sum, zeros);

@@ -29,15 +29,25 @@ Arrays WindowPlan::initial_memory(std::uint64_t seed) const {
   return joined({rule_.initial(seed), Arrays{zero, zero}});
 }
 
+std::int64_t counted_on(std::int64_t count) { return count > kMostCounted ? count - kCountedBack : count; }
+
+namespace {
+Array counted_on(const Array& counter, const Array& more) {
+  const Array next = counter + more;
+  return where(next > Array(kMostCounted), next - Array(kCountedBack), next);
+}
+}  // namespace
+
 Arrays WindowPlan::next_memory(const Carry& old, Arrays slots, std::int64_t steps,
                                const Array& active) const {
   const Array& age = old.memory[old.memory.size() - 2];
   // A step counts if any sample does.
   Array counted = Array(steps);
   if (active.defined()) counted = sum(convert(active.rank() == 2 ? any(active, {1}) : active, Dtype::I32));
-  slots.push_back(age + counted);
+  slots.push_back(counted_on(age, counted));
   // One step is one call in single-step mode, whatever the window that runs it.
-  slots.push_back(old.memory.back() + Array(method_ == VjpMethod::MultiStep ? std::int64_t{1} : steps));
+  slots.push_back(
+      counted_on(old.memory.back(), Array(method_ == VjpMethod::MultiStep ? std::int64_t{1} : steps)));
   return slots;
 }
 

@@ -15,6 +15,11 @@ struct Carry {
   Arrays states;  // hidden and other states, in the order of the program's inputs
   Arrays memory;  // the rule's slots, then two counters (i32): steps that the traces have seen, and calls
 };
+// Counters never overflow: beyond the first number they go back by the second. A learner that has run for
+// weeks is old, whatever its exact age, and no two steps near each other have the same number.
+inline constexpr std::int64_t kMostCounted = 3 << 29, kCountedBack = 1 << 29;
+std::int64_t counted_on(std::int64_t count);
+
 struct Driven {
   Carry carry;
   Arrays outputs;

@@ -79,11 +79,19 @@ class Modulatory final : public SignalRule {
     if (!w.modulator.defined())
       throw ValueError("modulator", "a rule with a third factor learns, but no modulator was given");
     for (const HiddenGroup& group : g_.hidden_groups)
-      signal[group.index] = spread(group, w.modulator, signal[group.index]);
+      signal[group.index] = in_steps_that_count(spread(group, w.modulator, signal[group.index]), w.active);
     return signal;
   }
 
  private:
+  // Nothing is learned from padding, whatever the modulator is there.
+  static Array in_steps_that_count(const Array& signal, const Array& active) {
+    if (!active.defined()) return signal;
+    Dims dims = active.shape().to_dims();  // [K] or [K, B]
+    dims.resize(signal.rank(), 1);
+    return where(reshape(active, dims), signal, full({}, 0.0, signal.dtype()));
+  }
+
   // m [K, …] -> like [K, *varshape, S]
   static Array spread(const HiddenGroup& group, const Array& m, const Array& like) {
     const Shape one = m.shape().without(0), slab = like.shape().without(0);

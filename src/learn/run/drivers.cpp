@@ -199,9 +199,13 @@ class Windows {
     const Tensor total = Tensor::full({weights_.dtype(), {}}, weight_of(begin, steps));
     l.give(l.argument(PortRole::Weight, "total_weight"), total.bytes());
     give_hyperparameters(l, hyper_arguments(l));
-    if (l.run()) return true;
+    const std::string found = fmt::format("the update after step {}", begin + steps - 1);
+    if (l.run()) {
+      if (l.left_some()) impl_.say_left_out(what_, found);
+      return true;
+    }
     impl_.zero_sums();
-    impl_.say_not_finite(what_, fmt::format("the update after step {}", begin + steps - 1));
+    impl_.say_overflow(what_, found);
     return false;
   }
 
@@ -246,10 +250,16 @@ class Windows {
     for (std::size_t i = 0; i < aux_.size(); ++i)
       take(p, p.losses + 1 + i, aux_[i], p.per_call ? calls : length_,
            p.per_call ? begin / call_steps() : begin);
-    if (l.run()) return true;
+    const bool finite = l.run();
+    if (finite && !l.left_some()) return true;
+    const std::string found = p.steps == 1 ? fmt::format("step {}", begin)
+                                           : fmt::format("steps {} to {}", begin, begin + p.steps - 1);
+    if (finite) {
+      impl_.say_left_out(what_, found);
+      return true;
+    }
     std::fill_n(skipped_.begin() + begin, p.steps, true);
-    impl_.say_not_finite(what_, p.steps == 1 ? fmt::format("step {}", begin)
-                                             : fmt::format("steps {} to {}", begin, begin + p.steps - 1));
+    impl_.say_not_finite(what_, found);
     return false;
   }
 
@@ -324,7 +334,7 @@ SequenceGradient Learner::etrace_grad(ArraySpan sequences, const StepFunction& f
                                                 : Array(sum) / convert(Array(weight), sum.dtype()));
   }
   if (!finite) {
-    impl.say_not_finite("etrace_grad", "the sum of the gradients");
+    impl.say_overflow("etrace_grad", "the sum of the gradients");
     for (Array& g : result.grads.values) g = zeros_of(g.aval());
   }
   return result;

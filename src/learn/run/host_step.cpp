@@ -21,7 +21,7 @@ HostStep::HostStep(Learner::Impl& learner, const Loss& loss, optim::Optimizer* o
 void HostStep::prepare_evolving() {
   if (evolving_) return;
   Program program = learner_.ready(learner_.builder.evolve({}));
-  std::shared_ptr<const Runnable> code = learner_.backend.compile(program);
+  std::shared_ptr<const Runnable> code = learner_.compile(program);
   Bound b{Launch(learner_.session, std::move(program), std::move(code)), {}, {}, {}};
   for (std::size_t i = 0; i < argument_types(learner_.graph).size(); ++i)
     b.data.push_back(b.launch.argument(PortRole::Arg, fmt::format("arg{}", i)));
@@ -50,7 +50,7 @@ void HostStep::prepare_learning(const Aval& target) {
   Program program =
       learner_.ready(optimizer_ != nullptr ? learner_.builder.train(objective, slices, form, *optimizer_)
                                            : learner_.builder.gradient(objective, slices, form));
-  std::shared_ptr<const Runnable> code = learner_.backend.compile(program);
+  std::shared_ptr<const Runnable> code = learner_.compile(program);
   Bound b{Launch(learner_.session, std::move(program), std::move(code)), {}, {}, {}};
   Launch& l = b.launch;
   for (std::size_t i = 0; i < slices.size(); ++i)
@@ -102,7 +102,10 @@ void HostStep::set_data(Bound& b, ArraySpan args, const Array* target) {
 }
 
 void HostStep::run(Bound& b) {
-  if (!b.launch.run()) learner_.say_not_finite("step", fmt::format("step {}", learner_.counter("age")));
+  const bool finite = b.launch.run();
+  if (finite && !b.launch.left_some()) return;
+  const std::string step = fmt::format("step {}", learner_.counter("age") - (finite ? 1 : 0));
+  finite ? learner_.say_left_out("step", step) : learner_.say_not_finite("step", step);
 }
 
 const Learner::StepResult& HostStep::evolve(ArraySpan args) {

@@ -13,6 +13,7 @@
 #include "etrace/host.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
+#include "learn/plan/window_plan.h"
 #include "learn/run/host_step.h"
 #include "learn/run/parts.h"
 #include "learn/traces/interface.h"
@@ -145,19 +146,61 @@ Arrays Learner::Impl::evolve(const char* what, ArraySpan args, const Array& weig
     begin += steps;
   }
   if (builder.method() == VjpMethod::MultiStep)
-    session.set(PortRole::Counter, "calls", Tensor::full({Dtype::I32, {}}, called + calls));
+    session.set(PortRole::Counter, "calls", Tensor::full({Dtype::I32, {}}, counted_on(called + calls)));
   return to_arrays(results);
 }
 
+namespace {
+
+constexpr const char* kWhatHelps =
+    "A smaller learning rate or clipping (clip_norm) may help; with LearnerOptions::not_finite = "
+    "NotFinite::Skip such steps are left out and counted";
+
+std::string not_finite_text(const std::string& found) {
+  return fmt::format(
+      "{}: a loss, a state, a gradient or a new parameter would not be finite; nothing that {} would have "
+      "changed was changed",
+      found, found.starts_with("steps") ? "they" : "it");
+}
+
+}  // namespace
+
+// A pass is judged before it runs, by its operands; what their products make of a trace is seen when it is
+// used.
+std::string Learner::Impl::forget_overflowed() {
+  const Arrays fresh = builder.initial_memory(options.seed.value_or(0));
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    if (memory[i].role != PortRole::Trace || all_finite(session.value(PortRole::Trace, memory[i].name)))
+      continue;
+    session.set(PortRole::Trace, memory[i].name, fresh[i].tensor());
+    names.push_back(memory[i].name);
+  }
+  if (names.empty()) return "";
+  return fmt::format("; {} overflowed and {} anew", fmt::join(names, ", "),
+                     names.size() == 1 ? "starts" : "start");
+}
+
+// A step that is left out in real time allocates nothing.
 void Learner::Impl::say_not_finite(const char* what, const std::string& found) {
   ++skipped;
-  if (options.not_finite == NotFinite::Skip) return;
-  throw ValueError(what,
-                   fmt::format("{}: a loss, a state, a gradient or a new parameter would not be finite; "
-                               "nothing that {} would have changed was changed. A smaller learning rate "
-                               "or clipping (clip_norm) may help; with LearnerOptions::not_finite = "
-                               "NotFinite::Skip such steps are left out and counted",
-                               found, found.starts_with("steps") ? "they" : "it"));
+  if (options.not_finite == NotFinite::Error)
+    throw ValueError(what, fmt::format("{}. {}", not_finite_text(found), kWhatHelps));
+}
+void Learner::Impl::say_overflow(const char* what, const std::string& found) {
+  ++skipped;
+  const std::string forgotten = forget_overflowed();
+  if (options.not_finite == NotFinite::Error)
+    throw ValueError(what, fmt::format("{}{}. {}", not_finite_text(found), forgotten, kWhatHelps));
+}
+void Learner::Impl::say_left_out(const char* what, const std::string& found) {
+  ++skipped;
+  const std::string forgotten = forget_overflowed();
+  if (options.not_finite == NotFinite::Error)
+    throw ValueError(what,
+                     fmt::format("{}: new values of parameters or of the optimiser would not be finite; "
+                                 "these elements were not changed{}. {}",
+                                 found, forgotten, kWhatHelps));
 }
 
 // Programs --------------------------------------------------------------------------------------------------
@@ -174,7 +217,7 @@ Launch& Learner::Impl::launch(const std::string& key, const std::function<Progra
   check_interrupt();
   Program p = ready(make());
   check_interrupt();
-  std::shared_ptr<const Runnable> code = backend.compile(p);
+  std::shared_ptr<const Runnable> code = compile(p);
   if (launches.size() == kRemembered) launches.pop_back();
   launches.push_front({key, Launch(session, std::move(p), std::move(code))});
   return launches.front().launch;

@@ -4,6 +4,7 @@
 #include <deque>
 #include <list>
 
+#include "core/workspace.h"
 #include "etrace/learner.h"
 #include "learn/run/label_check.h"
 #include "session/session.h"
@@ -39,7 +40,15 @@ struct Learner::Impl {
                 std::int64_t calls);
   // What `found` would have carried on is not finite: an error or, on request, counted.
   void say_not_finite(const char* what, const std::string& found);
+  // The same for a sum of gradients, of which nobody knows before, and for single elements of what an update
+  // makes: numbers have overflowed. Traces that did so start anew.
+  void say_overflow(const char* what, const std::string& found);
+  void say_left_out(const char* what, const std::string& found);
+  std::string forget_overflowed();  // the end of a sentence: which
 
+  std::shared_ptr<const Runnable> compile(const Program& p) const {
+    return compile_in(workspace, backend, p);
+  }
   // The program of this key, bound to the session; made if it is not there. The one that was not used for
   // longest makes room.
   Launch& launch(const std::string& key, const std::function<Program()>& make);
@@ -64,6 +73,7 @@ struct Learner::Impl {
   PlanBuilder builder;
   ExecutionChoice execution;
   const Backend& backend;
+  std::shared_ptr<Workspace> workspace = std::make_shared<Workspace>();  // one program runs at a time
   std::vector<ParamLeafId> params;
   std::vector<KnownState> states;
   std::vector<TraceSlot> memory;  // slots of the rule and counters

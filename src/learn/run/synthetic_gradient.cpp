@@ -68,7 +68,7 @@ class FitRun {
     Program p = learner_.ready(std::move(recorded));
     if (!places_) add_places(p);
     places_ = true;
-    std::shared_ptr<const Runnable> code = learner_.backend.compile(p);
+    std::shared_ptr<const Runnable> code = learner_.compile(p);
     return Launch(session_, std::move(p), std::move(code));
   }
   void add_places(const Program& p) {
