@@ -124,10 +124,12 @@ class NativeProgram::Taken {
 
  private:
   void take_room() {
+    room_ = memory_->room.data();  // it had to be made once, and what was prepared is there
+    if (room_ != nullptr) return;
     if (owner_.workspace_ != nullptr) room_ = owner_.workspace_->take(owner_.work_bytes_);
     shared_ = room_ != nullptr;
     if (shared_) return;
-    if (memory_->room.data() == nullptr) memory_->room = buffer(owner_.work_bytes_);
+    memory_->room = buffer(owner_.work_bytes_);
     room_ = memory_->room.data();
   }
 

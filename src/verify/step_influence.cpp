@@ -4,6 +4,8 @@
 
 #include "compiler/mixing.h"
 #include "etrace/ops/elementwise.h"
+#include "etrace/ops/index.h"
+#include "etrace/ops/reduce.h"
 #include "etrace/ops/shape.h"
 #include "etrace/ops/sparse.h"
 #include "io/step_outputs.h"
@@ -26,6 +28,21 @@ bool is_product(const Eqn& eqn) {
 }
 bool reads_some_entries(const Eqn& eqn) {
   return is_one_of(eqn.prim, {&etp_sp_mm_p, &etp_sp_mv_p, &sparse_product_p});
+}
+// Results hold entries of some operands, or of none.
+bool puts_together(const Eqn& eqn) {
+  return is_one_of(eqn.prim, {&concatenate_p, &stack_p, &pad_p, &dynamic_update_slice_p, &scatter_p});
+}
+bool takes_out(const Eqn& eqn) {
+  return is_one_of(eqn.prim, {&slice_p, &split_p, &dynamic_slice_p, &gather_p});
+}
+// Is an influence on some entries only behind an equation? `reached`: by operand, and whether partly so.
+bool is_partial_behind(const Eqn& eqn, const std::vector<const InfluenceWays*>& reached) {
+  if (is_product(eqn) && !eqn.prim->spec.elementwise) return false;
+  const auto is_whole = [](const InfluenceWays* w) { return w != nullptr && !w->partial; };
+  if (!puts_together(eqn)) return std::none_of(reached.begin(), reached.end(), is_whole);
+  if (!is_one_of(eqn.prim, {&concatenate_p, &stack_p})) return true;
+  return !std::all_of(reached.begin(), reached.end(), is_whole);
 }
 bool has_zero(const Array& a) {
   if (!is_floating(a.dtype())) return false;
@@ -88,6 +105,70 @@ void StepInfluence::find_alike() {
   }
 }
 
+StepInfluence::Sign StepInfluence::sign_of(const Atom& a) const {
+  const Var* v = as_var(a);
+  if (v == nullptr) {
+    const double number = to_double(std::get<Literal>(a).value);
+    return number >= 0.0 ? Sign::NotNegative : Sign::NotPositive;
+  }
+  const auto it = signs_.find(v->id);
+  return it == signs_.end() ? Sign::Any : it->second;
+}
+StepInfluence::Sign StepInfluence::sign_behind(const Eqn& eqn) const {
+  const auto opposite = [](Sign s) {
+    return s == Sign::Any ? s : s == Sign::NotNegative ? Sign::NotPositive : Sign::NotNegative;
+  };
+  const auto common = [&](std::size_t first) {
+    const Sign one = sign_of(eqn.in[first]);
+    const bool all = std::all_of(eqn.in.begin() + static_cast<std::ptrdiff_t>(first), eqn.in.end(),
+                                 [&](const Atom& a) { return sign_of(a) == one; });
+    return all ? one : Sign::Any;
+  };
+  if (is_one_of(eqn.prim, {&abs_p, &exp_p, &logistic_p, &sqrt_p, &rsqrt_p, &cosh_p}))
+    return Sign::NotNegative;
+  if (eqn.prim == &integer_pow_p && eqn.params.integer("y") % 2 == 0) return Sign::NotNegative;
+  for (const auto& [prim, kept] :
+       {std::pair(&max_p, Sign::NotNegative), std::pair(&min_p, Sign::NotPositive)})
+    if (eqn.prim == prim) return sign_of(eqn.in[0]) == kept || sign_of(eqn.in[1]) == kept ? kept : common(0);
+  if (eqn.prim == &neg_p) return opposite(sign_of(eqn.in[0]));
+  if (is_one_of(eqn.prim, {&add_p, &concatenate_p, &stack_p})) return common(0);
+  if (eqn.prim == &select_n_p) return common(1);
+  if (is_one_of(eqn.prim, {&mul_p, &div_p})) {
+    if (eqn.in[0] == eqn.in[1]) return Sign::NotNegative;
+    const Sign a = sign_of(eqn.in[0]), b = sign_of(eqn.in[1]);
+    return a == Sign::Any || b == Sign::Any ? Sign::Any : a == b ? Sign::NotNegative : Sign::NotPositive;
+  }
+  if (is_one_of(eqn.prim, {&copy_p, &stop_gradient_p, &convert_element_type_p, &tanh_p, &log1p_p, &reshape_p,
+                           &transpose_p, &squeeze_p, &expand_dims_p, &broadcast_in_dim_p, &slice_p, &rev_p,
+                           &reduce_sum_p, &reduce_max_p}))
+    return sign_of(eqn.in[0]);
+  return Sign::Any;
+}
+
+bool StepInfluence::compares_known_sign(const Eqn& eqn) const {
+  const auto is_zero = [](const Atom& a) {
+    const auto* l = std::get_if<Literal>(&a);
+    return l != nullptr && to_double(l->value) == 0.0;
+  };
+  const auto fits = [&](std::size_t side) {
+    return is_zero(eqn.in[1 - side]) && as_var(eqn.in[side]) != nullptr && sign_of(eqn.in[side]) != Sign::Any;
+  };
+  return is_one_of(eqn.prim, {&gt_p, &ge_p, &lt_p, &le_p, &max_p, &min_p}) && (fits(0) || fits(1));
+}
+
+// Values that are never negative or never positive, whatever the data are, and comparisons of them with zero.
+void StepInfluence::find_signs() {
+  for (const Eqn& eqn : program_.eqns) {
+    if (const Sign s = sign_behind(eqn); s != Sign::Any) signs_[eqn.out[0].id] = s;
+    if (compares_known_sign(eqn)) one_sided_.insert(eqn.out[0].id);
+  }
+}
+// A choice that always falls on the same side, but for zeros.
+bool StepInfluence::chooses_by_known_sign(const Eqn& eqn) const {
+  const Var* by = eqn.prim == &select_n_p ? as_var(eqn.in[0]) : nullptr;
+  return (by != nullptr && one_sided_.contains(by->id)) || compares_known_sign(eqn);
+}
+
 void StepInfluence::find_varying(const Model& model) {
   for (std::size_t i = 0; i < model.inputs.size(); ++i)
     if (model.inputs[i].role != Role::Param) varying_.insert(program_.invars[i].id);
@@ -111,7 +192,7 @@ void StepInfluence::find_varying(const Model& model) {
 Degree StepInfluence::passes(const Eqn& eqn, std::size_t operand) const {
   const bool body = !nested_jaxprs(eqn).empty() && !is_etp(*eqn.prim);
   const bool branch = eqn.prim == &select_n_p && aval_of(eqn.in[0]).shape.is_scalar();
-  if (reads_some_entries(eqn) || body || branch) return Degree::Possibly;
+  if (reads_some_entries(eqn) || body || branch || chooses_by_known_sign(eqn)) return Degree::Possibly;
   if (is_product(eqn))
     for (std::size_t i = 0; i < eqn.in.size(); ++i)
       if (i != operand && may_vanish(eqn.in[i])) return Degree::Possibly;
@@ -136,29 +217,34 @@ void StepInfluence::pass(const Eqn& eqn, const std::vector<std::size_t>& skip, c
                          Reach& reach) const {
   if (eqn.prim == &stop_gradient_p) return;
   InfluenceWays ways;
+  std::vector<InfluenceWays> operands(eqn.in.size());
+  std::vector<const InfluenceWays*> reached(eqn.in.size(), nullptr);
   for (std::size_t i = 0; i < eqn.in.size(); ++i) {
     if (std::find(skip.begin(), skip.end(), i) != skip.end()) continue;
-    const InfluenceWays operand = at(reach, eqn.in[i]);
+    const InfluenceWays operand = operands[i] = at(reach, eqn.in[i]);
     if (operand.any() == Degree::Never) continue;
-    const Degree most = passes(eqn, i);
+    reached[i] = &operands[i];
+    const Degree most = takes_out(eqn) && operand.partial ? Degree::Possibly : passes(eqn, i);
     raise_to(ways.direct, std::min(operand.direct, most));
     raise_to(ways.through_weight, std::min(operand.through_weight, most));
   }
   if (ways.any() == Degree::Never) return;
   ways.alike = is_alike_behind(eqn, reach);
+  ways.partial = is_partial_behind(eqn, reached);
   // x − mean(x), exp(x) / sum(exp(x)): nothing is left of what is alike.
   const auto is_reached = [&](const Atom& a) { return at(reach, a).any() != Degree::Never; };
   if (ways.alike && is_one_of(eqn.prim, {&sub_p, &div_p}) && is_reached(eqn.in[0]) && is_reached(eqn.in[1])) {
     ways.direct = std::min(ways.direct, Degree::Possibly);
     ways.through_weight = std::min(ways.through_weight, Degree::Possibly);
   }
-  if (is_mixing_etp(eqn)) ways = {Degree::Never, ways.any()};
+  if (is_mixing_etp(eqn)) ways = {Degree::Never, ways.any(), ways.alike, ways.partial};
   for (const Var& v : eqn.out) {
     if (!is_floating(v.aval.dtype) || std::find(stops.begin(), stops.end(), v) != stops.end()) continue;
     InfluenceWays& now = reach[v.id];
     raise_to(now.direct, ways.direct);
     raise_to(now.through_weight, ways.through_weight);
     now.alike = ways.alike;
+    now.partial = ways.partial;
   }
 }
 
@@ -178,6 +264,7 @@ StepInfluence::StepInfluence(const ETraceGraph& g) : program_(g.module_info.jaxp
     if (is_floating(aval_of(program_.outs[o]).dtype)) results_.push_back(program_.outs[o]);
   find_zeros(model.program);
   find_alike();
+  find_signs();
   find_varying(model);
   follow_states();
 }

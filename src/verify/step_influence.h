@@ -11,7 +11,8 @@ namespace etrace {
 
 // Whether one value acts on another. Possibly: there is a way, but it leads through a branch that may not be
 // taken, a loop, a function with derivatives of its own, an operator that reads some entries only, a
-// product with a value of which entries are always zero, or because a norm takes out what is alike in all
+// product with a value of which entries are always zero, a choice by the sign of a value that has but one, or
+// out of an array of which other entries depend on it, or because a norm takes out what is alike in all
 // entries, so that values decide. Surely: but for special values.
 enum class Degree : std::uint8_t { Never, Possibly, Surely };
 inline void raise_to(Degree& d, Degree least) { d = std::max(d, least); }
@@ -19,7 +20,8 @@ inline void raise_to(Degree& d, Degree least) { d = std::max(d, least); }
 // Ways from some values to one: those through no trainable product, and those through one.
 struct InfluenceWays {
   Degree direct = Degree::Never, through_weight = Degree::Never;
-  bool alike = false;  // the same on all entries along an axis
+  bool alike = false;    // the same on all entries along an axis
+  bool partial = false;  // on some entries only
   Degree any() const { return std::max(direct, through_weight); }
 };
 using Reach = std::unordered_map<std::uint64_t, InfluenceWays>;  // by the id of a Var
@@ -56,10 +58,16 @@ class StepInfluence {
   void follow_states();
   void find_zeros(const ClosedJaxpr&);
   void find_alike();
+  void find_signs();
   void find_varying(const Model&);
   void pass(const Eqn&, const std::vector<std::size_t>& skip, const std::vector<Var>& stops, Reach&) const;
   Degree passes(const Eqn&, std::size_t operand) const;
   bool is_alike_behind(const Eqn&, const Reach&) const;
+  enum class Sign : std::uint8_t { Any, NotNegative, NotPositive };
+  Sign sign_of(const Atom&) const;
+  Sign sign_behind(const Eqn&) const;
+  bool compares_known_sign(const Eqn&) const;
+  bool chooses_by_known_sign(const Eqn&) const;
   bool may_vanish(const Atom&) const;
   bool is_alike(const Atom&, std::int64_t size) const;
   bool leaves_zeros(const Eqn&) const;
@@ -68,6 +76,8 @@ class StepInfluence {
   VarIds zeros_;    // values of which some entries may be zero whatever the data are
   VarIds alike_;    // values that repeat one entry along an axis
   VarIds varying_;  // values that change from step to step
+  std::unordered_map<std::uint64_t, Sign> signs_;  // of values that have but one
+  VarIds one_sided_;                               // comparisons of these with zero
   std::vector<State> states_;
   std::vector<Atom> results_;  // floating ones
 };

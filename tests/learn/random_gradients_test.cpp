@@ -287,6 +287,38 @@ TEST(GradientJudge, OwnStepIntoAStateThatIsNotHidden) {
   EXPECT_EQ(j.approximate, 0U);
 }
 
+// q = x·p acts on the state by a way that is never open: statements say so, or that values decide.
+TEST(GradientJudge, WaysThatAreNeverOpen) {
+  const std::vector<std::vector<Line>> ways{// entries that nobody reads
+                                            {{{"s"}, "stack", {"t", "q"}}, {{"e"}, "entry", {"s"}, {0}}},
+                                            // the side of a choice on which no value falls
+                                            {{{"g"}, "logistic", {"x"}}, {{"e"}, "select", {"g", "t", "q"}}},
+                                            {{{"a"}, "abs", {"q"}},
+                                             {{"b"}, "scale", {"a"}, {-0.5}},
+                                             {{"u"}, "relu", {"b"}},
+                                             {{"e"}, "add", {"t", "u"}}}};
+  for (const std::vector<Line>& way : ways) {
+    ModelDescription m;
+    m.sizes = {{"n", 3}};
+    m.ports = {{Role::Arg, "x", {"n"}, ""},
+               {Role::Hidden, "h", {"n"}, "HiddenState"},
+               {Role::Param, "w", {"n", "n"}, "ParamState"},
+               {Role::Param, "p", {"n"}, "ParamState"}};
+    m.lines = {{{"y"}, "matmul", {"x", "w"}},
+               {{"t"}, "tanh", {"y"}},
+               {{"k"}, "scale", {"h"}, {0.7}},
+               {{"q"}, "mul", {"x", "p"}}};
+    m.lines.insert(m.lines.end(), way.begin(), way.end());
+    m.lines.push_back({{"v"}, "add", {"k", "e"}});
+    m.lines.push_back({{"r"}, "add", {"v", "q"}});
+    m.next = {{"h", "v"}};
+    m.result = "r";
+    const Judgement j = judge(to_model(m), with_rule("D_RTRL"));
+    for (const Finding& f : j.findings) ADD_FAILURE() << to_string(f) << "\n" << to_string(m);
+    EXPECT_GT(j.exact, 0U);
+  }
+}
+
 // Negative controls: every fault is found.
 TEST(GradientJudge, FindsAGradientThatIsSlightlyWrong) {
   const Model m = to_model(leaky_description());
