@@ -50,6 +50,7 @@ void add_verbs(CLI::App& app, Status& status) {
   add_profile(app, status);
   add_train(app, status);
   add_eval(app, status);
+  add_export(app, status);
   add_check(app, status);
   add_bench(app, status);
   add_doctor(app, status);
