@@ -22,7 +22,7 @@ from pathlib import Path
 LAYERS = [
     "base", "runtime", "kernels", "core", "session", "ops", "interp", "transform", "control", "simplify", "etp",
     "emit", "native", "cuda", "io", "data", "module", "units", "nn", "tasks", "optim", "compiler",
-    "learn/traces", "learn/rules", "learn/plan", "learn/run", "verify", "report", "train", "bench", "cli",
+    "learn/traces", "learn/rules", "learn/plan", "learn/run", "export", "verify", "report", "train", "bench", "cli",
 ]  # fmt: skip
 
 # Public header, relative to include/etrace/ -> layer. A name that ends with "/" stands for a folder.
@@ -86,6 +86,7 @@ PUBLIC = {
     "plan_text.h": "report",
     "trace_passes.h": "learn/plan",
     "learner.h": "learn/run",
+    "export.h": "export",
     "verify.h": "verify",
     "compare_rules.h": "verify",
     "synthetic_gradient.h": "learn/run",

@@ -54,6 +54,7 @@ void add_verbs(CLI::App& app, Status& status) {
   add_predict(app, status);
   add_runs(app, status);
   add_data(app, status);
+  add_export(app, status);
   add_check(app, status);
   add_bench(app, status);
   add_doctor(app, status);

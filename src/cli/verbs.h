@@ -27,5 +27,6 @@ void add_demo(CLI::App&, Status&);
 void add_bench(CLI::App&, Status&);
 void add_doctor(CLI::App&, Status&);
 void add_manual(CLI::App&, Status&);  // man, completion
+void add_export(CLI::App&, Status&);
 
 }  // namespace etrace::cli

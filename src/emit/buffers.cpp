@@ -123,7 +123,9 @@ class Placement {
   std::map<ValueId, bool> given_;
   // One arena, or one for every type: then no element is ever read as another type.
   ArenaPlanner& planner(ValueId v) {
-    return planners_[p_.target->memory == Target::Static ? value(v).aval.dtype : Dtype::F64];
+    if (p_.target->memory == Target::Host) return planners_[Dtype::F64];
+    const Dtype dtype = value(v).aval.dtype;
+    return planners_.try_emplace(dtype, size_of(dtype)).first->second;
   }
   std::map<Dtype, ArenaPlanner> planners_;
   int now_ = 0;

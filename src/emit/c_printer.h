@@ -24,6 +24,25 @@ struct TimedStep {
 };
 std::string print_timed_c(const EmitProgram&, std::vector<TimedStep>&);
 
+// Several programs as functions of one C file, for targets whose memory is static: they share the arena,
+// constants and equal loops, and their ports lie where the caller says.
+struct StandAlone {
+  std::string name;  // what every name in the file begins with
+  struct Function {
+    const EmitProgram* program;
+    std::string name, parameters;                 // "model_learn", "const float* x, float* y"
+    std::vector<std::string> arguments, results;  // of the program: pointers, as C expressions
+  };
+  std::vector<Function> functions;
+};
+struct StandAloneText {
+  std::string headers;    // of runtime/, pasted
+  std::string memory;     // arena and constants
+  std::string functions;  // static
+  std::size_t arena_bytes = 0, constant_bytes = 0;
+};
+StandAloneText print_stand_alone(const StandAlone&);
+
 // What the text calls: the host finds it by name.
 struct HostSteps {
   std::vector<const Call*> calls;

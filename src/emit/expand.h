@@ -1,5 +1,5 @@
 // Operations that run as kernels of the library, in terms of those that have code: for targets that cannot
-// call it. Their sums have another order than the kernel's.
+// call it. Their sums have another order than the kernel's, unless their file says otherwise.
 #pragma once
 
 #include "etrace/primitive.h"
@@ -8,5 +8,8 @@ namespace etrace::emit {
 
 // The row's `lower`, or a formula of expand.cpp; null: there is none.
 decltype(PrimitiveSpec::lower) expansion(const Primitive&);
+
+// trace_window (expand_trace.cpp).
+Arrays trace_pass_formula(const Params&, ArraySpan x);
 
 }  // namespace etrace::emit

@@ -106,10 +106,12 @@ class BlockFusion {
 
   Nest* nest(std::size_t i) { return nodes_[i].alive ? std::get_if<Nest>(&nodes_[i].item.step) : nullptr; }
 
-  // A nest with every nest whose results it reads.
+  // A nest with every nest whose results it reads: the first nests first, so that a value is made where its
+  // operands are near; or the last first, so that it need not wait in memory for what else its reader needs.
   bool join_producers() {
     bool changed = false;
-    for (std::size_t j = 0; j < nodes_.size(); ++j) {
+    for (std::size_t n = nodes_.size(), k = 0; k < n; ++k) {
+      const std::size_t j = p_.target->fuses_late ? n - 1 - k : k;
       for (std::size_t i = nodes_.size(); i-- > 0 && nest(j) != nullptr;)
         if (i != j && nest(i) != nullptr && meet(nodes_[i].uses.writes, nodes_[j].uses.reads) &&
             try_join(i, j))

@@ -55,6 +55,10 @@ struct If {
   Tree body;
   bool operator==(const If&) const = default;
 };
+struct Skip {  // the rest of a loop's body, if
+  std::string condition;
+  bool operator==(const Skip&) const = default;
+};
 struct Leave {  // the function, if
   std::string condition;
   bool operator==(const Leave&) const = default;
@@ -95,7 +99,8 @@ struct Clock {
 };
 
 struct Node {
-  std::variant<For, Let, Lanes, Set, Do, If, Leave, Note, RunLoops, CallLibrary, Repeat, Choose, Clock> what;
+  std::variant<For, Let, Lanes, Set, Do, If, Skip, Leave, Note, RunLoops, CallLibrary, Repeat, Choose, Clock>
+      what;
   bool operator==(const Node&) const = default;
 };
 
@@ -116,7 +121,8 @@ struct LoopFunction {
 // One program.
 struct Unit {
   const EmitProgram* program;
-  std::string name;  // of the entry, and what every other name begins with; empty: `run`
+  std::string name;   // of the entry, and what every other name begins with; empty: `run`
+  std::string arena;  // what the names of static arrays begin with
   std::vector<LoopFunction> functions;
   std::vector<std::string> callees;  // what the host has to find, by name
   struct Descriptor {
@@ -145,6 +151,13 @@ LoopFunction loops_of(const EmitProgram&, const Nest&);
 LoopFunction loops_of(const EmitProgram&, const Product&);  // for targets without products
 
 struct TimedStep;
-Unit unit_of(const EmitProgram&, std::vector<TimedStep>* timed);  // with a list: a clock around every step
+struct UnitOptions {
+  std::vector<TimedStep>* timed = nullptr;  // a clock around every step
+  // Of a stand-alone file. Empty: names that follow from the program's, ports by pointers in its order.
+  std::string name{}, arena{};
+  std::vector<std::string> arguments{}, results{}, constants{};
+  std::vector<LoopFunction> known{};  // functions that stand before it in the text
+};
+Unit unit_of(const EmitProgram&, UnitOptions = {});
 
 }  // namespace etrace::emit

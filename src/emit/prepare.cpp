@@ -84,7 +84,8 @@ ClosedJaxpr expanded(const ClosedJaxpr& closed, const Target& target) {
 
 ClosedJaxpr prepare(const ClosedJaxpr& closed, const Target& target) {
   const ClosedJaxpr flat = fold_constants(expanded(inline_calls(closed), target));
-  return eliminate_dead_code(eliminate_common_subexpressions(flat));
+  const ClosedJaxpr lean = eliminate_dead_code(eliminate_common_subexpressions(flat));
+  return target.fuses_late ? recompute_cheap(lean) : lean;
 }
 
 }  // namespace etrace::emit

@@ -9,4 +9,7 @@ namespace etrace::emit {
 
 ClosedJaxpr prepare(const ClosedJaxpr&, const Target&);
 
+// Cheap values anew for each of their readers (recompute.cpp).
+ClosedJaxpr recompute_cheap(const ClosedJaxpr&);
+
 }  // namespace etrace::emit

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstring>
+#include <map>
 
 #include "emit/c_printer.h"
-#include "emit/kernel_text.h"
+#include "emit/c_text.h"
 #include "emit/loop_tree.h"
 #include "emit/target.h"
 #include "etrace/error.h"
@@ -25,13 +27,6 @@ static int64_t etp_nanoseconds(void) {{
 
 )";
 
-// Comments must not end early.
-std::string comment(std::string text) {
-  for (std::size_t i = text.find("*/"); i != std::string::npos; i = text.find("*/", i))
-    text.replace(i, 2, "* /");
-  return text;
-}
-
 std::string c_string(const std::string& text) {
   std::string out;
   for (const char ch : text) {
@@ -47,34 +42,38 @@ std::string list(const std::vector<std::string>& items) {
   return out.empty() ? "0" : out;
 }
 
+bool identical(const Tensor& a, const Tensor& b) {
+  return a.aval() == b.aval() && std::memcmp(a.bytes(), b.bytes(), a.aval().bytes()) == 0;
+}
+
 class Printer {
  public:
   explicit Printer(const Unit& u) : u_(u), p_(*u.program), t_(*p_.target), index_(c_type(t_.index)) {}
 
   std::string run() {
-    for (const LoopFunction& f : u_.functions) function(f);
-    const std::string functions = std::move(out_);
-    out_.clear();
-    tree(u_.entry);
-    const std::string entry = std::move(out_);
+    const std::string functions = loops(), entry = steps();
     const bool host = t_.memory == Target::Host;
-    return fmt::format("/* {}: emitted by etrace. */\n", comment(p_.name)) + headers(functions) +
+    return fmt::format("/* {}: emitted by etrace. */\n", comment(p_.name)) + headers(functions, t_) +
            (u_.clocks > 0 ? fmt::format(kClock, u_.clocks) : "") + (host ? calls() : memory()) + functions +
            (host ? host_entry(entry) : own_entry(entry));
   }
 
+  // The loops, then the function that runs them.
+  std::string run_as(const std::string& parameters) {
+    const std::string functions = loops(), entry = steps();
+    return functions +
+           fmt::format("static void {}({}) {{\n", u_.name, parameters.empty() ? "void" : parameters) +
+           buffers() + entry + "}\n\n";
+  }
+
  private:
-  // The headers of runtime/ that the functions need.
-  std::string headers(const std::string& functions) const {
-    const auto uses = [&](const char* name) { return functions.find(name) != std::string::npos; };
-    std::string out = t_.memory == Target::Host ? kernel_text("etp_abi.h") + kernel_text("etp_descriptors.h")
-                                                : kernel_text("etp_standard.h");
-    out += kernel_text("etp_scalar.h");
-    if (uses("etp_")) out += kernel_text("etp_math.h");
-    if (uses("etp_fold_")) out += kernel_text("etp_fold.h") + kernel_text("etp_fold_types.h");
-    if (uses("etp_mark_")) out += kernel_text("etp_mark.h");
-    if (uses("etp_random")) out += kernel_text("etp_rng.h") + kernel_text("etp_draw.h");
-    return out + kernel_text("etp_rounded.h") + (t_.most_parts > 1 ? kernel_text("etp_parts.h") : "");
+  std::string loops() {
+    for (const LoopFunction& f : u_.functions) function(f);
+    return std::exchange(out_, {});
+  }
+  std::string steps() {
+    tree(u_.entry);
+    return std::exchange(out_, {});
   }
 
   static std::string number(const std::string& callee) {
@@ -126,23 +125,14 @@ class Printer {
                u_.name) +
            buffers() + body + "}\n";
   }
-  static std::string number_of(const Tensor& x, Index i) {
-    if (x.dtype() != Dtype::F16 && x.dtype() != Dtype::BF16) return c_number({x.dtype(), x.at(i)});
-    return std::to_string(reinterpret_cast<const std::uint16_t*>(x.bytes())[i]);
-  }
   // Static arrays: the arena of every type, and the constants.
   std::string memory() const {
     std::string out;
     for (const auto& [dtype, bytes] : p_.typed_arenas)
-      out += fmt::format("static {} {}_{}[{}];\n", c_type(dtype), u_.name, short_name(dtype),
+      out += fmt::format("static {} {}_{}[{}];\n", c_type(dtype), u_.arena, short_name(dtype),
                          bytes / size_of(dtype));
-    for (const std::size_t k : u_.constants) {
-      const Tensor& x = p_.constants[k];
-      out += fmt::format("static const {} {}_k{}[] = {{", c_type(x.dtype()), u_.name, k);
-      for (Index i = 0; i < x.size(); ++i)
-        out += (i == 0 ? "" : i % 8 == 0 ? ",\n    " : ", ") + number_of(x, i);
-      out += "};\n";
-    }
+    for (const std::size_t k : u_.constants)
+      out += constant_text(fmt::format("{}_k{}", u_.name, k), p_.constants[k]);
     return out + "\n";
   }
 
@@ -161,11 +151,19 @@ class Printer {
 
   void function(const LoopFunction& f) {
     for (const std::string& note : f.notes) out_ += "/* " + comment(note) + " */\n";
-    out_ += fmt::format("static void {}(char* const* p{}) {{\n", f.name,
-                        f.ranged ? fmt::format(", {0} lo, {0} hi", index_) : "");
+    std::vector<std::string> pointers;
     for (std::size_t k = 0; k < f.pointers.size(); ++k)
-      line(fmt::format("{0}{1}* const x{2} = ({0}{1}*)p[{2}];", f.pointers[k].written ? "" : "const ",
-                       f.pointers[k].type, k));
+      pointers.push_back(
+          fmt::format("{}{}* const x{}", f.pointers[k].written ? "" : "const ", f.pointers[k].type, k));
+    if (t_.memory == Target::Static) {
+      out_ += fmt::format("ETP_LOOP void {}({}) {{\n", f.name, list(pointers));
+    } else {
+      out_ += fmt::format("static void {}(char* const* p{}) {{\n", f.name,
+                          f.ranged ? fmt::format(", {0} lo, {0} hi", index_) : "");
+      for (std::size_t k = 0; k < f.pointers.size(); ++k)
+        line(fmt::format("{0} = ({1}{2}*)p[{3}];", pointers[k], f.pointers[k].written ? "" : "const ",
+                         f.pointers[k].type, k));
+    }
     tree(f.body);
     out_ += "}\n\n";
   }
@@ -190,9 +188,15 @@ class Printer {
   void print(const Set& n) { line(n.to + " = " + n.value + ";"); }
   void print(const Do& n) { line(n.call + ";"); }
   void print(const If& n) { body("if (" + n.condition + ")", n.body); }
+  void print(const Skip& n) { line("if (" + n.condition + ") continue;"); }
   void print(const Leave& n) { line("if (" + n.condition + ") return;"); }
   void print(const Note& n) { line("/* " + comment(n.text) + " */"); }
   void print(const RunLoops& n) {
+    if (t_.memory == Target::Static) {
+      std::vector<std::string> given;
+      for (const std::string& p : n.pointers) given.push_back("(void*)(" + p + ")");
+      return line(fmt::format("{}({});", n.function, list(given)));
+    }
     const std::string pointers = "(char*[]){" + list(n.pointers) + "}";
     if (t_.most_parts == 1)
       line(fmt::format("{}({});", n.function, pointers));
@@ -238,11 +242,51 @@ class Printer {
 
 }  // namespace
 
-std::string print_c(const EmitProgram& p) { return Printer(unit_of(p, nullptr)).run(); }
+std::string print_c(const EmitProgram& p) { return Printer(unit_of(p)).run(); }
 std::string print_timed_c(const EmitProgram& p, std::vector<TimedStep>& steps) {
   steps.clear();
-  const Unit unit = unit_of(p, &steps);
+  const Unit unit = unit_of(p, {.timed = &steps});
   return Printer(unit).run();
+}
+
+StandAloneText print_stand_alone(const StandAlone& file) {
+  StandAloneText out;
+  std::map<Dtype, std::size_t> arena;                     // bytes, as much as the largest program needs
+  std::vector<std::pair<Tensor, std::string>> constants;  // equal ones are one
+  std::vector<bool> used;
+  std::vector<LoopFunction> known;
+  for (const StandAlone::Function& f : file.functions) {
+    const EmitProgram& p = *f.program;
+    for (const auto& [dtype, bytes] : p.typed_arenas) arena[dtype] = std::max(arena[dtype], bytes);
+    UnitOptions options{.name = f.name, .arena = file.name, .arguments = f.arguments, .results = f.results};
+    std::vector<std::size_t> place;
+    for (const Tensor& x : p.constants) {
+      auto same = std::find_if(constants.begin(), constants.end(),
+                               [&](const auto& c) { return identical(c.first, x); });
+      if (same == constants.end())
+        same = constants.insert(same, {x, fmt::format("{}_k{}", file.name, constants.size())});
+      place.push_back(static_cast<std::size_t>(same - constants.begin()));
+      options.constants.push_back(same->second);
+    }
+    options.known = known;
+    const Unit unit = unit_of(p, std::move(options));
+    used.resize(constants.size(), false);
+    for (const std::size_t k : unit.constants) used[place[k]] = true;
+    known.insert(known.end(), unit.functions.begin(), unit.functions.end());
+    out.functions += Printer(unit).run_as(f.parameters);
+  }
+  for (const auto& [dtype, bytes] : arena) {
+    out.memory += fmt::format("static {} {}_{}[{}];\n", c_type(dtype), file.name, short_name(dtype),
+                              bytes / size_of(dtype));
+    out.arena_bytes += bytes;
+  }
+  for (std::size_t k = 0; k < constants.size(); ++k) {
+    if (!used[k]) continue;
+    out.memory += constant_text(constants[k].second, constants[k].first);
+    out.constant_bytes += constants[k].first.aval().bytes();
+  }
+  if (!file.functions.empty()) out.headers = headers(out.functions, *file.functions[0].program->target);
+  return out;
 }
 
 }  // namespace etrace::emit

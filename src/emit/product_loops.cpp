@@ -24,6 +24,34 @@ std::vector<Pointer> product_pointers(const Product& q) {
   return out;
 }
 
+namespace {
+
+// The same chains, row by row of B: a row whose factor is 0 adds nothing to any of them. (To a chain that is
+// -0, as a sum of the smallest numbers may be, it would add a zero; so does the end.)
+void skipping_rows(const Product& q, const std::string& a, const std::string& b, const std::string& c,
+                   TreeBuilder& out) {
+  const std::size_t rows = q.batch.size(), columns = rows + 1, depth = rows + 2;
+  const auto open = [&](std::size_t axis, Index size) {
+    out.open({.variable = fmt::format("i{}", axis), .from = "0", .to = std::to_string(size)});
+  };
+  const auto over_columns = [&](const std::string& value) {
+    open(columns, q.columns);
+    out.add(Set{c, value});
+    out.close();
+  };
+  for (std::size_t axis = 0; axis < rows; ++axis) open(axis, q.batch[axis]);
+  open(rows, q.rows);
+  if (!q.onto) over_columns("0");
+  open(depth, q.depth);
+  out.add(Let{std::string(c_type(q.dtype)), "factor", a});
+  out.add(Skip{"factor == 0"});
+  over_columns(fmt::format("__builtin_fma{}(factor, {}, {})", q.dtype == Dtype::F32 ? "f" : "", b, c));
+  out.close();
+  over_columns(c + " + 0");
+}
+
+}  // namespace
+
 // Every element is the chain of runtime/etp_gemm.h.
 LoopFunction loops_of(const EmitProgram& p, const Product& q) {
   const std::string type(c_type(q.dtype));
@@ -31,13 +59,20 @@ LoopFunction loops_of(const EmitProgram& p, const Product& q) {
   const std::size_t rows = q.batch.size(), columns = rows + 1, depth = rows + 2;
   Dims sizes = q.batch;
   sizes.insert(sizes.end(), {q.rows, q.columns});
-  for (std::size_t a = 0; a < sizes.size(); ++a)
-    out.open({.variable = fmt::format("i{}", a), .from = "0", .to = std::to_string(sizes[a])});
   Form a = q.a.at, b = q.b.at, c = q.c.at;
   a.step.insert(a.step.begin() + static_cast<std::ptrdiff_t>(columns), 0);
   b.step.insert(b.step.begin() + static_cast<std::ptrdiff_t>(rows), 0);
   std::swap(b.step[columns], b.step[depth]);  // (rows of B, columns) to (columns, depth)
   const auto element = [](const char* x, const Form& f) { return fmt::format("{}[{}]", x, form_text(f, 0)); };
+  if (p.target->skip_zeros && is_floating(q.dtype)) {
+    skipping_rows(q, element("x0", a), element("x1", b), element("x2", c), out);
+    return {.name = {},
+            .pointers = {{type, false}, {type, false}, {type, true}},
+            .ranged = false,
+            .body = out.take()};
+  }
+  for (std::size_t k = 0; k < sizes.size(); ++k)
+    out.open({.variable = fmt::format("i{}", k), .from = "0", .to = std::to_string(sizes[k])});
   out.add(Let{type, "s", q.onto ? element("x2", c) : "0", true});
   out.open({.variable = fmt::format("i{}", depth), .from = "0", .to = std::to_string(q.depth)});
   const auto type_name = short_name(q.dtype);

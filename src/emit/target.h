@@ -24,10 +24,13 @@ struct Target {
   Dtype f32_sums = Dtype::F64;  // what sums and products of f32 are formed in: F64 or F32
 
   bool splits_loops = false;  // a step of a loop over time costs a launch at every time
-
+  bool fuses_late = false;  // values are made where they are used: less memory, more loops
   // Limits: of a fused nest, and of what is written out instead of looped over.
   std::size_t most_stmts = 160, most_pointers = 28, most_spelled = 96;
   Index short_each = 4, short_fold = 8;
+
+  bool skip_zeros =
+      false;  // products as loops leave out rows whose factor is 0: the same bits for finite numbers
 
   // What may be called: kernels whose rows have one of these bits (KernelRow::targets). Where there is none,
   // a product is a loop, and an operation is expanded by its `lower`, or refused with NotSupportedError.

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "emit/c_printer.h"
+#include "emit/c_text.h"
 #include "emit/loop_tree.h"
 #include "emit/target.h"
 #include "etrace/error.h"
@@ -16,20 +17,14 @@ namespace etrace::emit {
 
 namespace {
 
-// "rnn/Wz/weight.bias" -> rnn_Wz_weight_bias; cut where it gets long.
-std::string identifier(const std::string& path) {
-  std::string out;
-  for (const char ch : path.substr(0, 48))
-    out += std::isalnum(static_cast<unsigned char>(ch)) != 0 ? ch : '_';
-  return out;
-}
-
 class UnitBuilder {
  public:
-  UnitBuilder(const EmitProgram& p, std::vector<TimedStep>* timed)
-      : p_(p), t_(*p.target), steps_(host_steps(p)), timed_(timed) {
+  UnitBuilder(const EmitProgram& p, UnitOptions options)
+      : p_(p), t_(*p.target), steps_(host_steps(p)), timed_(options.timed), options_(std::move(options)) {
     unit_.program = &p;
-    if (t_.memory == Target::Static) unit_.name = "etrace_" + identifier(p.name);
+    if (t_.memory != Target::Static) return;
+    unit_.name = options_.name.empty() ? "etrace_" + identifier(p.name) : options_.name;
+    unit_.arena = options_.arena.empty() ? unit_.name : options_.arena;
   }
 
   Unit run() {
@@ -92,13 +87,15 @@ class UnitBuilder {
     const bool own = t_.memory == Target::Static;
     switch (home) {
       case Value::Arena:
-        return own ? fmt::format("(char*){}_{} + {}", unit_.name, short_name(dtype), index)
+        return own ? fmt::format("(char*){}_{} + {}", unit_.arena, short_name(dtype), index)
                    : fmt::format("m + {}", index);
       case Value::Argument:
-        return fmt::format("(char*)a[{}]", index);
+        return options_.arguments.empty() ? fmt::format("(char*)a[{}]", index)
+                                          : "(char*)" + options_.arguments[index];
       case Value::Result:
-        return fmt::format("y[{}]", index);
+        return options_.results.empty() ? fmt::format("y[{}]", index) : "(char*)" + options_.results[index];
       default:
+        if (!options_.constants.empty()) return "(char*)" + options_.constants[index];
         return own ? fmt::format("(char*){}_k{}", unit_.name, index) : fmt::format("(char*)c[{}]", index);
     }
   }
@@ -143,10 +140,10 @@ class UnitBuilder {
 
   // The name of a function with these loops; equal ones are printed once.
   std::string function(LoopFunction f, const std::vector<int>& eqns) {
-    const auto same =
-        std::find_if(unit_.functions.begin(), unit_.functions.end(),
-                     [&](const LoopFunction& g) { return g.pointers == f.pointers && g.body == f.body; });
-    if (same != unit_.functions.end()) return same->name;
+    const auto is_same = [&](const LoopFunction& g) { return g.pointers == f.pointers && g.body == f.body; };
+    for (const auto* list : {&options_.known, &std::as_const(unit_.functions)})
+      if (const auto same = std::find_if(list->begin(), list->end(), is_same); same != list->end())
+        return same->name;
     const std::string path = identifier(path_of(eqns));
     f.name = fmt::format("{}{}loop{}{}{}", unit_.name, unit_.name.empty() ? "" : "_", unit_.functions.size(),
                          path.empty() ? "" : "_", path);
@@ -266,6 +263,7 @@ class UnitBuilder {
   const Target& t_;
   const HostSteps steps_;
   std::vector<TimedStep>* timed_;
+  const UnitOptions options_;
   struct Named {
     std::string variable, what;
     Dtype dtype;
@@ -316,6 +314,6 @@ HostSteps host_steps(const EmitProgram& p) {
   return out;
 }
 
-Unit unit_of(const EmitProgram& p, std::vector<TimedStep>* timed) { return UnitBuilder(p, timed).run(); }
+Unit unit_of(const EmitProgram& p, UnitOptions options) { return UnitBuilder(p, std::move(options)).run(); }
 
 }  // namespace etrace::emit

@@ -33,6 +33,7 @@ AlignedBuffer arena_for(const Jaxpr&, std::size_t bytes);
 // Hands out offsets; freed ranges are reused, the smallest that fits first. Deterministic.
 class ArenaPlanner {
  public:
+  explicit ArenaPlanner(std::size_t alignment = kBlockAlignment) : alignment_(alignment) {}
   std::size_t take(std::size_t bytes) {
     const std::size_t need = rounded(bytes);
     auto best = free_.end();
@@ -61,17 +62,18 @@ class ArenaPlanner {
   std::size_t high_water() const { return end_; }
 
  private:
-  static std::size_t rounded(std::size_t bytes) {
-    return bytes == 0 ? kBlockAlignment : (bytes + kBlockAlignment - 1) / kBlockAlignment * kBlockAlignment;
+  std::size_t rounded(std::size_t bytes) const {
+    return bytes == 0 ? alignment_ : (bytes + alignment_ - 1) / alignment_ * alignment_;
   }
   std::size_t grow(std::size_t need) {
     const std::size_t offset = end_;
-    end_ = with_block(end_, need);
+    end_ = alignment_ == kBlockAlignment ? with_block(end_, need) : end_ + need;
     if (end_ == kUncountable) out_of_memory("the memory of a program", end_);
     return offset;
   }
   std::map<std::size_t, std::size_t> free_;  // offset -> size, never adjacent
   std::size_t end_ = 0;
+  std::size_t alignment_;
 };
 
 }  // namespace etrace

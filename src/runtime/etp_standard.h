@@ -2,11 +2,19 @@
 #ifndef ETP_STANDARD_H
 #define ETP_STANDARD_H
 
-#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define ETP_FN static inline
+
+/* Loops get their arrays by pointers, and must not know more of them: where gcc (12 at least) sees the
+ * addresses of static arrays, by inlining or by a clone, its induction variables walk from one array into
+ * another, and loads and stores then change places. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define ETP_LOOP static __attribute__((noinline, noclone))
+#else
+#define ETP_LOOP static
+#endif
 
 /* Of POSIX, not of C99: without the global sign of lgamma(). */
 double lgamma_r(double, int*);

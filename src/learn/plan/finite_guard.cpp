@@ -280,4 +280,23 @@ Program exchange_buffers(Program p) {
   return p;
 }
 
+Program keep_buffers(Program p) {
+  if (p.exchanges.empty()) return p;
+  std::size_t finite = 0;
+  while (p.results[finite].role != PortRole::Finite) ++finite;
+  p.jaxpr = make_jaxpr(
+      [&](ArraySpan in) {
+        Arrays out = eval_jaxpr(p.jaxpr, in);
+        for (const Alias& a : p.exchanges)
+          out[a.result] = select_n(out[finite], Arrays{in[a.argument], out[a.result]});
+        return out;
+      },
+      p.jaxpr.in_avals());
+  p.aliases.insert(p.aliases.end(), p.exchanges.begin(), p.exchanges.end());
+  std::sort(p.aliases.begin(), p.aliases.end(),
+            [](const Alias& a, const Alias& b) { return a.result < b.result; });
+  p.exchanges.clear();
+  return p;
+}
+
 }  // namespace etrace

@@ -22,6 +22,8 @@ ClosedJaxpr guard_passes(ClosedJaxpr);
 // What must be there before it can be looked at is not copied once it is known to be finite: it has a buffer
 // of its own, and whoever runs the program exchanges the two.
 Program exchange_buffers(Program);
+// The other way: every buffer is kept, and what is finite is copied there. For hosts that have one of each.
+Program keep_buffers(Program);
 
 }  // namespace etrace
 #pragma GCC visibility pop

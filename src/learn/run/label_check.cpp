@@ -180,6 +180,15 @@ LabelCheck& LabelCheck::operator=(LabelCheck&&) noexcept = default;
 
 bool LabelCheck::empty() const { return uses_->all.empty(); }
 
+std::optional<std::vector<LabelCheck::Slice>> LabelCheck::slices() const {
+  std::vector<Slice> out;
+  for (const Uses::Use& use : uses_->all) {
+    if (!use.slice) return std::nullopt;
+    out.push_back({*use.slice, use.classes});
+  }
+  return out;
+}
+
 void LabelCheck::sequences(const char* what, ArraySpan sequences, const Array& given, std::int64_t begin,
                            std::int64_t end) const {
   if (empty() || begin == end) return;

@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "etrace/plan.h"
 
@@ -22,6 +23,14 @@ class LabelCheck {
   LabelCheck& operator=(LabelCheck&&) noexcept;
 
   bool empty() const;  // there is nothing to look at
+
+  // For who looks by other means: which slices are labels, as they are, of how many classes. None if there
+  // are labels that are computed from slices.
+  struct Slice {
+    std::size_t slice;
+    std::int64_t classes;
+  };
+  std::optional<std::vector<Slice>> slices() const;
 
   // ValueError in the name of `what` says label, step and number of classes. Sequences have time first;
   // weights are [T] or [T, B], and what has weight zero may hold any label. Looks at steps [begin, end), a

@@ -1,0 +1,168 @@
+// From a learner to files. The programs are those that Learner::step runs (device_plan.cpp); the emitter
+// makes loops of them, and model_text.cpp a C file with what users call.
+#include "etrace/export.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "emit/emit.h"
+#include "etrace/error.h"
+#include "export/cost.h"
+#include "export/model_text.h"
+
+namespace etrace {
+
+namespace {
+
+void require_name(const std::string& name) {
+  const bool good = !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
+                    std::all_of(name.begin(), name.end(), [](char ch) {
+                      return std::isalnum(static_cast<unsigned char>(ch)) != 0 || ch == '_';
+                    });
+  if (!good)
+    throw ValueError("export",
+                     fmt::format("the name '{}' cannot begin names in C; take letters, digits and _", name));
+}
+
+std::int64_t& part_for(ExportReport& r, PortRole role) {
+  switch (role) {
+    case PortRole::Param:
+      return r.params;
+    case PortRole::State:
+      return r.states;
+    case PortRole::Trace:
+      return r.traces;
+    case PortRole::OptimizerSlot:
+      return r.optimizer;
+    default:
+      return r.other;
+  }
+}
+
+// Bytes of traces that another rule would have on this graph; none if it cannot be bound to it.
+std::optional<std::int64_t> trace_bytes_of(const Learner& learner, std::string_view name,
+                                           const RuleOptions& options) {
+  try {
+    const std::shared_ptr<const LearningRule> rule = make_rule(name, options);
+    CompileOptions wanted = learner.graph().options;
+    rule->configure(wanted);
+    const ETraceGraph graph = compile_etrace_graph(learner.graph().module_info.model, wanted);
+    const PlanBuilder builder(graph, *rule, learner.options().vjp_method);
+    std::int64_t bytes = 0;
+    for (const TraceSlot& s : builder.memory())
+      if (s.role == PortRole::Trace) bytes += static_cast<std::int64_t>(s.aval.bytes());
+    return bytes;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+[[noreturn]] void refuse_budget(const Learner& learner, const ExportReport& r, std::int64_t limit) {
+  std::string help;
+  const auto add = [&](const std::string& what, std::int64_t ram) {
+    help += fmt::format("\n  {}: {}{}", what, bytes_text(ram), ram <= limit ? "" : ", still too much");
+  };
+  const std::string own(learner.rule().name());
+  if (const auto half = trace_bytes_of(learner, own, {{"trace_dtype", Attr("bf16")}});
+      half && *half < r.traces)
+    add(own + " with traces of 16 bits (--trace-dtype bf16)", r.ram() - r.traces + *half);
+  for (const RuleRow* row : rule_rows()) {
+    if (row->name == own || row->compared.empty()) continue;
+    const auto bytes = trace_bytes_of(learner, row->name, row->compared.front());
+    if (bytes && *bytes < r.traces) add(fmt::format("the rule {}", row->name), r.ram() - r.traces + *bytes);
+  }
+  if (r.optimizer > 64) add("the optimiser sgd, which remembers nothing", r.ram() - r.optimizer);
+  throw ValueError(
+      "export",
+      fmt::format("the model needs {} of RAM (parameters {}, traces {}, optimiser {}, "
+                  "states and counters {}, values in between {}), but there are {}.{}{}",
+                  bytes_text(r.ram()), bytes_text(r.params), bytes_text(r.traces), bytes_text(r.optimizer),
+                  bytes_text(r.states + r.other), bytes_text(r.scratch), bytes_text(limit),
+                  help.empty() ? " Make it smaller." : " What would help:", help));
+}
+
+void require_no_library(const device::ModelText& text, const ExportOptions& o) {
+  if (text.library.empty() || o.libm) return;
+  throw NotSupportedError(
+      "export",
+      fmt::format("the model calls {} of the C library, whose last bits differ from machine to machine; "
+                  "if that may be, say so (--libm)",
+                  fmt::join(text.library, ", ")));
+}
+
+}  // namespace
+
+std::string ExportReport::to_string() const {
+  std::string out;
+  const auto line = [&](const std::string& what, const std::string& value) {
+    out += fmt::format("{:<28}{}\n", what, value);
+  };
+  const auto bytes = [](std::int64_t n) { return fmt::format("{:>9} bytes", n); };
+  line("parameters", bytes(params));
+  line("traces", bytes(traces));
+  line("optimiser", bytes(optimizer));
+  line("states", bytes(states));
+  line("counters and rates", bytes(other));
+  line("values in between", bytes(scratch));
+  line("RAM, static", bytes(ram()));
+  line("RAM, stack, at most", bytes(stack));
+  line("flash beside the code", bytes(constants));
+  line("multiplications per step", fmt::format("{:>9}", multiply_adds));
+  line("instructions per step",
+       fmt::format("{:>9} with a target, {} without (an estimate)", instructions, step_instructions));
+  for (const std::string& note : notes) out += note + "\n";
+  return out;
+}
+
+void ExportedModel::write(const std::string& folder) const {
+  namespace fs = std::filesystem;
+  for (const ExportedFile& f : files) {
+    const fs::path path = fs::path(folder) / f.path;
+    std::error_code error;
+    fs::create_directories(path.parent_path(), error);
+    if (error)
+      throw IoError("export", fmt::format("cannot make the folder {}: {}", path.parent_path().string(),
+                                          error.message()));
+    write_file(path.string(), f.text);
+  }
+}
+
+ExportedModel export_learner(const Learner& learner, const Loss& loss, const optim::Optimizer& optimizer,
+                             const Aval& target, const ExportOptions& options) {
+  require_name(options.name);
+  find_export_target(options.target);
+  const device::DevicePlan plan = device::plan_device(learner, loss, optimizer, target);
+  emit::Target code = emit::find_target("c99");
+  code.skip_zeros = options.skip_zeros;
+  const emit::EmitProgram evolve = emit::build(plan.evolve, code), learn = emit::build(plan.learn, code);
+
+  ExportedModel out;
+  out.name = options.name;
+  out.inputs = plan.inputs, out.outputs = plan.outputs, out.target = plan.target;
+  ExportReport& r = out.report;
+  r.stack = std::max(device::stack_of(evolve), device::stack_of(learn));
+  const std::string about = fmt::format("a learner, {}, {}", learner.describe(), optimizer.name());
+  const device::ModelText text = device::model_text(plan, evolve, learn, options, about, r.stack);
+  require_no_library(text, options);
+  for (const device::Carried& c : plan.carried)
+    if (!c.constant) part_for(r, c.port.role) += static_cast<std::int64_t>(c.value.aval().bytes());
+  r.scratch = text.scratch;
+  r.constants = text.constants;
+  const device::Cost cost = device::cost_of(learn), less = device::cost_of(evolve);
+  r.multiply_adds = cost.multiply_adds;
+  r.instructions = cost.instructions;
+  r.step_instructions = less.instructions;
+  if (!cost.is_bound) r.notes.emplace_back("a loop runs until a condition holds: it is counted once");
+  if (!text.library.empty())
+    r.notes.push_back(fmt::format("calls {} of the C library: link with -lm", fmt::join(text.library, ", ")));
+  if (options.ram && r.ram() > *options.ram) refuse_budget(learner, r, *options.ram);
+  out.files = {{options.name + ".c", text.source}, {options.name + ".h", text.header}};
+  return out;
+}
+
+}  // namespace etrace
