@@ -78,6 +78,8 @@ from ._learner import (  # noqa: F401
 from . import _rules
 from ._rules import CustomRule, ETraceConfig, LearningRule, rules  # noqa: F401
 
+from . import loss, metrics, models, nn, optim, tasks  # noqa: F401
+
 globals().update(_rules.exported())
 
 TypeError = _errors.TypeError

@@ -65,6 +65,12 @@ class Root:
     def __init__(self, model, example):
         self.model = model
         self.node = node_of(model)
+        if getattr(model, "_own_update", False):
+            raise _errors.NotSupportedError(
+                f"{type(model).__name__} derives from a layer of the library and has an update of its own; alone, the "
+                "library's step would be recorded. Make it an attribute of an et.Module, or derive from et.Module",
+                stage="trace_step",
+            )
         self.leaves, self.tree = flatten(tuple(example))
         self.out_tree = None
 

@@ -26,7 +26,22 @@
   X(optimizers)            \
   X(graphs)                \
   X(learners)              \
-  X(files)
+  X(files)                 \
+  X(layers)                \
+  X(nn_init)               \
+  X(nn_surrogate)          \
+  X(nn_functions)          \
+  X(nn_linear)             \
+  X(nn_conv)               \
+  X(nn_norm)               \
+  X(nn_activation)         \
+  X(nn_cells)              \
+  X(nn_neurons)            \
+  X(nn_synapses)           \
+  X(loss)                  \
+  X(metrics)               \
+  X(tasks)                 \
+  X(models)
 
 namespace etrace::python {
 #define ETRACE_DECLARE(subject) void bind_##subject(nb::module_&);

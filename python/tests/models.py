@@ -70,4 +70,4 @@ class Leaky(et.Module):
 
 
 def optimizer(name, model, rate=0.01, **options):
-    return et._core._make_optimizer(name, model._node, rate, options)
+    return et.optim.make(name, model, rate, **options)
