@@ -1,5 +1,5 @@
-/* etrace._cpu: what the CPU lacks of the instructions that the library is compiled for. It links nothing of the library,
-   so that it can be asked before the library is loaded. */
+/* etrace._cpu: what the CPU lacks of the instructions that the library is compiled for. It links nothing of
+   the library, so that it can be asked before the library is loaded. */
 #define Py_LIMITED_API 0x030a0000
 #include <Python.h>
 

@@ -24,7 +24,7 @@ struct Target {
   Dtype f32_sums = Dtype::F64;  // what sums and products of f32 are formed in: F64 or F32
 
   bool splits_loops = false;  // a step of a loop over time costs a launch at every time
-  bool fuses_late = false;  // values are made where they are used: less memory, more loops
+  bool fuses_late = false;    // values are made where they are used: less memory, more loops
   // Limits: of a fused nest, and of what is written out instead of looped over.
   std::size_t most_stmts = 160, most_pointers = 28, most_spelled = 96;
   Index short_each = 4, short_fold = 8;

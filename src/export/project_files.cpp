@@ -358,8 +358,9 @@ void loop() {
 std::string with_name(std::string text, const std::string& model_name) {
   std::string upper = model_name;
   for (char& ch : upper) ch = static_cast<char>(std::toupper(static_cast<unsigned char>(ch)));
-  for (const auto& [mark, value] :
-       {std::pair<std::string, std::string>{"@name@", model_name}, {"@NAME@", upper}, {"@INCLUDE@", "#include"}})
+  for (const auto& [mark, value] : {std::pair<std::string, std::string>{"@name@", model_name},
+                                    {"@NAME@", upper},
+                                    {"@INCLUDE@", "#include"}})
     for (std::size_t at = text.find(mark); at != std::string::npos; at = text.find(mark, at + value.size()))
       text.replace(at, mark.size(), value);
   return text;
