@@ -21,7 +21,8 @@ std::shared_ptr<Task> made(const std::string& name, const nb::dict& given, const
 
 nb::list rows() {
   nb::list out;
-  for (const TaskEntry& t : tasks()) {
+  for (const TaskEntry* entry : tasks()) {
+    const TaskEntry& t = *entry;
     nb::list settings;
     for (const TaskSetting& s : t.settings)
       settings.append(
