@@ -103,7 +103,7 @@ def test_options_of_sequences(data):
     _, other = gru()
     short = other.etrace_grad(xs[:6], ys[:6], mse)
     assert masked.loss == pytest.approx(short.loss, rel=1e-6)
-    per_sample = learner.etrace_grad(xs, ys, mse, mask=np.ones((12, 2), "float32"))
+    per_sample = learner.etrace_grad(xs, ys, mse, mask=np.ones((12, 2)).tolist())
     assert per_sample.losses.shape == (12, 2)
     _, multi = gru(vjp_method="multi-step")
     assert multi.etrace_grad(xs, ys, mse, chunk_size=4).losses.shape == (12,)
@@ -272,6 +272,8 @@ def test_options_are_checked():
         learner.etrace_grad(x, x, loss=3)
     with pytest.raises(TypeError, match="needs an optimiser"):
         learner.etrace_train(x, x, mse)
+    with pytest.raises(TypeError, match="chunk_size is a whole number"):
+        learner.etrace_grad(x, x, mse, chunk_size="2")
     with pytest.raises(ValueError, match="'sum'"):
         learner.etrace_grad(x, x, mse, reduction="avg")
 
