@@ -248,7 +248,7 @@ def compile(model, rule, *example, verbose: int = 0, **options) -> Learner:
     `trace_passes`; `verbose`: 1 prints the report, 2 with every record. Others are options of the rule.
     """
     own = {k: options.pop(k) for k in _LEARNER_OPTIONS if k in options}
-    made = rule_of(rule, options)
+    made = rule_of(rule, options, _LEARNER_OPTIONS)
     if own.get("batch_size") is not None and not isinstance(model, Model):
         init_all_states(model)
     learner = Learner(model, made, example, own)

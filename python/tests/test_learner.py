@@ -256,7 +256,7 @@ def test_options_are_checked():
         gru(vjp_method="multistep")
     with pytest.raises(TypeError, match="batch_size is a whole number"):
         gru(batch_size="two")
-    with pytest.raises(TypeError, match="batch_siz"):
+    with pytest.raises(TypeError, match="did you mean batch_size"):
         gru(batch_siz=2)
     with pytest.raises(ValueError, match="interpreter"):
         gru(backend="nothing")
@@ -346,6 +346,10 @@ def test_parameters_and_states_are_the_models(data):
     assert not np.asarray(net.out.weight["weight"]).any()
     net.out.weight["bias"] = 2.0
     assert np.asarray(learner.params["out/weight.bias"]).tolist() == [2, 2]
+    learner.params = {"out/weight.bias": [1.0, 2.0]}
+    assert np.asarray(net.out.weight["bias"]).tolist() == [1, 2]
+    with pytest.raises(TypeError, match="a dictionary of arrays by name"):
+        learner.params = 3
     learner.set_state("rnn/h", np.ones((2, 8)))
     assert np.asarray(net.rnn.h.value).all()
     with pytest.raises(ValueError, match="there are: rnn/h"):
