@@ -47,34 +47,17 @@ from ._transforms import (  # noqa: F401
 
 from ._module import (  # noqa: F401
     Module,
-    ModuleDict,
-    ModuleList,
-    Sequential,
     init_all_states,
     params,
     reset_all_states,
     set_params,
     states,
 )
-from ._learner import (  # noqa: F401
-    EligibilityTrace,
-    ETraceGraph,
-    Learner,
-    Model,
-    Plan,
-    Report,
-    SequenceGradient,
-    SequenceTraining,
-    compare_rules,
-    compile,
-    compile_etrace_graph,
-    load_parameters,
-    read_model,
-    save_parameters,
-    summary,
-    trace_step,
-    verify,
-)
+from ._containers import ModuleDict, ModuleList, Sequential  # noqa: F401
+from ._trace import Model, load_parameters, read_model, save_parameters, summary, trace_step  # noqa: F401
+from ._graph import ETraceGraph, Plan, Report, compile_etrace_graph  # noqa: F401
+from ._learner import EligibilityTrace, Learner, SequenceGradient, SequenceTraining, compile  # noqa: F401
+from ._verify import compare_rules, verify  # noqa: F401
 from . import _rules
 from ._rules import CustomRule, ETraceConfig, LearningRule, rules  # noqa: F401
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 
 from . import _core
@@ -205,9 +206,15 @@ def python_part(rule):
     return rule if isinstance(rule, CustomRule) else None
 
 
-def rule_of(rule, options: dict | None = None):
-    """The rule that a class, a name, coordinates or an instance mean; `options` belong to a class or a name."""
+def rule_of(rule, options: dict | None = None, others: tuple = ()):
+    """The rule that a class, a name, coordinates or an instance mean; `options` belong to a class or a name.
+
+    `others`: options that the caller has, for who mistypes one.
+    """
     options = options or {}
+    for name in options:
+        if near := difflib.get_close_matches(name, others, 1, 0.75):
+            raise _errors.TypeError(f"there is no option '{name}' (did you mean {near[0]}?)", stage="compile")
     if isinstance(rule, str):
         return _CLASSES[_core._find_rule(rule)](**options)
     if isinstance(rule, type) and issubclass(rule, LearningRule):

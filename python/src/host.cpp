@@ -60,6 +60,8 @@ void bind_host(nb::module_& m) {
       [](int n) {
         if (n < 1)
           throw ValueError("threads", "a pool of " + std::to_string(n) + " threads; expected at least 1");
+        if (Call::under_way() > 0)
+          throw Error("threads", "a learner is at work; the threads are changed between calls");
         set_num_threads(n);
       },
       "n"_a, "Threads that programs run on, the caller included. Not while a program runs.");

@@ -291,7 +291,8 @@ void bind_access(nb::class_<LearnerObject>& c) {
           "The rule with its options, and the method: 'D_RTRL, single-step'.")
       .def_prop_rw(
           "params", [](const LearnerObject& l) { return of(l).params(); },
-          [](LearnerObject& l, const ParamValues& p) {
+          [](LearnerObject& l, nb::handle given) {
+            const ParamValues p = params_from(given, of(l).params());
             const Use use(*l.core);
             l.core->learner.set_params(p);
           },

@@ -136,6 +136,13 @@ number; `numpy()` gives plain NumPy arrays.)";
 
 }  // namespace
 
+ParamValues params_from(nb::handle given, const ParamValues& known) {
+  if (nb::isinstance<ParamValues>(given)) return nb::cast<const ParamValues&>(given);
+  if (nb::isinstance<nb::dict>(given)) return with_values(known, given);
+  throw TypeError("params",
+                  "parameters are et.ParamValues or a dictionary of arrays by name, not " + describe(given));
+}
+
 void bind_params(nb::module_& m) {
   nb::class_<ParamValues>(m, "ParamValues", kDoc)
       .def(

@@ -1,11 +1,14 @@
 #include "recording.h"
 
+#include <atomic>
+
 #include "convert.h"
 
 namespace etrace::python {
 
 namespace {
 thread_local Call* innermost = nullptr;
+std::atomic<int> calls{0};
 
 Call& call_with_function() {
   Call* const call = Call::current();
@@ -37,8 +40,12 @@ LossAndAux step_of_call(StepCall& model, ArraySpan slices) {
 
 }  // namespace
 
-Call::Call() : previous_(std::exchange(innermost, this)) {}
-Call::~Call() { innermost = previous_; }
+Call::Call() : previous_(std::exchange(innermost, this)) { calls.fetch_add(1, std::memory_order_relaxed); }
+Call::~Call() {
+  innermost = previous_;
+  calls.fetch_sub(1, std::memory_order_relaxed);
+}
+int Call::under_way() { return calls.load(std::memory_order_relaxed); }
 Call* Call::current() { return innermost; }
 
 Arrays Node::update_all(ArraySpan x) {

@@ -16,6 +16,7 @@ struct Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
   static Call* current();  // null: none on this thread
+  static int under_way();  // of all threads
 
   const Module* root = nullptr;  // the module whose step `update` is
   nb::handle update;             // list of arrays -> list of arrays

@@ -176,9 +176,9 @@ void bind_states(nb::module_& m) {
 
   state_class<LongTermState, State>(m, "LongTermState",
                                     "Kept over resets: running statistics, and parameters.")
-      .def(nb::new_(&make<LongTermState>), "value"_a, nb::kw_only(), "dtype"_a = nb::none());
+      .def(nb::new_(&make<LongTermState>), "value"_a.none(), nb::kw_only(), "dtype"_a = nb::none());
   state_class<ParamState, LongTermState>(m, "ParamState", "Trainable. A step must not write it.")
-      .def(nb::new_(&make<ParamState>), "value"_a, nb::kw_only(), "dtype"_a = nb::none());
+      .def(nb::new_(&make<ParamState>), "value"_a.none(), nb::kw_only(), "dtype"_a = nb::none());
   state_class<RandomState, LongTermState>(
       m, "RandomState",
       "A random key that goes on from step to step and over resets. A step draws with `key.next()`.")
@@ -195,7 +195,7 @@ void bind_states(nb::module_& m) {
                                      "Set back to its initial value by init_all_states and reset_all_states: "
                                      "delays, counters. With a batch every\n"
                                      "sample has a copy, along a leading axis, unless `per_sample` is false.")
-      .def(nb::new_(&make<ShortTermState, bool>), "init"_a, nb::kw_only(), "dtype"_a = nb::none(),
+      .def(nb::new_(&make<ShortTermState, bool>), "init"_a.none(), nb::kw_only(), "dtype"_a = nb::none(),
            "per_sample"_a = true)
       .def("init", &ShortTermState::init, "batch_size"_a = nb::none(),
            "Its initial value, with or without a batch axis.")
@@ -203,10 +203,10 @@ void bind_states(nb::module_& m) {
       .def_prop_ro("batch_size", &ShortTermState::batch);
   state_class<HiddenState, ShortTermState>(m, "HiddenState",
                                            "One array that the compiler takes for the network's memory.")
-      .def(nb::new_(&make<HiddenState>), "init"_a, nb::kw_only(), "dtype"_a = nb::none());
+      .def(nb::new_(&make<HiddenState>), "init"_a.none(), nb::kw_only(), "dtype"_a = nb::none());
   state_class<HiddenGroupState, HiddenState>(
       m, "HiddenGroupState", "Several hidden states of one shape, stacked on the last axis: [*varshape, S].")
-      .def(nb::new_(&make<HiddenGroupState>), "init"_a, nb::kw_only(), "dtype"_a = nb::none())
+      .def(nb::new_(&make<HiddenGroupState>), "init"_a.none(), nb::kw_only(), "dtype"_a = nb::none())
       .def_prop_ro("num_state", &HiddenGroupState::num_state)
       .def_prop_ro("varshape", &HiddenGroupState::varshape)
       .def(

@@ -103,7 +103,7 @@ def test_options_of_sequences(data):
     _, other = gru()
     short = other.etrace_grad(xs[:6], ys[:6], mse)
     assert masked.loss == pytest.approx(short.loss, rel=1e-6)
-    per_sample = learner.etrace_grad(xs, ys, mse, mask=np.ones((12, 2), "float32"))
+    per_sample = learner.etrace_grad(xs, ys, mse, mask=np.ones((12, 2)).tolist())
     assert per_sample.losses.shape == (12, 2)
     _, multi = gru(vjp_method="multi-step")
     assert multi.etrace_grad(xs, ys, mse, chunk_size=4).losses.shape == (12,)
@@ -256,7 +256,7 @@ def test_options_are_checked():
         gru(vjp_method="multistep")
     with pytest.raises(TypeError, match="batch_size is a whole number"):
         gru(batch_size="two")
-    with pytest.raises(TypeError, match="batch_siz"):
+    with pytest.raises(TypeError, match="did you mean batch_size"):
         gru(batch_siz=2)
     with pytest.raises(ValueError, match="interpreter"):
         gru(backend="nothing")
@@ -272,6 +272,8 @@ def test_options_are_checked():
         learner.etrace_grad(x, x, loss=3)
     with pytest.raises(TypeError, match="needs an optimiser"):
         learner.etrace_train(x, x, mse)
+    with pytest.raises(TypeError, match="chunk_size is a whole number"):
+        learner.etrace_grad(x, x, mse, chunk_size="2")
     with pytest.raises(ValueError, match="'sum'"):
         learner.etrace_grad(x, x, mse, reduction="avg")
 
@@ -344,6 +346,10 @@ def test_parameters_and_states_are_the_models(data):
     assert not np.asarray(net.out.weight["weight"]).any()
     net.out.weight["bias"] = 2.0
     assert np.asarray(learner.params["out/weight.bias"]).tolist() == [2, 2]
+    learner.params = {"out/weight.bias": [1.0, 2.0]}
+    assert np.asarray(net.out.weight["bias"]).tolist() == [1, 2]
+    with pytest.raises(TypeError, match="a dictionary of arrays by name"):
+        learner.params = 3
     learner.set_state("rnn/h", np.ones((2, 8)))
     assert np.asarray(net.rnn.h.value).all()
     with pytest.raises(ValueError, match="there are: rnn/h"):

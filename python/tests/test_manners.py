@@ -125,6 +125,8 @@ def test_one_learner_one_thread():
         ):
             with pytest.raises(et.Error, match="another thread"):
                 call()
+        with pytest.raises(et.Error, match="at work"):
+            et.set_num_threads(2)
     finally:
         go_on.set()
         thread.join()

@@ -172,6 +172,12 @@ def test_states_hold_their_types():
         p.value = et.zeros((2, 3), "float64")
 
 
+def test_states_of_what_is_no_array():
+    for nothing in (None, "text", object()):
+        with pytest.raises(TypeError, match="is no array"):
+            et.ParamState(nothing)
+
+
 def test_dictionaries_of_leaves():
     p = et.ParamState({"weight": np.ones((2, 3), "float32"), "bias": np.zeros(3, "float32")})
     assert p.leaf_keys == ["bias", "weight"] and set(p.value) == {"bias", "weight"}
