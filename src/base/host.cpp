@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <utility>
 
 namespace etrace {
@@ -36,15 +37,16 @@ class Replaceable {
   std::atomic<bool> any_{false};
 };
 
-// Never destroyed: threads warn until the process ends.
-auto& hook() {
-  static auto& instance = *new Replaceable<std::function<void()>>;
+// Never destroyed, since threads warn until the process ends, and in static memory, since a step that is asked
+// about interrupts allocates nothing.
+template <class T>
+T& lasting() {
+  alignas(T) static unsigned char place[sizeof(T)];
+  static T& instance = *new (place) T;
   return instance;
 }
-auto& sink() {
-  static auto& instance = *new Replaceable<std::function<void(const std::string&)>>;
-  return instance;
-}
+auto& hook() { return lasting<Replaceable<std::function<void()>>>(); }
+auto& sink() { return lasting<Replaceable<std::function<void(const std::string&)>>>(); }
 
 }  // namespace
 

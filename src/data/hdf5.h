@@ -2,12 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #pragma GCC visibility push(default)
 namespace etrace::data {
+
+// Runs `read` in a process of its own, which HDF5 may crash or keep busy: it does so on some damaged files.
+// ValueError then; what `read` throws is left to the caller, who reads again.
+void try_hdf5(const std::string& path, const std::function<void()>& read);
 
 // Whether a library of HDF5 can be opened here, and which; empty: none.
 std::string hdf5_library();

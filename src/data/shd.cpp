@@ -55,8 +55,8 @@ void add_utterance(EventData& data, const std::string& path, std::int64_t row,
   data.add(sample, events);
 }
 
-void add_spoken(EventData& data, const std::string& path, Given part, const SpokenOptions& o,
-                SpokenCount& count) {
+void read_utterances(EventData& data, const std::string& path, Given part, const SpokenOptions& o,
+                     SpokenCount& count) {
   const Hdf5File file(path);
   const std::vector<std::int64_t> labels = file.integers("labels");
   const std::int64_t rows = file.rows("spikes/times");
@@ -91,6 +91,17 @@ void add_spoken(EventData& data, const std::string& path, Given part, const Spok
     }
   }
   note_file(data, path);
+}
+
+void add_spoken(EventData& data, const std::string& path, Given part, const SpokenOptions& o,
+                SpokenCount& count) {
+  try_hdf5(path, [&] {
+    EventData scratch;
+    scratch.channels = data.channels;
+    SpokenCount nothing;
+    read_utterances(scratch, path, part, o, nothing);
+  });
+  read_utterances(data, path, part, o, count);
 }
 
 Given spoken_part(const std::string& path) {

@@ -34,7 +34,7 @@ std::string without(std::string text, std::string_view part) {
 // etp_math.h up to its functions of arrays, which emitted loops do not call.
 std::string scalar_math() {
   const std::string all = kernel_text("etp_math.h");
-  const std::size_t arrays = all.find("/* ---- arrays:");
+  const std::size_t arrays = all.find("#ifndef ETP_SCALARS_ALONE");
   ETRACE_CHECK(arrays != std::string::npos);
   return all.substr(0, arrays) + "#endif /* ETP_MATH_H */\n";
 }

@@ -111,9 +111,11 @@ void Run::start() {
   updates_at_start_ = training_.updates();
   const auto resumed = found ? std::optional(training_.batches()) : std::nullopt;
   if (folder_) {
-    log_ = TrainLog(folder_->log(), resumed);
-    events_ = EventFile(folder_->path());
-    write_config();
+    tell([&] {
+      log_ = TrainLog(folder_->log(), resumed);
+      events_ = EventFile(folder_->path());
+      write_config();
+    });
   }
   if (!plan_.json.empty()) log_.also(plan_.json, resumed);
   log_.start(training_);                      // what fails here fails before the work

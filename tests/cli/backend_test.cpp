@@ -68,7 +68,7 @@ TEST_F(Backends, CheckAndVerifyRunNatively) {
 TEST_F(Backends, MistakesAreNamed) {
   const auto wrong = run_etrace(tiny({"--backend", "natve"}));
   EXPECT_EQ(wrong.code, 2);
-  EXPECT_THAT(wrong.text, AllOf(HasSubstr("expected one of auto, interpreter, native"),
+  EXPECT_THAT(wrong.text, AllOf(HasSubstr("expected one of auto, cuda, interpreter, native"),
                                 HasSubstr(", got 'natve' (did you mean native?)")));
   const auto variable = run_etrace(tiny(), {.environment = {"ETRACE_BACKEND=gpu"}});
   EXPECT_EQ(variable.code, 2);

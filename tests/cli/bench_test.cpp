@@ -114,7 +114,7 @@ TEST_F(BenchVerb, CtrlCKeepsWhatWasMeasured) {
 
 TEST_F(BenchVerb, Mistakes) {
   EXPECT_THAT(run_etrace({"bench", "--only", "W9"}).text,
-              HasSubstr("expected one of W1, W2, W3, W3-saturated, W5, W6"));
+              HasSubstr("expected one of W1, W2, W3, W4, W3-saturated, W5, W6"));
   EXPECT_THAT(run_etrace({"bench", "--part", "speed"}).text, HasSubstr("expected one of machine, workloads"));
   const auto r = run_etrace({"bench", "--json", "/nonexistent/x.json"});
   EXPECT_EQ(r.code, 2);

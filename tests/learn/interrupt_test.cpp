@@ -36,7 +36,7 @@ struct Net : Module {
   Array update(const Array& x) override { return out(rnn(x)); }
 };
 
-constexpr std::int64_t kSteps = 4000;
+constexpr std::int64_t kSteps = 20000;
 const LearnerOptions kOptions{.batch_size = 2, .backend = "interpreter", .execution_window = 4};
 
 TEST(Interrupt, BeforeTheFirstWindowNothingChanges) {

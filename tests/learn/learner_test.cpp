@@ -184,8 +184,8 @@ TEST(Compile, ByNameAndWithWhatIsNotThere) {
   LeakyNet net;
   EXPECT_EQ(compile(net, "pp_prop", Arrays{zeros({3}, Dtype::F64)}, {}, {{"decay_or_rank", 3}}).rule().name(),
             "pp_prop");
-  expect_error<ValueError>("there is no backend 'cuda'; expected one of auto, interpreter",
-                           [&] { compile(net, D_RTRL(), zeros({3}, Dtype::F64), {.backend = "cuda"}); });
+  expect_error<ValueError>("there is no backend 'gpu'; expected one of auto, cuda, interpreter",
+                           [&] { compile(net, D_RTRL(), zeros({3}, Dtype::F64), {.backend = "gpu"}); });
 }
 
 TEST(Compile, MovingALearner) {
