@@ -20,7 +20,7 @@ from .._core import (  # noqa: F401
     softplus,
     tanh,
 )
-from .._module import ModuleDict, ModuleList, Sequential  # noqa: F401
+from .._containers import ModuleDict, ModuleList, Sequential  # noqa: F401
 from . import connect, init, surrogate  # noqa: F401
 from ._containers import AlignPost, AlignPre, Lambda, Parallel, Residual  # noqa: F401
 from ._layer import Dynamics, Layer, Neuron, WeightLayer, make_classes

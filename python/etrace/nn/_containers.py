@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from .. import _core
 from .. import _errors
-from .._module import Module, ModuleList, Sequential
+from .._containers import ModuleList, Sequential
+from .._module import Module
 
 
 def _shape(x) -> str:
