@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What `./dev gpu-test` runs: everything that is checked and measured on a CUDA device, one line per file or part.
 #
-#   tools/gpu_test.sh ETRACE [PART…]     parts: doctor check same verify train bench sanitizer (default: all)
+#   tools/gpu_test.sh ETRACE [PART…]     parts: doctor suite check same verify train bench sanitizer (default: all)
 #
 # Logs go to build/gpu-test (or $OUT). Where there is no device the first part says what is missing, and nothing
 # else runs. With ETRACE_CUDA_LIBRARY=…/libetrace_played_cuda.so a CPU plays the device, for trying this script.
@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 etrace=$1
 shift
 parts=("$@")
-((${#parts[@]})) || parts=(doctor check same verify train bench sanitizer)
+((${#parts[@]})) || parts=(doctor suite check same verify train bench sanitizer)
 out=${OUT:-build/gpu-test}
 mkdir -p "$out"
 failed=0
@@ -30,6 +30,13 @@ part() {
 if wants doctor; then
   "$etrace" doctor --cuda | tee "$out/doctor.log"
   [[ ${PIPESTATUS[0]} == 0 ]] || exit 1
+fi
+
+# tests/cuda on the device itself: an empty name is that of the real libraries. What only a played device can be
+# asked is left out.
+if wants suite && [[ -n ${ETRACE_TEST_CUDA:-} ]]; then
+  ETRACE_CUDA_LIBRARY=${ETRACE_CUDA_LIBRARY:-} part suite "$ETRACE_TEST_CUDA" \
+    --gtest_filter='-CudaLearners.MemoryThat*:CudaLearners.TheStatus*'
 fi
 
 cases=(tests/reference/*.json)

@@ -301,7 +301,9 @@ std::vector<double> step_latencies(const std::string& work, Rule rule, const std
   const Workload w = workload(work, 1);
   Learner learner =
       learner_of(w, {.work = work, .rule = rule, .form = ExecutionForm::Step, .backend = backend});
-  learner.bind_step(loss::mse);
+  // On a device the gradient stays there, and an optimiser uses it.
+  optim::SGD sgd(*w.model, 1e-6);
+  learner.bind_step(loss::mse, find_backend(backend).memory() != nullptr ? &sgd : nullptr);
   constexpr std::int64_t kDifferent = 64;
   Arrays xs, ys;
   const Array all_xs = w.inputs(3, kDifferent), all_ys = w.targets(4, kDifferent);

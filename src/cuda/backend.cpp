@@ -2,6 +2,9 @@
 // device.
 #include "etrace/backend.h"
 
+#include <atomic>
+#include <cstdio>
+
 #include "cuda/compile.h"
 #include "cuda/program.h"
 #include "emit/emit.h"
@@ -9,6 +12,16 @@
 namespace etrace::cuda {
 
 namespace {
+
+// Once per process: it costs time at every run.
+void say_why_no_graph(const std::string& program, const std::string& reason) {
+  static std::atomic<bool> said{false};
+  if (reason.empty() || said.exchange(true)) return;
+  std::fprintf(
+      stderr,
+      "etrace: the program %s is no graph on the CUDA device, its kernels are launched one by one: %s\n",
+      program.c_str(), reason.c_str());
+}
 
 class CudaBackend final : public Backend {
  public:
@@ -24,8 +37,10 @@ class CudaBackend final : public Backend {
     const std::string image = cached_image(device.driver(), unit.source, device.architecture());
     std::vector<std::string> eqns;
     for (const emit::SourceEqn& e : built.eqns) eqns.push_back(e.text);
-    return std::make_shared<CudaProgram>(p.name, std::move(unit), image, std::move(eqns), p.arguments.size(),
-                                         p.results.size());
+    const auto code = std::make_shared<CudaProgram>(p.name, std::move(unit), image, std::move(eqns),
+                                                    p.arguments.size(), p.results.size());
+    say_why_no_graph(p.name, code->reason());
+    return code;
   }
   const DeviceMemory* memory() const override { return &Device::get(); }
 };

@@ -28,6 +28,7 @@ constexpr Index kShort = 32;     // elements that one thread folds in no time
 constexpr Index kPerThread = 8;  // elements that make another thread of a block worth it
 constexpr Index kLong = 16384;   // elements of a fold that several blocks divide
 constexpr Index kMostChunks = 64;
+constexpr Index kSharedBytes = 40 * 1024;
 
 std::string type_of(Dtype t) { return t == Dtype::Bool ? "bool" : std::string(c_type(t)); }
 
@@ -370,6 +371,8 @@ class NestKernel {
     if (side_by_side())
       while (side < 32 && side < positions_) side *= 2;
     while (threads < 256 && threads / side * kPerThread < length_) threads *= 2;
+    const auto sums = static_cast<Index>(folds().size());
+    while (threads > 32 && sums * threads * 8 > kSharedBytes) threads /= 2;
     threads = std::max(threads, side);
     const Index each = threads / side, groups = (positions_ + side - 1) / side;
     Index chunks = 1;

@@ -285,8 +285,8 @@ void Launch::download_taken() {
   taken_.clear();
   for (std::size_t i = 0; i < host_out_.size(); ++i)
     if (host_out_[i] != nullptr) taken_.push_back({host_out_[i], out_[i], program_.results[i].aval.bytes()});
-  code_->wait();
-  session_.memory_->download_all(taken_);
+  if (taken_.empty()) return code_->wait();
+  session_.memory_->download_all(taken_);  // which waits for the run
 }
 
 void Launch::prepare() {

@@ -139,7 +139,9 @@ TEST_F(CudaLearners, WhileAndCondAreTheHosts) {
             [](ArraySpan s) { return Arrays{tanh(s[0])}; }, {settled[0]});
       },
       Avals{type}));
+  ::testing::internal::CaptureStderr();
   const auto code = std::dynamic_pointer_cast<const cuda::CudaProgram>(find_backend("cuda").compile(p));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("is no graph on the CUDA device"));
   EXPECT_THAT(code->reason(), HasSubstr("the host decides how to go on"));
   EXPECT_THAT(code->reason(), HasSubstr("while"));
   const Tensors args{Tensor::full(type, 0.5)};
