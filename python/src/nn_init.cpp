@@ -101,6 +101,13 @@ void bind_nn_init(nb::module_& core) {
   scaled(m, "identity", nn::init::identity, "scale", 1.0,
          "The identity in the last two axes, times the scale.");
   m.def(
+      "chrono",
+      [](double steps, double sign, double offset) {
+        return made("chrono", nn::init::chrono(steps, sign, offset), steps, sign, offset);
+      },
+      "steps"_a, "sign"_a = 1.0, "offset"_a = 0.0,
+      "Biases of gates that keep for up to so many steps: sign·log u + offset, u uniform in (1, steps).");
+  m.def(
       "variance_scaling",
       [](double scale, nb::object fan, nb::object distribution, int in_axis, int out_axis) {
         const nn::init::VarianceOptions o{

@@ -201,7 +201,9 @@ def test_a_population_and_its_twin():
         def __init__(self):
             super().__init__()
             self.neurons = nn.LIFRef(5, tau_ref=2 * et.units.ms)
-            self.syn = nn.Linear(8, 5)
+            usual = nn.init.kaiming_normal()
+            rows = nn.init.stacked_rows(3, nn.init.scaled(usual, 2.0), nn.init.scaled(usual, 1.0))
+            self.syn = nn.Linear(8, 5, weight_init=rows)
             self.out = nn.LeakyRateReadout(5, 2, tau=10.0)
 
         def update(self, x):

@@ -10,6 +10,8 @@ def test_every_task_draws_batches():
     names = et.tasks.names()
     assert "copying" in names
     for name in names:
+        if name == "data":  # needs a file
+            continue
         task = getattr(et.tasks, name.replace("-", "_"))(seed=1)
         inputs, targets, mask = task.batch(0, 3)
         assert inputs.shape == (task.steps, 3, task.num_inputs) and mask.shape == (task.steps,)

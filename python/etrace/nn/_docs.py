@@ -190,6 +190,7 @@ DOCS = {
             'activation': ('None', "None: the cell's own"),
             'dtype': ('Dtype::F32', ''),
             'seed': ('0', ''),
+            'memory': ('0.0', 'For how many steps units shall hold what they have taken in, at the start. Gates then begin with biases that differ from unit to unit (±log u with u uniform in (1, memory): chrono initialisation), a layer without gates with the identity between its units. 0: as weight_init and bias_init give them.'),
         },
     ),
     'ConstantIn': (
@@ -288,6 +289,7 @@ DOCS = {
             'dilation': ('(1,)', ''),
             'dtype': ('Dtype::F32', ''),
             'seed': ('0', ''),
+            'memory': ('0.0', 'of cells with gates: as CellOptions::memory'),
         },
     ),
     'ConvLSTMCell': (
@@ -300,6 +302,7 @@ DOCS = {
             'dilation': ('(1,)', ''),
             'dtype': ('Dtype::F32', ''),
             'seed': ('0', ''),
+            'memory': ('0.0', 'of cells with gates: as CellOptions::memory'),
         },
     ),
     'ConvRNNCell': (
@@ -312,6 +315,7 @@ DOCS = {
             'dilation': ('(1,)', ''),
             'dtype': ('Dtype::F32', ''),
             'seed': ('0', ''),
+            'memory': ('0.0', 'of cells with gates: as CellOptions::memory'),
         },
     ),
     'CurrentGif': (
@@ -468,6 +472,7 @@ DOCS = {
             'activation': ('None', "None: the cell's own"),
             'dtype': ('Dtype::F32', ''),
             'seed': ('0', ''),
+            'memory': ('0.0', 'For how many steps units shall hold what they have taken in, at the start. Gates then begin with biases that differ from unit to unit (±log u with u uniform in (1, memory): chrono initialisation), a layer without gates with the identity between its units. 0: as weight_init and bias_init give them.'),
         },
     ),
     'Gif': (
@@ -671,6 +676,7 @@ DOCS = {
             'activation': ('None', "None: the cell's own"),
             'dtype': ('Dtype::F32', ''),
             'seed': ('0', ''),
+            'memory': ('0.0', 'For how many steps units shall hold what they have taken in, at the start. Gates then begin with biases that differ from unit to unit (±log u with u uniform in (1, memory): chrono initialisation), a layer without gates with the identity between its units. 0: as weight_init and bias_init give them.'),
         },
     ),
     'Lambda': (
@@ -770,6 +776,7 @@ DOCS = {
             'activation': ('None', "None: the cell's own"),
             'dtype': ('Dtype::F32', ''),
             'seed': ('0', ''),
+            'memory': ('0.0', 'For how many steps units shall hold what they have taken in, at the start. Gates then begin with biases that differ from unit to unit (±log u with u uniform in (1, memory): chrono initialisation), a layer without gates with the identity between its units. 0: as weight_init and bias_init give them.'),
         },
     ),
     'MaxPool1d': (
@@ -811,6 +818,7 @@ DOCS = {
             'activation': ('None', "None: the cell's own"),
             'dtype': ('Dtype::F32', ''),
             'seed': ('0', ''),
+            'memory': ('0.0', 'For how many steps units shall hold what they have taken in, at the start. Gates then begin with biases that differ from unit to unit (±log u with u uniform in (1, memory): chrono initialisation), a layer without gates with the identity between its units. 0: as weight_init and bias_init give them.'),
         },
     ),
     'MiniLSTM': (
@@ -822,6 +830,7 @@ DOCS = {
             'activation': ('None', "None: the cell's own"),
             'dtype': ('Dtype::F32', ''),
             'seed': ('0', ''),
+            'memory': ('0.0', 'For how many steps units shall hold what they have taken in, at the start. Gates then begin with biases that differ from unit to unit (±log u with u uniform in (1, memory): chrono initialisation), a layer without gates with the identity between its units. 0: as weight_init and bias_init give them.'),
         },
     ),
     'MinimalRNNCell': (
@@ -833,6 +842,7 @@ DOCS = {
             'activation': ('None', "None: the cell's own"),
             'dtype': ('Dtype::F32', ''),
             'seed': ('0', ''),
+            'memory': ('0.0', 'For how many steps units shall hold what they have taken in, at the start. Gates then begin with biases that differ from unit to unit (±log u with u uniform in (1, memory): chrono initialisation), a layer without gates with the identity between its units. 0: as weight_init and bias_init give them.'),
         },
     ),
     'Mish': (
@@ -1072,6 +1082,7 @@ DOCS = {
             'activation': ('None', "None: the cell's own"),
             'dtype': ('Dtype::F32', ''),
             'seed': ('0', ''),
+            'memory': ('0.0', 'For how many steps units shall hold what they have taken in, at the start. Gates then begin with biases that differ from unit to unit (±log u with u uniform in (1, memory): chrono initialisation), a layer without gates with the identity between its units. 0: as weight_init and bias_init give them.'),
         },
     ),
     'Unflatten': (
@@ -1089,6 +1100,7 @@ DOCS = {
             'activation': ('None', "None: the cell's own"),
             'dtype': ('Dtype::F32', ''),
             'seed': ('0', ''),
+            'memory': ('0.0', 'For how many steps units shall hold what they have taken in, at the start. Gates then begin with biases that differ from unit to unit (±log u with u uniform in (1, memory): chrono initialisation), a layer without gates with the identity between its units. 0: as weight_init and bias_init give them.'),
         },
     ),
     'WeightLayer': (

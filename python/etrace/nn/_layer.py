@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 
-import numpy as np
 
 from .. import _core
 from .. import _errors
@@ -140,6 +139,8 @@ def _drop_braintrace(who: str, options: dict) -> None:
 def _saved(state):
     """(value, whether it was initialised, with which batch)."""
     value = state.value
+    import numpy as np  # when it is needed: importing it starts threads
+
     numbers = {k: np.array(v) for k, v in value.items()} if isinstance(value, dict) else np.array(value)
     short = isinstance(state, _core.ShortTermState)
     return numbers, short, state.batch_size if short else None
