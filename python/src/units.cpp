@@ -278,10 +278,11 @@ void bind_units(nb::module_& m) {
   X(kelvin)                                                                                                 \
   X(mol)                                                                                                    \
   X(cd)                                                                                                     \
-  X(Hz) X(N) X(Pa) X(J) X(W) X(C) X(V) X(S) X(ohm) X(F) X(M) X(km) X(cm) X(mm) X(um) X(nm) X(gram) X(mg)    \
-      X(ug) X(ms) X(us) X(ns) X(minute) X(hour) X(kHz) X(MHz) X(mA) X(uA) X(nA) X(pA) X(fA) X(kV) X(mV)     \
-          X(uV) X(mS) X(uS) X(nS) X(pS) X(kOhm) X(MOhm) X(GOhm) X(mF) X(uF) X(nF) X(pF) X(nC) X(pC) X(mmol) \
-              X(mM) X(uM) X(nM)
+  X(Hz)                                                                                                     \
+  X(N) X(Pa) X(J) X(W) X(C) X(V) X(S) X(ohm) X(F) X(M) X(km) X(cm) X(mm) X(um) X(nm) X(gram) X(mg) X(ug)    \
+      X(ms) X(us) X(ns) X(minute) X(hour) X(kHz) X(MHz) X(mA) X(uA) X(nA) X(pA) X(fA) X(kV) X(mV) X(uV)     \
+          X(mS) X(uS) X(nS) X(pS) X(kOhm) X(MOhm) X(GOhm) X(mF) X(uF) X(nF) X(pF) X(nC) X(pC) X(mmol) X(mM) \
+              X(uM) X(nM)
   ETRACE_UNITS(ETRACE_UNIT)
 #undef ETRACE_UNIT
 }

@@ -37,8 +37,8 @@ class Replaceable {
   std::atomic<bool> any_{false};
 };
 
-// Never destroyed, since threads warn until the process ends, and in static memory, since a step that is asked
-// about interrupts allocates nothing.
+// Never destroyed, since threads warn until the process ends, and in static memory, since a step that is
+// asked about interrupts allocates nothing.
 template <class T>
 T& lasting() {
   alignas(T) static unsigned char place[sizeof(T)];
