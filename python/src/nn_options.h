@@ -66,6 +66,7 @@ inline void fields_of(FieldTable& f, nn::CellOptions& o) {
   f("activation", o.activation);
   f("dtype", o.dtype);
   f("seed", o.seed);
+  f("memory", o.memory);
 }
 inline void fields_of(FieldTable& f, nn::ConvLayerOptions& o) {
   f("strides", o.strides);
@@ -90,6 +91,7 @@ inline void fields_of(FieldTable& f, nn::ConvCellOptions& o) {
   f("dilation", o.dilation);
   f("dtype", o.dtype);
   f("seed", o.seed);
+  f("memory", o.memory);
 }
 inline void fields_of(FieldTable& f, nn::CurrentGifOptions& o) {
   f("tau", o.tau);

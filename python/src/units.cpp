@@ -269,6 +269,7 @@ void bind_units(nb::module_& m) {
   u.attr("Unit") = m.attr("Unit");
   u.attr("Quantity") = m.attr("Quantity");
 #define ETRACE_UNIT(name) u.attr(#name) = nb::cast(units::name);
+// clang-format off
 #define ETRACE_UNITS(X)                                                                                     \
   X(one)                                                                                                    \
   X(m)                                                                                                      \
@@ -283,6 +284,7 @@ void bind_units(nb::module_& m) {
       X(ms) X(us) X(ns) X(minute) X(hour) X(kHz) X(MHz) X(mA) X(uA) X(nA) X(pA) X(fA) X(kV) X(mV) X(uV)     \
           X(mS) X(uS) X(nS) X(pS) X(kOhm) X(MOhm) X(GOhm) X(mF) X(uF) X(nF) X(pF) X(nC) X(pC) X(mmol) X(mM) \
               X(uM) X(nM)
+  // clang-format on
   ETRACE_UNITS(ETRACE_UNIT)
 #undef ETRACE_UNIT
 }

@@ -18,7 +18,8 @@ def test_every_task_draws_batches():
         assert hasattr(et.loss, task.loss) and targets.shape[:2] == (task.steps, 3)
         again = et.tasks.make(name, seed=1).batch(0, 3)
         assert np.array_equal(inputs, again.inputs) and np.array_equal(targets, again.targets)
-        assert not np.array_equal(inputs, task.batch(1, 3).inputs), name
+        if name != "pattern_generation":  # every batch is the pattern
+            assert not np.array_equal(inputs, task.batch(1, 3).inputs), name
         assert et.tasks.make(name, dtype="float64").batch(0, 1).inputs.dtype == et.float64
         assert getattr(et.tasks, name.replace("-", "_")).__doc__
 
