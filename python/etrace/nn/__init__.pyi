@@ -534,8 +534,9 @@ class VanillaRNNCell(Layer):
         bias_init = init.zeros()  None: no biases
         activation = None  None: the cell's own
         dtype = 'float32'
-        seed = 0"""
-    def __init__(self, in_size: int, out_size: int, *, weight_init: InitLike = ..., bias_init: InitLike = ..., activation: Callable[[Array], ArrayLike] | str | None = ..., dtype: DtypeLike = ..., seed: int = ...) -> None: ...
+        seed = 0
+        memory = 0.0  For how many steps units shall hold what they have taken in, at the start. Gates then begin with biases that differ from unit to unit (±log u with u uniform in (1, memory): chrono initialisation), a layer without gates with the identity between its units. 0: as weight_init and bias_init give them."""
+    def __init__(self, in_size: int, out_size: int, *, weight_init: InitLike = ..., bias_init: InitLike = ..., activation: Callable[[Array], ArrayLike] | str | None = ..., dtype: DtypeLike = ..., seed: int = ..., memory: float = ...) -> None: ...
 class GRUCell(Layer):
     """z = σ(Wz[x, h])   r = σ(Wr[x, h])   c = φ(Wh[x, r⊙h])   h ← (1 − z)⊙h + z⊙c
 
@@ -546,8 +547,9 @@ class GRUCell(Layer):
         bias_init = init.zeros()  None: no biases
         activation = None  None: the cell's own
         dtype = 'float32'
-        seed = 0"""
-    def __init__(self, in_size: int, out_size: int, *, weight_init: InitLike = ..., bias_init: InitLike = ..., activation: Callable[[Array], ArrayLike] | str | None = ..., dtype: DtypeLike = ..., seed: int = ...) -> None: ...
+        seed = 0
+        memory = 0.0  For how many steps units shall hold what they have taken in, at the start. Gates then begin with biases that differ from unit to unit (±log u with u uniform in (1, memory): chrono initialisation), a layer without gates with the identity between its units. 0: as weight_init and bias_init give them."""
+    def __init__(self, in_size: int, out_size: int, *, weight_init: InitLike = ..., bias_init: InitLike = ..., activation: Callable[[Array], ArrayLike] | str | None = ..., dtype: DtypeLike = ..., seed: int = ..., memory: float = ...) -> None: ...
 class MGUCell(Layer):
     """f = σ(Wf[x, h])   c = φ(Wh[x, f⊙h])   h ← (1 − f)⊙h + f⊙c
 
@@ -559,8 +561,9 @@ class MGUCell(Layer):
         bias_init = init.zeros()  None: no biases
         activation = None  None: the cell's own
         dtype = 'float32'
-        seed = 0"""
-    def __init__(self, in_size: int, out_size: int, *, weight_init: InitLike = ..., bias_init: InitLike = ..., activation: Callable[[Array], ArrayLike] | str | None = ..., dtype: DtypeLike = ..., seed: int = ...) -> None: ...
+        seed = 0
+        memory = 0.0  For how many steps units shall hold what they have taken in, at the start. Gates then begin with biases that differ from unit to unit (±log u with u uniform in (1, memory): chrono initialisation), a layer without gates with the identity between its units. 0: as weight_init and bias_init give them."""
+    def __init__(self, in_size: int, out_size: int, *, weight_init: InitLike = ..., bias_init: InitLike = ..., activation: Callable[[Array], ArrayLike] | str | None = ..., dtype: DtypeLike = ..., seed: int = ..., memory: float = ...) -> None: ...
 class LSTMCell(Layer):
     """i = Wi[x, h]   g = Wg[x, h]   f = Wf[x, h]   o = Wo[x, h]
     c ← σ(f + 1)⊙c + σ(i)⊙φ(g)   h ← σ(o)⊙φ(c)
@@ -573,8 +576,9 @@ class LSTMCell(Layer):
         bias_init = init.zeros()  None: no biases
         activation = None  None: the cell's own
         dtype = 'float32'
-        seed = 0"""
-    def __init__(self, in_size: int, out_size: int, *, weight_init: InitLike = ..., bias_init: InitLike = ..., activation: Callable[[Array], ArrayLike] | str | None = ..., dtype: DtypeLike = ..., seed: int = ...) -> None: ...
+        seed = 0
+        memory = 0.0  For how many steps units shall hold what they have taken in, at the start. Gates then begin with biases that differ from unit to unit (±log u with u uniform in (1, memory): chrono initialisation), a layer without gates with the identity between its units. 0: as weight_init and bias_init give them."""
+    def __init__(self, in_size: int, out_size: int, *, weight_init: InitLike = ..., bias_init: InitLike = ..., activation: Callable[[Array], ArrayLike] | str | None = ..., dtype: DtypeLike = ..., seed: int = ..., memory: float = ...) -> None: ...
 class URLSTMCell(Layer):
     """f = σ(Wf[x, h] + β)   r = σ(Wr[x, h] − β)   q = 2rf + (1 − 2r)f²
     c ← q⊙c + (1 − q)⊙φ(Wu[x, h])   h ← σ(Wo[x, h])⊙φ(c)
@@ -588,8 +592,9 @@ class URLSTMCell(Layer):
         bias_init = init.zeros()  None: no biases
         activation = None  None: the cell's own
         dtype = 'float32'
-        seed = 0"""
-    def __init__(self, in_size: int, out_size: int, *, weight_init: InitLike = ..., bias_init: InitLike = ..., activation: Callable[[Array], ArrayLike] | str | None = ..., dtype: DtypeLike = ..., seed: int = ...) -> None: ...
+        seed = 0
+        memory = 0.0  For how many steps units shall hold what they have taken in, at the start. Gates then begin with biases that differ from unit to unit (±log u with u uniform in (1, memory): chrono initialisation), a layer without gates with the identity between its units. 0: as weight_init and bias_init give them."""
+    def __init__(self, in_size: int, out_size: int, *, weight_init: InitLike = ..., bias_init: InitLike = ..., activation: Callable[[Array], ArrayLike] | str | None = ..., dtype: DtypeLike = ..., seed: int = ..., memory: float = ...) -> None: ...
 class MinimalRNNCell(Layer):
     """z = φ(phi(x))   u = σ(W_u[z, h])   h ← u⊙h + (1 − u)⊙z
 
@@ -601,8 +606,9 @@ class MinimalRNNCell(Layer):
         bias_init = init.zeros()  None: no biases
         activation = None  None: the cell's own
         dtype = 'float32'
-        seed = 0"""
-    def __init__(self, in_size: int, out_size: int, *, weight_init: InitLike = ..., bias_init: InitLike = ..., activation: Callable[[Array], ArrayLike] | str | None = ..., dtype: DtypeLike = ..., seed: int = ...) -> None: ...
+        seed = 0
+        memory = 0.0  For how many steps units shall hold what they have taken in, at the start. Gates then begin with biases that differ from unit to unit (±log u with u uniform in (1, memory): chrono initialisation), a layer without gates with the identity between its units. 0: as weight_init and bias_init give them."""
+    def __init__(self, in_size: int, out_size: int, *, weight_init: InitLike = ..., bias_init: InitLike = ..., activation: Callable[[Array], ArrayLike] | str | None = ..., dtype: DtypeLike = ..., seed: int = ..., memory: float = ...) -> None: ...
 class MiniGRU(Layer):
     """z = σ(W_z[x, h])   h ← (1 − z)⊙h + z⊙φ(W_x x)
 
@@ -614,8 +620,9 @@ class MiniGRU(Layer):
         bias_init = init.zeros()  None: no biases
         activation = None  None: the cell's own
         dtype = 'float32'
-        seed = 0"""
-    def __init__(self, in_size: int, out_size: int, *, weight_init: InitLike = ..., bias_init: InitLike = ..., activation: Callable[[Array], ArrayLike] | str | None = ..., dtype: DtypeLike = ..., seed: int = ...) -> None: ...
+        seed = 0
+        memory = 0.0  For how many steps units shall hold what they have taken in, at the start. Gates then begin with biases that differ from unit to unit (±log u with u uniform in (1, memory): chrono initialisation), a layer without gates with the identity between its units. 0: as weight_init and bias_init give them."""
+    def __init__(self, in_size: int, out_size: int, *, weight_init: InitLike = ..., bias_init: InitLike = ..., activation: Callable[[Array], ArrayLike] | str | None = ..., dtype: DtypeLike = ..., seed: int = ..., memory: float = ...) -> None: ...
 class MiniLSTM(Layer):
     """f = σ(W_f[x, h])   i = σ(W_i[x, h])   h ← f⊙h + i⊙φ(W_x x)
 
@@ -627,8 +634,9 @@ class MiniLSTM(Layer):
         bias_init = init.zeros()  None: no biases
         activation = None  None: the cell's own
         dtype = 'float32'
-        seed = 0"""
-    def __init__(self, in_size: int, out_size: int, *, weight_init: InitLike = ..., bias_init: InitLike = ..., activation: Callable[[Array], ArrayLike] | str | None = ..., dtype: DtypeLike = ..., seed: int = ...) -> None: ...
+        seed = 0
+        memory = 0.0  For how many steps units shall hold what they have taken in, at the start. Gates then begin with biases that differ from unit to unit (±log u with u uniform in (1, memory): chrono initialisation), a layer without gates with the identity between its units. 0: as weight_init and bias_init give them."""
+    def __init__(self, in_size: int, out_size: int, *, weight_init: InitLike = ..., bias_init: InitLike = ..., activation: Callable[[Array], ArrayLike] | str | None = ..., dtype: DtypeLike = ..., seed: int = ..., memory: float = ...) -> None: ...
 class CFNCell(Layer):
     """f = σ(Wf[x, h])   i = σ(Wi[x, h])   h ← f⊙φ(h) + i⊙φ(Wh x)
 
@@ -640,8 +648,9 @@ class CFNCell(Layer):
         bias_init = init.zeros()  None: no biases
         activation = None  None: the cell's own
         dtype = 'float32'
-        seed = 0"""
-    def __init__(self, in_size: int, out_size: int, *, weight_init: InitLike = ..., bias_init: InitLike = ..., activation: Callable[[Array], ArrayLike] | str | None = ..., dtype: DtypeLike = ..., seed: int = ...) -> None: ...
+        seed = 0
+        memory = 0.0  For how many steps units shall hold what they have taken in, at the start. Gates then begin with biases that differ from unit to unit (±log u with u uniform in (1, memory): chrono initialisation), a layer without gates with the identity between its units. 0: as weight_init and bias_init give them."""
+    def __init__(self, in_size: int, out_size: int, *, weight_init: InitLike = ..., bias_init: InitLike = ..., activation: Callable[[Array], ArrayLike] | str | None = ..., dtype: DtypeLike = ..., seed: int = ..., memory: float = ...) -> None: ...
 class LRUCell(Layer):
     """λ = exp(−e^ν + i·e^θ)   h ← λ⊙h + e^γ⊙(B x)   y = Re(C h) + D⊙x
     in real numbers, with a = e^(−e^ν), b = e^θ:
@@ -673,8 +682,9 @@ class ConvRNNCell(Layer):
         activation = None  None: the cell's own
         dilation = 1
         dtype = 'float32'
-        seed = 0"""
-    def __init__(self, in_size: int | Sequence[int], out_channels: int, kernel_size: int | Sequence[int], *, weight_init: InitLike = ..., bias_init: InitLike = ..., activation: Callable[[Array], ArrayLike] | str | None = ..., dilation: int | Sequence[int] = ..., dtype: DtypeLike = ..., seed: int = ...) -> None: ...
+        seed = 0
+        memory = 0.0  of cells with gates: as CellOptions::memory"""
+    def __init__(self, in_size: int | Sequence[int], out_channels: int, kernel_size: int | Sequence[int], *, weight_init: InitLike = ..., bias_init: InitLike = ..., activation: Callable[[Array], ArrayLike] | str | None = ..., dilation: int | Sequence[int] = ..., dtype: DtypeLike = ..., seed: int = ..., memory: float = ...) -> None: ...
 class ConvGRUCell(Layer):
     """The cells with convolutions in place of matrix products; x and h are images [space…, channels]:
       ConvRNNCell    h ← φ(W[x, h])
@@ -689,8 +699,9 @@ class ConvGRUCell(Layer):
         activation = None  None: the cell's own
         dilation = 1
         dtype = 'float32'
-        seed = 0"""
-    def __init__(self, in_size: int | Sequence[int], out_channels: int, kernel_size: int | Sequence[int], *, weight_init: InitLike = ..., bias_init: InitLike = ..., activation: Callable[[Array], ArrayLike] | str | None = ..., dilation: int | Sequence[int] = ..., dtype: DtypeLike = ..., seed: int = ...) -> None: ...
+        seed = 0
+        memory = 0.0  of cells with gates: as CellOptions::memory"""
+    def __init__(self, in_size: int | Sequence[int], out_channels: int, kernel_size: int | Sequence[int], *, weight_init: InitLike = ..., bias_init: InitLike = ..., activation: Callable[[Array], ArrayLike] | str | None = ..., dilation: int | Sequence[int] = ..., dtype: DtypeLike = ..., seed: int = ..., memory: float = ...) -> None: ...
 class ConvLSTMCell(Layer):
     """The cells with convolutions in place of matrix products; x and h are images [space…, channels]:
       ConvRNNCell    h ← φ(W[x, h])
@@ -705,8 +716,9 @@ class ConvLSTMCell(Layer):
         activation = None  None: the cell's own
         dilation = 1
         dtype = 'float32'
-        seed = 0"""
-    def __init__(self, in_size: int | Sequence[int], out_channels: int, kernel_size: int | Sequence[int], *, weight_init: InitLike = ..., bias_init: InitLike = ..., activation: Callable[[Array], ArrayLike] | str | None = ..., dilation: int | Sequence[int] = ..., dtype: DtypeLike = ..., seed: int = ...) -> None: ...
+        seed = 0
+        memory = 0.0  of cells with gates: as CellOptions::memory"""
+    def __init__(self, in_size: int | Sequence[int], out_channels: int, kernel_size: int | Sequence[int], *, weight_init: InitLike = ..., bias_init: InitLike = ..., activation: Callable[[Array], ArrayLike] | str | None = ..., dilation: int | Sequence[int] = ..., dtype: DtypeLike = ..., seed: int = ..., memory: float = ...) -> None: ...
 class LIF(Neuron):
     """s = H((V − V_th)/(V_th − V_reset))           the spikes of the step before
     τ dV/dt = −V + V_rest + R·I                  from reset(V, s), then V ← V + what jumps
