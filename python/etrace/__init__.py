@@ -71,6 +71,17 @@ IndexError = _errors.IndexError
 
 __version__ = _core.__version__
 
+
+def __getattr__(name):
+    """What needs other packages is imported when it is first used."""
+    if name in ("jax", "torch", "nir", "braintrace", "array_api"):
+        import importlib
+
+        return importlib.import_module("." + name, __name__)
+    raise AttributeError(f"module 'etrace' has no attribute '{name}'")
+
+
+
 # What `from etrace import *` brings: nothing that hides a name of Python.
 import builtins as _builtins  # noqa: E402
 

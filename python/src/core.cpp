@@ -41,7 +41,8 @@
   X(loss)                  \
   X(metrics)               \
   X(tasks)                 \
-  X(models)
+  X(models)                \
+  X(imported)
 
 namespace etrace::python {
 #define ETRACE_DECLARE(subject) void bind_##subject(nb::module_&);

@@ -1,10 +1,12 @@
 """Models from JAX.
 
-    model = et.jax.trace(step, params, state, example)       # step(params, state, x) -> (state, y)
-    model.write("model.json")                                # what the command line and et.read_model take
+    model = et.jax.from_step(step, params, state, example)   # step(params, state, x) -> (state, y)
+    learner = et.compile(model, et.D_RTRL(), example)        # … and it learns online
+    params = model.params()                                  # the tree that came in, with what was learned
 
 Products of parameters become operators that learn them online; `matmul` and its kin mark them by hand and are ordinary
-functions in JAX. `trace_braintrace` takes a model of braintrace, brainstate or brainpy.state as it is."""
+functions in JAX. `from_braintrace` takes a model of braintrace, brainstate or brainpy.state as it is. `trace` and
+`trace_braintrace` give the program of a model file alone."""
 
 from ._braintrace import trace_braintrace
 from ._mark import (
@@ -20,7 +22,15 @@ from ._mark import (
 )
 from ._step import Traced, reference_run, to_model_file, trace
 
+try:
+    from ._model import StatesModel, StepModel, from_braintrace, from_step
+except ImportError:  # the extension is not built; model files are written without it
+    _MODELS = []
+else:
+    _MODELS = ["StatesModel", "StepModel", "from_braintrace", "from_step"]
+
 __all__ = [
+    *_MODELS,
     "SparsePattern", "Traced", "conv", "einsum", "element_wise", "embedding", "grouped_matmul", "lora_matmul", "matmul",
     "reference_run", "sparse_matmul", "to_model_file", "trace", "trace_braintrace",
 ]

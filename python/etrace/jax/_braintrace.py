@@ -8,7 +8,7 @@ import numpy as np
 from .._errors import NotSupportedError, ValueError
 from . import _program
 from ._recognise import DATA, WEIGHT, recognise
-from ._step import Traced, _part, _record
+from ._step import Traced, _numbered, _part, _record
 from ._walk import walk
 
 
@@ -37,19 +37,19 @@ def _role(brainstate, state):
 
 
 class TracedStates(Traced):
-    """A model that came from braintrace. `units`: of every leaf that has one."""
+    """A model that came from braintrace. `units`: of every leaf that has one; `states`: its parameters by path."""
 
     def __init__(self, file, states, found, notes, batch_size, units):
-        by_path = {"/".join(map(str, path)): state for path, state in states}
-        super().__init__(file, by_path, found, notes, batch_size)
+        self.states = {"/".join(map(str, path)): state for path, state in states}
+        super().__init__(file, self.states, found, notes, batch_size)
         self.units = units
 
     def paths(self):
-        return list(self._params)
+        return list(self.states)
 
     def parameters(self, values=None):
         """Values by path; None: those that the braintrace model has. A parameter of several arrays is a dictionary."""
-        return {path: state.value for path, state in self._params.items()} if values is None else values
+        return {path: state.value for path, state in self.states.items()} if values is None else values
 
     def flat(self, params):
         return dict(params)
@@ -57,25 +57,41 @@ class TracedStates(Traced):
     def put_back(self, values):
         """Writes values (path -> array, or dictionary of leaves) into the parameters of the braintrace model. All are
         checked before the first is written."""
-        new = []
-        for path, state in self._params.items():
-            if path not in values:
-                raise ValueError(f"there is no value for the parameter {path}", stage="put_back")
-            flat, structure = jax.tree_util.tree_flatten_with_path(state.value, is_leaf=_is_quantity)
-            given = values[path]
-            leaves = []
-            for key, old in flat:
-                value = given
-                for part in map(_part, key):
-                    value = value[part]
-                value = jnp.asarray(np.asarray(value), jnp.result_type(_mantissa(old)))
-                if value.shape != jnp.shape(_mantissa(old)):
-                    raise ValueError(f"the parameter {path} has shape {jnp.shape(_mantissa(old))}, the value "
-                                     f"{value.shape}", stage="put_back")
-                leaves.append(type(old)(value, unit=old.unit) if _is_quantity(old) else value)
-            new.append((state, jax.tree_util.tree_unflatten(structure, leaves)))
-        for state, value in new:
-            state.value = value
+        flat = {}
+        for path, given in values.items():
+            _flatten_into(flat, path, given)
+        write_states(self.states, flat, write=True)
+
+
+def _flatten_into(flat, path, value, sep="."):
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _flatten_into(flat, f"{path}{sep}{key}", item, "/")
+    else:
+        flat[path] = value
+
+
+def write_states(states, values, write):
+    """{path: value} like the states', with `values`: by path, and behind a point by the key of the leaf. They are written
+    if `write` is set, after all were checked."""
+    new = {}
+    for path, state in states.items():
+        flat, structure = jax.tree_util.tree_flatten_with_path(state.value, is_leaf=_is_quantity)
+        out = []
+        for key, old in flat:
+            name = path + ("." + "/".join(map(_part, key)) if key else "")
+            if name not in values:
+                raise ValueError(f"there is no value for the parameter {name}", stage="put_back")
+            value = jnp.asarray(np.asarray(_mantissa(values[name])), jnp.result_type(_mantissa(old)))
+            if value.shape != jnp.shape(_mantissa(old)):
+                raise ValueError(f"the parameter {name} has shape {jnp.shape(_mantissa(old))}, the value {value.shape}",
+                                 stage="put_back")
+            out.append(type(old)(value, unit=old.unit) if _is_quantity(old) else value)
+        new[path] = jax.tree_util.tree_unflatten(structure, out)
+    if write:
+        for path, value in new.items():
+            states[path].value = value
+    return new
 
 
 def trace_braintrace(model, example, *, batch_size=None, init=True, operators="marked", name=None):
@@ -110,7 +126,7 @@ def trace_braintrace(model, example, *, batch_size=None, init=True, operators="m
             outputs.append({k: v for k, v in record.items() if k != "init"})
             if _is_quantity(value):
                 units["/".join(map(str, (*path, *key)))] = str(value.unit)
-    results = len(_out_types(closed)) - len(outputs)
+    results = len(closed.out_avals) - len(outputs)
     outputs = [{"role": "out", "index": i} for i in range(results)] + outputs
     if len(closed.in_avals) != len(inputs):
         raise NotSupportedError(f"the step has {len(closed.in_avals)} inputs, its arguments and states have "
@@ -127,8 +143,6 @@ def trace_braintrace(model, example, *, batch_size=None, init=True, operators="m
     file = {"format": "etrace.model", "version": 1, "name": name or type(model).__name__,
             "source": f"braintrace {braintrace.__version__}, JAX {jax.__version__}",
             "jaxpr": _program.to_json(_program.without_dead_code(program)), "inputs": inputs, "outputs": outputs}
-    return TracedStates(file, params, found, notes, batch_size, units)
-
-
-def _out_types(closed):
-    return closed.out_avals
+    traced = TracedStates(file, params, found, notes, batch_size, units)
+    traced.args, traced.result = (_numbered(t, _is_quantity) for t in (args, function.get_out_shapes(*args)[0]))
+    return traced

@@ -1,4 +1,4 @@
-"""A pure step function of JAX becomes a model: `trace`, `from_step`, `to_model_file`."""
+"""A pure step function of JAX becomes the program of a model file: `trace`, `to_model_file`."""
 
 import json
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from .._errors import TypeError, ValueError
 from . import _program
-from ._recognise import DATA, WEIGHT, recognise
+from ._recognise import CONST, DATA, WEIGHT, recognise
 from ._walk import is_key, value_of, walk
 
 
@@ -32,7 +32,24 @@ def leaves(tree, what):
         seen.add(path)
         if not hasattr(value, "dtype"):
             _checked_number(what, path, value)
-    return [(path, value if hasattr(value, "dtype") else jnp.asarray(value)) for path, value in out]
+    kept = (jax.Array, jax.ShapeDtypeStruct)
+    return [(path, value if isinstance(value, kept) else jnp.asarray(value)) for path, value in out]
+
+
+def _states_apart(weights, states):
+    """Paths of states: under "state" if one of them is also a parameter's or leads to one."""
+    taken = {path[:n] for path, _ in weights for n in range(1, len(path) + 1)}
+    mine = {path[:n] for path, _ in states for n in range(1, len(path) + 1)}
+    if not any(path in mine for path, _ in weights) and not any(path in taken for path, _ in states):
+        return states
+    first = "state"
+    while (first,) in taken:
+        first += "_"
+    return [((first, *path), value) for path, value in states]
+
+
+def _is_trainable(value):
+    return not is_key(value.dtype) and jnp.issubdtype(value.dtype, jnp.floating)
 
 
 def _checked_number(what, path, value):
@@ -44,11 +61,13 @@ def _checked_number(what, path, value):
 class Traced:
     """A step that was traced in JAX: the dictionary of a model file, and what was found on the way.
 
-    `found`: a sentence for every operator; `notes`: what was left out."""
+    `found`: a sentence for every operator; `notes`: what was left out; `state_paths`: of the leaves of the state;
+    `args`, `result`: trees like those of a step, with the number of the array in place of each leaf."""
 
     def __init__(self, file, params, found, notes, batch_size=None):
         self.file, self.found, self.notes, self.batch_size = file, found, notes, batch_size
         self._params = params
+        self.state, self.state_paths, self.args, self.result = None, [], None, None
 
     def json(self):
         return json.dumps(self.file)
@@ -102,9 +121,13 @@ def trace(step, params, state, example, *, batch_size=None, operators="auto", hi
     if operators not in ("auto", "marked"):
         raise ValueError(f"operators is {operators!r}; there are 'auto' and 'marked'", stage="from_step")
     args = example if isinstance(example, tuple) else (example,)
-    weights, states = leaves(params, "params"), leaves(state, "state")
-    inputs = [*(_record("param", path, value, "ParamState") for path, value in weights),
-              *(_state_record(path, value, hidden, batch_size) for path, value in states)]
+    weights = leaves(params, "params")
+    plain = leaves(state, "state")
+    states = _states_apart(weights, plain)
+    chosen = [hidden is None or bool(hidden(path, value)) for path, value in plain]
+    inputs = [*(_param_record(path, value) for path, value in weights),
+              *(_state_record(path, value, hidden is not None, yes, batch_size)
+                for (path, value), yes in zip(states, chosen))]
     leaf_args = jax.tree_util.tree_leaves(args)
     for i, x in enumerate(leaf_args):
         _check_batch(f"argument {i}", np.shape(x), batch_size)
@@ -112,17 +135,32 @@ def trace(step, params, state, example, *, batch_size=None, operators="auto", hi
 
     closed, (new_state, result) = jax.make_jaxpr(step, return_shape=True)(params, state, *args)
     _check_state(state, new_state)
-    outputs = [{k: v for k, v in r.items() if k != "init"} for r in inputs if r["role"] in ("hidden", "other")]
+    outputs = [{k: v for k, v in r.items() if k != "init"} for r in inputs[len(weights):] if r["role"] != "arg"]
     outputs += [{"role": "out", "index": i} for i in range(len(jax.tree_util.tree_leaves(result)))]
 
     notes = []
     program, found = walk(closed, notes), []
     if operators == "auto":
-        program, found = recognise(program, [WEIGHT if r["role"] == "param" else DATA for r in inputs], batch_size)
+        kinds = [WEIGHT if r["role"] == "param" else CONST for r in inputs[:len(weights)]]
+        program, found = recognise(program, [*kinds, *[DATA] * (len(inputs) - len(weights))], batch_size)
     file = {"format": "etrace.model", "version": 1, "name": name or getattr(step, "__name__", "model"),
             "source": f"JAX {jax.__version__}", "jaxpr": _program.to_json(_program.without_dead_code(program)),
             "inputs": inputs, "outputs": outputs}
-    return Traced(file, params, found, notes, batch_size)
+    traced = Traced(file, params, found, notes, batch_size)
+    traced.state, traced.state_paths = state, ["/".join(path) for path, _ in states]
+    traced.args, traced.result = _numbered(args), _numbered(result)
+    return traced
+
+
+def _numbered(tree, is_leaf=None):
+    structure = jax.tree_util.tree_structure(tree, is_leaf=is_leaf)
+    return jax.tree_util.tree_unflatten(structure, range(structure.num_leaves))
+
+
+def _param_record(path, value):
+    """What is no number of floating type is kept beside the parameters and never trained."""
+    trainable = _is_trainable(value)
+    return _record("param" if trainable else "other", path, value, "ParamState" if trainable else "LongTermState")
 
 
 def _record(role, path, value, kind, leaf=0, leaf_key=()):
@@ -130,15 +168,16 @@ def _record(role, path, value, kind, leaf=0, leaf_key=()):
             "init": _program.array(value_of(value))}
 
 
-def _state_record(path, value, hidden, batch_size):
-    floating = jnp.issubdtype(value.dtype, jnp.floating)
-    traced = floating if hidden is None else bool(hidden(path, value))
-    if traced and not floating:
+def _state_record(path, value, asked, chosen, batch_size):
+    floating = _is_trainable(value)
+    traced = floating and chosen
+    if asked and chosen and not floating:
         raise ValueError(f"state {'/'.join(path)} has type {value.dtype}; only states of floating type can be traced",
                          stage="from_step")
     if traced:
         _check_batch("state " + "/".join(path), value.shape, batch_size)
-    return _record("hidden" if traced else "other", path, value, "HiddenState" if traced else "ShortTermState")
+    kind = "HiddenState" if traced else "RandomState" if is_key(value.dtype) else "ShortTermState"
+    return _record("hidden" if traced else "other", path, value, kind)
 
 
 def _check_batch(what, shape, batch_size):
@@ -173,8 +212,7 @@ def reference_run(step, params, state, xs, targets):
         return jnp.sum(losses), (states, outputs, losses)
 
     (_, (states, outputs, losses)), grads = jax.value_and_grad(run, has_aux=True)(params)
-    floating = [(p, v) for p, v in leaves(states, "state") if not is_key(v.dtype)
-                and jnp.issubdtype(v.dtype, jnp.floating)]
+    floating = [(p, v) for p, v in _states_apart(leaves(params, "params"), leaves(states, "state")) if _is_trainable(v)]
     return {"id": "BPTT", "algorithm": "BPTT", "options": {}, "loss": "mse", "window": 1,
             "args": [_program.array(x) for x in xs], "targets": _program.array(targets),
             "outputs": _program.array(outputs), "losses": _program.array(losses),
