@@ -158,7 +158,7 @@ nb::tuple vjp_(nb::object f, const Arrays& x) {
   p.outputs = t.program.out_avals();
   Arrays out = eval_jaxpr(p.linearization.primal, t.with(x));
   const auto split = out.begin() + static_cast<std::ptrdiff_t>(p.outputs.size());
-  p.residuals.assign(split, out.end());
+  for (auto r = split; r != out.end(); ++r) p.residuals.push_back(owned(*r));
   out.erase(split, out.end());
   return nb::make_tuple(to_list(out), nb::cast(std::move(p)));
 }

@@ -154,6 +154,10 @@ Array to_owned(nb::handle source, std::optional<Dtype> dtype) {
   return a;
 }
 
+Array owned(const Array& a) {
+  return a.is_tracer() || a.splat() || !a.tensor().foreign() ? a : Array(a.tensor().own());
+}
+
 std::string text_of(nb::handle h) {
   const nb::object text = nb::steal(PyObject_Str(h.ptr()));
   if (!text.is_valid()) throw nb::python_error();

@@ -13,6 +13,7 @@ enum class Copy : std::uint8_t { IfNeeded, Never, Always };
 Array to_array(nb::handle source, std::optional<Dtype> dtype = {}, Copy copy = Copy::IfNeeded);
 // The same with memory of its own and an element type of its own, for whoever keeps it: states, parameters.
 Array to_owned(nb::handle source, std::optional<Dtype> dtype = {});
+Array owned(const Array&);  // copied if it stands on memory that somebody else may write
 
 bool is_array(nb::handle);  // an et.Array
 // Python's wording for a type of an argument: "a list", "numpy.ndarray of complex128".

@@ -227,9 +227,9 @@ void bind_access(nb::class_<LearnerObject>& c) {
   c.def(
        "set_modulator",
        [](LearnerObject& l, ArrayLike m) {
-         const Array a = m.get();
+         const Array a = owned(m.get());
          const Use use(*l.core);
-         l.core->learner.set_modulator(a.is_tracer() || a.is_weak() ? a : Array(a.tensor().own()));
+         l.core->learner.set_modulator(a);
        },
        "modulator"_a, "The third factor where a call gives none, for rules that take one (ThreeFactor).")
       .def_prop_ro("rule_param_names", [](const LearnerObject& l) { return of(l).rule_param_names(); })

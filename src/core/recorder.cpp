@@ -81,26 +81,31 @@ Var Recorder::splat(const Aval& aval, const Scalar& value) {
 
 Var Recorder::capture(const Array& a) {
   const auto* t = tracer_of(a);
-  if (t != nullptr && !t->recorder->open())
+  if (t == nullptr) return capture_numbers(a);
+  if (!t->recorder->open())
     throw TypeError(
         "trace", "a traced value of type " + to_string(a.aval()) +
                      " was used after its trace had ended; return values from the traced function instead of "
                      "keeping them elsewhere");
-  Var* known = nullptr;
-  if (t != nullptr) {
-    if (const auto it = captured_vars_.find(t->var.id); it != captured_vars_.end()) known = &it->second;
-  } else if (const auto it = captured_tensors_.find(a.tensor().bytes()); it != captured_tensors_.end()) {
-    if (it->second.aval == a.aval()) known = &it->second;
-  }
-  if (known != nullptr) return *known;
-  const Var var = fresh_var(a.aval());
-  jaxpr_.constvars.push_back(var);
-  captured_.push_back(t == nullptr && a.tensor().foreign() ? Array(a.tensor().own()) : a);
-  if (t != nullptr)
-    captured_vars_.emplace(t->var.id, var);
-  else
-    captured_tensors_.emplace(a.tensor().bytes(), var);
-  return var;
+  if (const auto it = captured_vars_.find(t->var.id); it != captured_vars_.end()) return it->second;
+  return captured_vars_.emplace(t->var.id, constant(a)).first->second;
+}
+
+// An array that is used twice is one constant. Memory of somebody else may be written, or freed and given to
+// another array, while we record: what stands at a known address is the same constant only if it has the same
+// numbers. (For memory of our own, which is kept, that is seen without looking at them.)
+Var Recorder::capture_numbers(const Array& a) {
+  const Tensor value = a.tensor();
+  if (const auto it = captured_tensors_.find(value.bytes()); it != captured_tensors_.end())
+    if (captured_[it->second].tensor() == value) return jaxpr_.constvars[it->second];
+  captured_tensors_.insert_or_assign(value.bytes(), captured_.size());
+  return constant(own(a));
+}
+
+Var Recorder::constant(const Array& a) {
+  jaxpr_.constvars.push_back(fresh_var(a.aval()));
+  captured_.push_back(a);
+  return jaxpr_.constvars.back();
 }
 
 Recording Recorder::finish(ArraySpan outs) {

@@ -45,6 +45,8 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
  private:
   Atom atom(const Array&);                // how this recording refers to a value
   Var capture(const Array&);              // a constvar for a value from outside
+  Var capture_numbers(const Array&);      // the same for a concrete one
+  Var constant(const Array&);             // a new constvar
   Var splat(const Aval&, const Scalar&);  // broadcast_in_dim of a literal, once per value
   Array tracer(const Var&);
 
@@ -52,8 +54,9 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   bool open_ = true;
   Jaxpr jaxpr_;
   Arrays captured_;
-  std::unordered_map<std::uint64_t, Var> captured_vars_;   // id of an outer Var -> constvar
-  std::unordered_map<const void*, Var> captured_tensors_;  // storage of a tensor -> constvar
+  std::unordered_map<std::uint64_t, Var> captured_vars_;  // id of an outer Var -> constvar
+  std::unordered_map<const void*, std::size_t>
+      captured_tensors_;  // where its numbers lay -> index of captured_
   struct SplatEntry {
     Aval aval;
     Literal value;
@@ -78,5 +81,8 @@ struct Array::Rep {
 inline const Array::Rep::Tracer* tracer_of(const Array& a) {
   return a.defined() ? std::get_if<Array::Rep::Tracer>(&a.rep()->value) : nullptr;
 }
+
+// The same array with memory of its own, if somebody else may write what it stands on: for whoever keeps it.
+Array own(Array);
 
 }  // namespace etrace

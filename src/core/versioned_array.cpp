@@ -2,14 +2,9 @@
 
 #include <utility>
 
-namespace etrace {
+#include "core/recorder.h"
 
-namespace {
-Array own(Array a) {
-  if (!a.defined() || a.is_tracer() || a.splat() || !a.tensor().foreign()) return a;
-  return a.tensor().own();
-}
-}  // namespace
+namespace etrace {
 
 VersionedArray::VersionedArray(const Array& value) : value_(own(value)), aval_(value_.aval()) {}
 
@@ -37,6 +32,6 @@ void VersionedArray::bring_back(Array value) {
   keeper_ = nullptr;
 }
 
-Array VersionedArray::exchange(Array value) const { return std::exchange(value_, std::move(value)); }
+Array VersionedArray::exchange(Array value) const { return std::exchange(value_, own(std::move(value))); }
 
 }  // namespace etrace

@@ -114,6 +114,61 @@ TEST(ForeignMemory, WhatIsKeptIsACopy) {
   EXPECT_EQ(eval_jaxpr(program, Arrays{zeros({3})})[0].tensor().to_doubles()[0], 1.0);
 }
 
+// The same address is another array as soon as its owner has written it, or has given it back and somebody
+// else has got it.
+TEST(ForeignMemory, WhatChangesDuringARecordingIsAnotherConstant) {
+  const Aval type{Dtype::F32, {3}};
+  alignas(64) std::array<float, 3> memory{};
+  const auto filled = [&](float v) {
+    memory.fill(v);
+    return Array(Tensor::over(type, memory.data()));
+  };
+  const Recording r = record(std::span(&type, 1), [&](ArraySpan x) {
+    Array sum = x[0] + filled(1);
+    sum = sum + filled(2);
+    sum = sum + filled(2);  // the same numbers: no third constant
+    return Arrays{sum * filled(4)};
+  });
+  EXPECT_EQ(r.captured.size(), 3u);
+  memory.fill(100);
+  EXPECT_EQ(eval_jaxpr(close(r), Arrays{zeros({3})})[0].tensor().to_doubles()[0], 20.0);
+}
+
+// A tensor of ours may come to lie where foreign memory was.
+TEST(ForeignMemory, AnAddressThatWasForeignIsNoNameOfATensor) {
+  const Aval type{Dtype::F32, {3}};
+  const Tensor ours = Tensor::full(type, 2.0);
+  auto* there = reinterpret_cast<float*>(const_cast<std::byte*>(ours.bytes()));
+  const Recording r = record(std::span(&type, 1), [&](ArraySpan x) {
+    std::fill(there, there + 3, 1.0F);
+    const Array sum = x[0] + Array(Tensor::over(type, there));
+    std::fill(there, there + 3, 2.0F);
+    return Arrays{sum + Array(ours)};
+  });
+  EXPECT_EQ(eval_jaxpr(close(r), Arrays{zeros({3})})[0].tensor().to_doubles()[0], 3.0);
+}
+
+// What a step writes into a state is what the memory holds at that time.
+struct Writer : Module {
+  explicit Writer(std::vector<float>& m) : memory(m) {}
+  std::vector<float>& memory;
+  HiddenState& h = hidden("h", {3});
+  Array update(const Array& x) override {
+    h.set(Tensor::over({Dtype::F32, {3}}, memory.data()));
+    memory[0] = 50;
+    return x + h.value();
+  }
+};
+
+TEST(ForeignMemory, AStateHoldsWhatItWasSetTo) {
+  std::vector<float> memory{1, 2, 3};
+  Writer model(memory);
+  const TracedStep step = trace_step(model, Array(zeros({3})));
+  const Arrays out = eval_jaxpr(step.model.program, Arrays{zeros({3}), zeros({3})});
+  EXPECT_EQ(out[0].tensor().to_doubles()[0], 1.0);
+  EXPECT_EQ(out[1].tensor().to_doubles()[0], 1.0);
+}
+
 TEST(ForeignMemory, AddressesThatDoNotSuitAreRefused) {
   alignas(8) std::array<std::byte, 32> memory{};
   EXPECT_THAT(message_of<ValueError>([&] {
