@@ -70,6 +70,7 @@ def test_ctrl_c_is_a_keyboard_interrupt():
         """
         learner = et.compile(GruNet(), et.D_RTRL, et.zeros((2, 3)), batch_size=2, backend="interpreter")
         xs, ys = np.zeros((3_000_000, 2, 3), "float32"), np.zeros((3_000_000, 2, 2), "float32")
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in jobs that a shell has put aside
         threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         try:
             learner.etrace_grad(xs, ys, mse)
