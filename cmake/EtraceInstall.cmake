@@ -1,42 +1,65 @@
 # cmake --install: library, public headers, program with manual and completion, examples, documents, and what
-# find_package(etrace) and pkg-config need. cpack makes a Debian package and a source archive of it.
+# find_package(etrace) and pkg-config need. cpack makes a Debian package of it.
 include(CMakePackageConfigHelpers)
 
-# The manual and the completion are what the program itself prints.
+# The manual and the completion are what the program itself prints. Debian wants manuals packed, and so do we.
 function(etrace_add_manual)
   set(made "${PROJECT_BINARY_DIR}/share")
   file(MAKE_DIRECTORY "${made}")
-  add_custom_command(OUTPUT "${made}/etrace.1" "${made}/etrace" "${made}/_etrace" "${made}/etrace.fish"
+  add_custom_command(OUTPUT "${made}/etrace.1.gz" "${made}/etrace" "${made}/_etrace" "${made}/etrace.fish"
     COMMAND etrace_cli man > "${made}/etrace.1"
+    COMMAND gzip -9nf "${made}/etrace.1"
     COMMAND etrace_cli completion bash > "${made}/etrace"
     COMMAND etrace_cli completion zsh > "${made}/_etrace"
     COMMAND etrace_cli completion fish > "${made}/etrace.fish"
     DEPENDS etrace_cli COMMENT "Writing the manual page and completions")
-  add_custom_target(manual ALL DEPENDS "${made}/etrace.1")
-  install(FILES "${made}/etrace.1" DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+  add_custom_target(manual ALL DEPENDS "${made}/etrace.1.gz")
+  install(FILES "${made}/etrace.1.gz" DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
   install(FILES "${made}/etrace" DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
   install(FILES "${made}/_etrace" DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions)
   install(FILES "${made}/etrace.fish" DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endfunction()
 
-# cpack -G DEB: one package with everything; cpack --config CPackSourceConfig.cmake: the sources.
+# cpack -G DEB: one package with everything. `./dev deb` makes it and tries it on a clean system.
 function(etrace_package)
   set(CPACK_PACKAGE_NAME etrace)
   set(CPACK_PACKAGE_CONTACT "etrace maintainers <maintainers@etrace.invalid>")
-  set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
-  set(CPACK_PACKAGE_DESCRIPTION "${PROJECT_DESCRIPTION}: library, headers, command line, examples and documents.")
+  set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "compiles recurrent and spiking networks into online learners")
+  set(CPACK_PACKAGE_DESCRIPTION "Networks are written in C++ or as model files; learning goes forward in time,
+by eligibility traces, with memory that does not grow with the sequence.
+This package has the library, its headers, the program etrace, examples
+and documents.")
   set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
   set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
   set(CPACK_GENERATOR DEB)
   set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
   set(CPACK_DEBIAN_PACKAGE_SECTION science)
   set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+  set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+  set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
   set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "gcc | clang")  # native code; without one the interpreter runs
+  set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libhdf5-103-1")  # data sets in HDF5
   set(CPACK_STRIP_FILES ON)
-  set(CPACK_SOURCE_GENERATOR TXZ)
-  set(CPACK_SOURCE_PACKAGE_FILE_NAME "etrace-${PROJECT_VERSION}")
-  set(CPACK_SOURCE_IGNORE_FILES "/build/;/\\\\.git/;/\\\\.ci/;/runs/;__pycache__")
   include(CPack)
+endfunction()
+
+# Licence, changes, pages and examples. The pages as a site, too, where `./dev docs` has made it.
+function(etrace_install_documents)
+  set(made "${PROJECT_BINARY_DIR}/share")
+  file(READ "${PROJECT_SOURCE_DIR}/LICENSE" licence)
+  file(CONFIGURE OUTPUT "${made}/copyright" @ONLY CONTENT "etrace: the etrace authors. Apache License 2.0:\n\n@licence@")
+  add_custom_command(OUTPUT "${made}/changelog.gz" DEPENDS "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
+    COMMAND gzip -9nc "${PROJECT_SOURCE_DIR}/CHANGELOG.md" > "${made}/changelog.gz" COMMENT "Packing the changelog")
+  add_custom_target(changelog ALL DEPENDS "${made}/changelog.gz")
+  install(FILES "${PROJECT_SOURCE_DIR}/README.md" "${made}/copyright" "${made}/changelog.gz"
+    DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/" DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN "*.md"
+    PATTERN "*.svg")
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/build/docs/" DESTINATION ${CMAKE_INSTALL_DOCDIR}/html OPTIONAL
+    PATTERN ".buildinfo" EXCLUDE PATTERN "objects.inv" EXCLUDE)
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples" DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/python/tutorials" DESTINATION ${CMAKE_INSTALL_DOCDIR}/python
+    FILES_MATCHING PATTERN "*.py")
 endfunction()
 
 function(etrace_install)
@@ -63,11 +86,7 @@ function(etrace_install)
   file(RELATIVE_PATH ETRACE_PC_TO_PREFIX "/prefix/${pc_dir}" "/prefix")
   configure_file(cmake/etrace.pc.in "${PROJECT_BINARY_DIR}/etrace.pc" @ONLY)
   install(FILES "${PROJECT_BINARY_DIR}/etrace.pc" DESTINATION ${pc_dir})
-  install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
-    DESTINATION ${CMAKE_INSTALL_DOCDIR})
-  install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/" DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN "*.md"
-    PATTERN "*.svg")
-  install(DIRECTORY "${PROJECT_SOURCE_DIR}/examples" DESTINATION ${CMAKE_INSTALL_DOCDIR})
+  etrace_install_documents()
   if(PROJECT_IS_TOP_LEVEL)
     etrace_package()
   endif()
