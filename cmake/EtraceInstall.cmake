@@ -46,12 +46,16 @@ endfunction()
 # Licence, changes, pages and examples. The pages as a site, too, where `./dev docs` has made it.
 function(etrace_install_documents)
   set(made "${PROJECT_BINARY_DIR}/share")
-  file(READ "${PROJECT_SOURCE_DIR}/LICENSE" licence)
-  file(CONFIGURE OUTPUT "${made}/copyright" @ONLY CONTENT "etrace: the etrace authors. Apache License 2.0:\n\n@licence@")
+  file(CONFIGURE OUTPUT "${made}/copyright" @ONLY CONTENT
+"Copyright: 2026 the etrace authors
+
+Licensed under the Apache License, Version 2.0. You may not use these files except in compliance with it.
+On Debian systems its full text is in /usr/share/common-licenses/Apache-2.0.
+")
   add_custom_command(OUTPUT "${made}/changelog.gz" DEPENDS "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
     COMMAND gzip -9nc "${PROJECT_SOURCE_DIR}/CHANGELOG.md" > "${made}/changelog.gz" COMMENT "Packing the changelog")
   add_custom_target(changelog ALL DEPENDS "${made}/changelog.gz")
-  install(FILES "${PROJECT_SOURCE_DIR}/README.md" "${made}/copyright" "${made}/changelog.gz"
+  install(FILES "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/LICENSE" "${made}/copyright" "${made}/changelog.gz"
     DESTINATION ${CMAKE_INSTALL_DOCDIR})
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/" DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN "*.md"
     PATTERN "*.svg")

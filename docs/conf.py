@@ -12,7 +12,7 @@ exclude_patterns = ["_build"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
 # Links to sources, headers and examples leave the site on purpose.
-suppress_warnings = ["myst.header"]
+suppress_warnings = ["myst.header", "misc.highlighting_failure"]
 nitpicky = True
 
 html_theme = "furo"
