@@ -166,7 +166,8 @@ class DirectPass {
     }
     if (b_.as_computed()) {
       l.e = reinterpret_cast<const T*>(b_.trace) + start, l.out = reinterpret_cast<T*>(b_.next) + start;
-      return stretch<M, R, S, Gradient, Packed>(l, 0, n);
+      stretch<M, R, S, Gradient, Packed>(l, 0, n);
+      return;
     }
     // A trace in another type than that of the sums passes through room for some columns of every stream.
     alignas(64) T room[4 * kRoom];
@@ -185,18 +186,22 @@ class DirectPass {
       };
       for_streams([&](std::size_t at, T* near) { b_.storage.load(b_.trace + at, count, near); });
       l.e = l.out = room - c;
-      stretch<M, R, S, Gradient, Packed>(l, c, c + count);
+      l.packed = stretch<M, R, S, Gradient, Packed>(l, c, c + count);
       for_streams([&](std::size_t at, T* near) { b_.storage.store(near, count, b_.next + at); });
     }
   }
 
-  // Columns [j, end); only at the last one of a row is there a vector that is not full.
+  // Columns [j, end); only at the last one of a row is there a vector that is not full. Gives back where the
+  // packed coefficients go on. The lines are copied: what nobody else can reach stays in registers from
+  // column to column.
   template <int M, int R, int S, bool Gradient, bool Packed>
-  static void stretch(Lines& l, Index j, Index end) {
+  static const T* stretch(const Lines& lines, Index j, Index end) {
+    Lines l = lines;
     constexpr Index kStep = kLanes * coefficients(M, Gradient);
     for (; j + kLanes <= end; j += kLanes, l.packed += kStep)
       columns<Vector, M, R, S, Gradient, Packed>(l, j);
     for (; j < end; ++j, ++l.packed) columns<T, M, R, S, Gradient, Packed>(l, j);
+    return l.packed;
   }
 
   // Columns [j, j + lanes): V is a vector, or T for what is left over.
