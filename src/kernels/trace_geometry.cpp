@@ -32,7 +32,9 @@ Index threads_of(const etp_trace_window& d, Index chosen, Index most) {
 
 Index threads_that_pay(const etp_trace_window& d, Index threads) {
   constexpr Index kPartWork = 1 << 16;  // trace elements that outweigh the hand-over to another thread
-  return std::clamp<Index>(d.slots * d.batch * d.states / kPartWork, 1, threads);
+  constexpr Index kSteps = 4;  // steps of a window that cost what reading and writing an element does
+  const Index elements = d.slots * d.batch * d.states * std::max<Index>(1, d.steps / kSteps);
+  return std::clamp<Index>(elements / kPartWork, 1, threads);
 }
 
 }  // namespace etrace::trace_pass

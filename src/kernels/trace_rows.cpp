@@ -325,7 +325,15 @@ std::size_t product_scratch(const Geometry& g) {
   return (bytes + 63) / 64 * 64;
 }
 
-Index row_parts(const etp_trace_window& d, Index threads) { return Split(Geometry(d), d, threads).parts; }
+// The products of a block of rows are of all columns.
+template <bool Products>
+Split row_split(const Geometry& g, const etp_trace_window& d, Index threads) {
+  return Split(g, d, threads, !Products);
+}
+template <bool Products>
+Index row_parts(const etp_trace_window& d, Index threads) {
+  return row_split<Products>(Geometry(d), d, threads).parts;
+}
 
 template <class T, bool Products>
 std::size_t row_part_bytes(const Geometry& g) {
@@ -334,7 +342,7 @@ std::size_t row_part_bytes(const Geometry& g) {
 
 template <class T, bool Products>
 std::size_t row_scratch_bytes(const etp_trace_window& d, Index threads) {
-  return row_part_bytes<T, Products>(Geometry(d)) * static_cast<std::size_t>(row_parts(d, threads));
+  return row_part_bytes<T, Products>(Geometry(d)) * static_cast<std::size_t>(row_parts<Products>(d, threads));
 }
 
 template <class T, bool Products>
@@ -343,7 +351,7 @@ void run_rows(const etp_trace_window& d, const etp_context& context, const void*
   if (b.gradient != nullptr) std::fill_n(b.gradient, d.parameters, T(0));
   if (d.slots == 0 || d.batch == 0) return;
   const Geometry g(d, in);
-  const Split split(g, d, context.threads);
+  const Split split = row_split<Products>(g, d, context.threads);
   const std::size_t own = whole_lines<T>(Pass<T>::scratch_elements(g, Products));
   in_parts(context, split.parts, [&](int part) {
     std::byte* scratch =
@@ -375,10 +383,12 @@ struct StepMemory {  // elements
   Index packed, sums;  // of all threads, of each
 };
 
+Index step_parts(const etp_trace_window& d, Index threads) { return Split(Geometry(d), d, threads).parts; }
+
 template <class T>
 std::size_t step_scratch_bytes(const etp_trace_window& d, Index threads) {
   const StepMemory<T> m(d);
-  return static_cast<std::size_t>(m.packed + row_parts(d, threads) * m.sums) * sizeof(T);
+  return static_cast<std::size_t>(m.packed + step_parts(d, threads) * m.sums) * sizeof(T);
 }
 
 template <class T>
@@ -410,15 +420,15 @@ void run_step(const etp_trace_window& d, const etp_context& context, const void*
 
 template <class T>
 FormCode<T> rows_form() {
-  return {row_parts, row_scratch_bytes<T, false>, run_rows<T, false>};
+  return {row_parts<false>, row_scratch_bytes<T, false>, run_rows<T, false>};
 }
 template <class T>
 FormCode<T> products_form() {
-  return {row_parts, row_scratch_bytes<T, true>, run_rows<T, true>};
+  return {row_parts<true>, row_scratch_bytes<T, true>, run_rows<T, true>};
 }
 template <class T>
 FormCode<T> step_form() {
-  return {row_parts, step_scratch_bytes<T>, run_step<T>, [](const etp_trace_window&) { return true; }};
+  return {step_parts, step_scratch_bytes<T>, run_step<T>, [](const etp_trace_window&) { return true; }};
 }
 template FormCode<float> rows_form();
 template FormCode<double> rows_form();

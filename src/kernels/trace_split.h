@@ -16,8 +16,10 @@ struct Split {
   } kind = Rows;
   Index length = 0, parts = 1;
 
-  Split(const Geometry& g, const etp_trace_window& d, Index threads) {
-    kind = g.gathered != 0 ? Columns : g.shared != 0 ? Inner : Rows;
+  // `any_columns`: whether the pass can take some columns of a row, where there is only one.
+  Split(const Geometry& g, const etp_trace_window& d, Index threads, bool any_columns = false) {
+    const bool one_row = any_columns && g.matrices * g.row.size == 1;
+    kind = g.gathered != 0 || one_row ? Columns : g.shared != 0 ? Inner : Rows;
     length = kind == Columns ? g.column.size : kind == Inner ? g.row.size : g.matrices * g.row.size;
     const bool may_split =
         kind == Rows || (kind == Inner && g.row.parameter != 0) || (kind == Columns && g.shared == 0);

@@ -123,6 +123,7 @@ const char* parts_of(TraceForm form, const etp_trace_window& d) {
     case TraceForm::Tiles:
       return "columns";
     default:
+      if (form == TraceForm::Rows && d.matrices * d.row_size == 1) return "columns";
       return d.gathered != 0 ? "columns" : d.shared != 0 ? "rows of every position" : "rows";
   }
 }
