@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """BPTT of the benchmark workloads in PyTorch, float32: one row per call, as one line of JSON.
 
-    peer_torch.py ROW        ROW as in ROWS below; bench/compare.py runs them beside `etrace bench`
+    peer_torch.py ROW [DEVICE]   ROW as in ROWS below; bench/compare.py runs them beside `etrace bench`
+                                 DEVICE: cpu or cuda (default: cpu); cuda is waited for at the ends of a call
 """
 import json
 import math
@@ -70,16 +71,19 @@ class Layers(torch.nn.Module):
         return self.out(self.rnn(xs)[0])
 
 
-def run(row):
+def run(row, device='cpu'):
     kind, units, batch, steps = ROWS[row]
     torch.manual_seed(0)
     model = Spiking(units) if kind == 'lif' else Layers(kind, units)
     xs = (torch.rand(steps, batch, IN) < 0.1).float() if kind == 'lif' else torch.randn(steps, batch, IN)
     ys = 0.5 * torch.randn(steps, batch, OUT)
+    model, xs, ys = model.to(device), xs.to(device), ys.to(device)
+    wait = torch.cuda.synchronize if device == 'cuda' else lambda: None
 
     def call():
         model.zero_grad(set_to_none=True)
         ((model(xs) - ys) ** 2).mean(dim=(1, 2)).sum().backward()
+        wait()
     call()
     times, start = [], time.perf_counter()
     while len(times) < 3 or time.perf_counter() - start < 4 and len(times) < 40:
@@ -90,6 +94,6 @@ def run(row):
 
 
 if __name__ == '__main__':
-    if len(sys.argv) != 2 or sys.argv[1] not in ROWS:
-        sys.exit(f'usage: peer_torch.py ROW, one of: {", ".join(ROWS)}')
-    print(json.dumps(run(sys.argv[1])))
+    if len(sys.argv) not in (2, 3) or sys.argv[1] not in ROWS:
+        sys.exit(f'usage: peer_torch.py ROW [DEVICE], ROW one of: {", ".join(ROWS)}')
+    print(json.dumps(run(*sys.argv[1:])))

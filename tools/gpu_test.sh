@@ -37,14 +37,24 @@ fi
 if wants suite && [[ -n ${ETRACE_TEST_CUDA:-} ]]; then
   ETRACE_CUDA_LIBRARY=${ETRACE_CUDA_LIBRARY:-} part suite "$ETRACE_TEST_CUDA" \
     --gtest_filter='-CudaLearners.MemoryThat*:CudaLearners.TheStatus*'
+  # What NVRTC makes of all reference cases is seen by `check`.
+  ETRACE_CUDA_LIBRARY=${ETRACE_CUDA_LIBRARY:-} part suite_slow "${ETRACE_TEST_CUDA}_slow" --gtest_filter='CudaRules.*:*.AgreesWith*'
 fi
 
-cases=(tests/reference/*.json)
+# The reference cases in several processes at once: NVRTC takes most of the time. The last line counts them all.
+check_cases() {  # OPTION…
+  local status=0 log=$out/cases.txt
+  printf '%s\n' tests/reference/*.json |
+    xargs -P "$(nproc)" -n 4 "$etrace" check --backend cuda "$@" >"$log" 2>&1 || status=1
+  grep -vE '^(ok|skip) |^[0-9]+ passed' "$log" | cut -c1-600
+  awk '/^[0-9]+ passed/ {p += $1; f += $3; s += $5} END {printf "%d passed, %d failed, %d skipped\n", p, f, s}' "$log"
+  return $status
+}
 if wants check; then
   for stage in forward bptt; do
-    part "check_$stage" "$etrace" check --backend cuda --stage "$stage" "${cases[@]}"
+    part "check_$stage" check_cases --stage "$stage"
   done
-  part check_learn "$etrace" check --backend cuda --stage learn --compat braintrace "${cases[@]}"
+  part check_learn check_cases --stage learn --compat braintrace
 fi
 
 # Two runs, the same bits.
@@ -69,10 +79,14 @@ if wants bench; then
     --rule D_RTRL,pp_prop --json "$out/learner.json"
   cat "$out/bench_f32.log" "$out/bench_tf32.log" "$out/bench_latency.log" "$out/bench_learner.log"
 fi
+# Kernels that share memory, counters and scratch; learners of three patterns of traces.
 if wants sanitizer && command -v compute-sanitizer >/dev/null; then
   some=(tests/reference/cell_LSTMCell_b3.json tests/reference/op_conv1d_b3.json tests/reference/op_sparse_csr.json)
   for tool in memcheck racecheck initcheck; do
-    part "sanitizer_$tool" compute-sanitizer --tool "$tool" --error-exitcode 9 "$etrace" check --backend cuda --stage bptt "${some[@]}"
+    part "sanitizer_$tool" compute-sanitizer --tool "$tool" --error-exitcode 9 \
+      "$etrace" check --backend cuda --stage learn --compat braintrace "${some[@]}"
+    [[ -z ${ETRACE_TEST_CUDA:-} ]] || ETRACE_CUDA_LIBRARY=${ETRACE_CUDA_LIBRARY:-} part "sanitizer_${tool}_kernels" \
+      compute-sanitizer --tool "$tool" --error-exitcode 9 "$ETRACE_TEST_CUDA" --gtest_filter='CudaKernels.*'
   done
 fi
 echo "logs: $out"

@@ -1,5 +1,6 @@
 // A nest as a kernel. A thread has one position of the Each axes: their last one, along which memory is
-// written, runs fastest. A time axis is a loop inside the thread. Folds come in two forms:
+// written, runs fastest; where there are very many of them it has several, so that more of memory is on its
+// way at once. A time axis is a loop inside the thread. Folds come in two forms:
 //   alone     a thread folds by itself: enough results to fill the device, or short folds
 //   together  a block has `side` results side by side and divides their folds among its threads; what these
 //   have
@@ -28,7 +29,9 @@ constexpr Index kShort = 32;     // elements that one thread folds in no time
 constexpr Index kPerThread = 8;  // elements that make another thread of a block worth it
 constexpr Index kLong = 16384;   // elements of a fold that several blocks divide
 constexpr Index kMostChunks = 64;
+constexpr int kThreads = 256;
 constexpr Index kSharedBytes = 40 * 1024;
+constexpr Index kVeryMany = 1 << 19;  // positions: a thread takes several
 
 std::string type_of(Dtype t) { return t == Dtype::Bool ? "bool" : std::string(c_type(t)); }
 
@@ -161,10 +164,10 @@ class NestKernel {
   std::string name(int s) const {
     const Stmt& stmt = n_.body[static_cast<std::size_t>(s)];
     if (stmt.kind == Stmt::Number) return stmt.text[0] == '-' ? "(" + stmt.text + ")" : stmt.text;
-    return fmt::format("v{}", s);
+    return fmt::format("v{}{}", s, behind_);
   }
   std::string element(const Stmt& s) const {
-    std::string at = form_text(s.at, 0);
+    std::string at = form_text(s.at, 0, behind_);
     if (s.kind == Stmt::Load && !s.in.empty()) at += " + " + name(s.in[0]);
     return fmt::format("x{}[{}]", pointer_of(s), at);
   }
@@ -190,7 +193,7 @@ class NestKernel {
   void statement(std::size_t s) {
     const Stmt& stmt = n_.body[s];
     const auto let = [&](const std::string& value) {
-      line(fmt::format("const {} v{} = {};", type_of(stmt.dtype), s, value));
+      line(fmt::format("const {} v{}{} = {};", type_of(stmt.dtype), s, behind_, value));
     };
     switch (stmt.kind) {
       case Stmt::Number:
@@ -199,7 +202,7 @@ class NestKernel {
       case Stmt::Load:
         return let(carried(stmt) ? fmt::format("c{}", *carried(stmt)) : element(stmt));
       case Stmt::Position:
-        return let(form_text(stmt.at, stmt.at.first));
+        return let(form_text(stmt.at, stmt.at.first, behind_));
       case Stmt::Apply:
         return let(rounded(stmt, apply_text(stmt)));
       case Stmt::Store:
@@ -280,7 +283,7 @@ class NestKernel {
     for (std::size_t k = axes.size(); k-- > 0;) {
       std::string at = inside == 1 ? number : fmt::format("{} / {}", number, inside);
       if (k > 0) at += fmt::format(" % {}", size(axes[k]));
-      if (asked(axes[k])) line(fmt::format("const {} i{} = {};", index_, axes[k], at));
+      if (asked(axes[k])) line(fmt::format("const {} i{}{} = {};", index_, axes[k], behind_, at));
       inside *= size(axes[k]);
     }
   }
@@ -320,8 +323,31 @@ class NestKernel {
     }
   }
 
+  // How many positions a thread takes: statement by statement for all of them, which have nothing to do with
+  // each other.
+  Index several() const {
+    if (!fold_.empty() || time_ >= 0 || positions_ < kVeryMany) return 1;
+    return positions_ % (4 * kThreads) == 0 ? 4 : positions_ % (2 * kThreads) == 0 ? 2 : 1;
+  }
+  void several_each(Index several) {
+    code_.threads = kThreads;
+    code_.blocks = positions_ / (several * kThreads);
+    line(fmt::format("const {0} i = ({0})blockIdx.x * {1} + threadIdx.x;", index_, several * kThreads));
+    const auto for_each = [&](const auto& f) {
+      for (Index k = 0; k < several; ++k) {
+        behind_ = fmt::format("_{}", k);
+        f(k);
+      }
+      behind_.clear();
+    };
+    for_each([&](Index k) { decode(each_, fmt::format("(i + {})", k * kThreads)); });
+    for (const std::size_t s : needed(statements([](std::size_t, const Stmt& x) { return writes(x); })))
+      for_each([&](Index) { statement(s); });
+  }
+
   void alone() {
-    code_.threads = positions_ <= 4096 ? 64 : 256;
+    if (const Index n = several(); n > 1) return several_each(n);
+    code_.threads = positions_ <= 4096 ? 64 : kThreads;
     code_.blocks = (positions_ + code_.threads - 1) / code_.threads;
     if (positions_ > 1) {
       line(fmt::format("const {0} i = ({0})blockIdx.x * {1} + threadIdx.x;", index_, code_.threads));
@@ -457,7 +483,7 @@ class NestKernel {
   std::vector<const Stmt*> carried_;  // stores to one place at all times
   std::vector<bool> late_, inside_;   // after the folds; within the loops of a thread
   Index positions_ = 1, length_ = 1;
-  std::string index_, text_;
+  std::string index_, text_, behind_;  // what stands behind the names of one of several positions
   std::size_t depth_ = 1;
   CudaCode code_;
 };

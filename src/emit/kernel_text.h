@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#pragma GCC visibility push(default)
 namespace etrace::emit {
 
 struct KernelHeader {
@@ -17,3 +18,4 @@ extern const std::size_t kNumKernelHeaders;
 std::string kernel_text(std::string_view header);
 
 }  // namespace etrace::emit
+#pragma GCC visibility pop

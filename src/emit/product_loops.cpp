@@ -3,13 +3,14 @@
 
 namespace etrace::emit {
 
-std::string form_text(const Form& f, Index constant) {
+std::string form_text(const Form& f, Index constant, std::string_view behind) {
   std::string text;
   for (std::size_t a = 0; a < f.step.size(); ++a) {
     const Index step = f.step[a];
     if (step == 0) continue;
-    const std::string term =
-        step == 1 || step == -1 ? fmt::format("i{}", a) : fmt::format("i{} * {}", a, step < 0 ? -step : step);
+    const std::string term = step == 1 || step == -1
+                                 ? fmt::format("i{}{}", a, behind)
+                                 : fmt::format("i{}{} * {}", a, behind, step < 0 ? -step : step);
     text += text.empty() ? (step < 0 ? "-" : "") + term : (step < 0 ? " - " : " + ") + term;
   }
   if (text.empty()) return std::to_string(constant);

@@ -8,7 +8,8 @@
 
 namespace etrace::emit {
 
-std::string form_text(const Form&, Index constant);  // constant + Σ step·i
+// constant + Σ step·i; `behind` stands behind every index.
+std::string form_text(const Form&, Index constant, std::string_view behind = "");
 
 class TreeBuilder {
  public:

@@ -47,6 +47,20 @@ TEST_F(CudaKernels, ElementsAndProducts) {
       {{Dtype::F32, {5, 7}}, {Dtype::F32, {7, 33}}, {Dtype::F32, {33}}, {Dtype::F32, {33, 2}}}, 1e-6);
 }
 
+// Very many positions: a thread has four of them, in place too.
+TEST_F(CudaKernels, ManyElementsPerThread) {
+  const Aval type{Dtype::F32, {512, 1024}}, row{Dtype::F32, {1024}};
+  Program p = as_program(make_jaxpr(
+      [](ArraySpan x) -> Arrays {
+        return {x[0] * 0.5 + x[1], where(less(x[0], Array(0.0)), x[1], x[0])};
+      },
+      Avals{type, row}));
+  p.aliases.push_back({0, 0});
+  EXPECT_NE(emit::cuda_unit(emit::build(p, emit::find_target("cuda"))).source.find("v0_3 = "),
+            std::string::npos);
+  expect_same(p, {numbers(type, 1), numbers(row, 2)}, 1e-6);
+}
+
 TEST_F(CudaKernels, FoldsOfAllLengths) {
   const auto folds = [](Dims axes) {
     return [axes](ArraySpan x) -> Arrays {

@@ -42,6 +42,14 @@ TEST_F(CudaReference, IsProved) {
 
 TEST_F(CudaReference, IsTakenByTheCompiler) {
   if (real_compiler() == nullptr) GTEST_SKIP() << "NVRTC is not installed";
+  JoinedSources all;
+  for_all({"step", "window"}, 1, [&](const Program& p) { all.add(p); });
+  EXPECT_GT(all.count(), 200);
+  all.expect_taken();
+}
+
+TEST_F(CudaReference, BecomesMachineCode) {
+  if (real_compiler() == nullptr) GTEST_SKIP() << "NVRTC is not installed";
   // All of them take minutes: ETRACE_ALL_CASES=1.
   const std::size_t one_in = std::getenv("ETRACE_ALL_CASES") != nullptr ? 1 : 12;
   for_all({"window"}, one_in, [](const Program& p) { expect_compiles(p, {"sm_80", "sm_90"}); });

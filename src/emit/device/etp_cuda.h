@@ -26,6 +26,8 @@ typedef long ptrdiff_t;
 #define UINT32_MAX 4294967295u
 #define INT64_MIN (-9223372036854775807ll - 1)
 #define INT64_MAX 9223372036854775807ll
+#define INT64_C(x) x##ll
+#define UINT64_C(x) x##ull
 
 #define ETP_FN static __device__ __forceinline__
 #define ETP_DEVICE __device__ __forceinline__

@@ -185,37 +185,45 @@ ETP_DEVICE void etp_trace_direct(const etp_trace_pointers& p) {
         if (G::has_weighted)
           own[i] = etp_load<T, G::lanes>(etp_trace_operand<G>(p, ETP_WEIGHTED) + i * all + place);
     }
+    /* All rows are read before any is written: so much is on its way from memory at once. */
+    Pack old[G::depth * G::states];
+    T x[G::depth * G::steps];
 #pragma unroll
     for (int r = 0; r < G::depth; ++r) {
-      if (row + r >= G::rows) break;
-      const int64_t first = b * G::states * G::slots + slot + r * G::columns;
-      Pack old[G::states];
+      if (row + r >= G::rows) continue;
 #pragma unroll
       for (int c = 0; c < G::states; ++c)
-        old[c] = etp_load_once<T, G::lanes>((const S*)p.at[ETP_TRACE] + first + c * G::slots);
-      T x[G::steps];
+        old[r * G::states + c] = etp_load_once<T, G::lanes>(
+            (const S*)p.at[ETP_TRACE] + (b * G::states + c) * G::slots + slot + r * G::columns);
 #pragma unroll
       for (int k = 0; k < G::steps; ++k)
-        x[k] =
+        x[r * G::steps + k] =
             G::elements > 0
                 ? etp_trace_operand<G>(
                       p, ETP_SOURCE)[(k * G::batch + b) * G::elements + at.source + (row + r) * G::row_source]
                 : (T)1;
+    }
+#pragma unroll
+    for (int r = 0; r < G::depth; ++r) {
+      if (row + r >= G::rows) continue;
+      const Pack* const from = old + r * G::states;
+      const T* const own_x = x + r * G::steps;
 #pragma unroll
       for (int a = 0; a < G::states; ++a) {
-        Pack sum = old[a];
+        Pack sum = from[a];
         if (go) {
 #pragma unroll
           for (int j = 0; j < G::lanes; ++j) {
             T s = 0;
 #pragma unroll
-            for (int k = 0; k < G::steps; ++k) s = etp_fused(x[k], add[k * G::states + a].at[j], s);
+            for (int k = 0; k < G::steps; ++k) s = etp_fused(own_x[k], add[k * G::states + a].at[j], s);
 #pragma unroll
-            for (int c = 0; c < G::states; ++c) s = etp_fused(move[a * G::states + c].at[j], old[c].at[j], s);
+            for (int c = 0; c < G::states; ++c)
+              s = etp_fused(move[a * G::states + c].at[j], from[c].at[j], s);
             sum.at[j] = s;
           }
         }
-        etp_store_once((S*)p.at[ETP_NEXT] + first + a * G::slots, sum);
+        etp_store_once((S*)p.at[ETP_NEXT] + (b * G::states + a) * G::slots + slot + r * G::columns, sum);
       }
       if (!G::has_gradient || !go) continue;
 #pragma unroll
@@ -223,9 +231,9 @@ ETP_DEVICE void etp_trace_direct(const etp_trace_pointers& p) {
         T s = g[r].at[j];
 #pragma unroll
         for (int k = 0; k < G::steps; ++k)
-          if (G::has_weighted) s = etp_fused(x[k], own[k].at[j], s);
+          if (G::has_weighted) s = etp_fused(own_x[k], own[k].at[j], s);
 #pragma unroll
-        for (int c = 0; c < G::states; ++c) s = etp_fused(entry[c].at[j], old[c].at[j], s);
+        for (int c = 0; c < G::states; ++c) s = etp_fused(entry[c].at[j], from[c].at[j], s);
         g[r].at[j] = s;
       }
     }
