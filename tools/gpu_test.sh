@@ -67,6 +67,18 @@ same_bits() {
 }
 wants same && part same_bits same_bits
 
+# A training that goes from the CPU to the device and back, beside one that stays: the parameters agree to 1e-5.
+checkpoints() {
+  local at=$out/checkpoint.etc how=(copying --model lif_expon --seed 1 --quiet)
+  rm -f "$at"
+  "$etrace" train "${how[@]}" --backend native --updates 20 --checkpoint "$at" --every 20 || return 1
+  "$etrace" train "${how[@]}" --backend cuda --updates 40 --checkpoint "$at" --every 20 --resume || return 1
+  "$etrace" train "${how[@]}" --backend native --updates 60 --checkpoint "$at" --every 20 --resume --save "$out/went.safetensors" || return 1
+  "$etrace" train "${how[@]}" --backend native --updates 60 --save "$out/stayed.safetensors" || return 1
+  python3 tools/compare_tensors.py "$out/went.safetensors" "$out/stayed.safetensors" 1e-5
+}
+wants same && part checkpoints checkpoints
+
 wants verify && for model in gru lif lif_expon; do
   part "verify_$model" "$etrace" verify "$model" --backend cuda
 done
