@@ -43,8 +43,8 @@ TEST_F(CudaReference, IsProved) {
 TEST_F(CudaReference, IsTakenByTheCompiler) {
   if (real_compiler() == nullptr) GTEST_SKIP() << "NVRTC is not installed";
   JoinedSources all;
-  for_all({"step", "window"}, 1, [&](const Program& p) { all.add(p); });
-  EXPECT_GT(all.count(), 200);
+  for_all({"window"}, 1, [&](const Program& p) { all.add(p); });
+  EXPECT_GT(all.count(), 120);
   all.expect_taken();
 }
 
