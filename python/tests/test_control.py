@@ -373,7 +373,6 @@ def test_jaxpr():
     close(j(X, np.float32(2))[0], np.sin(X) + 2)
 
 
-@pytest.mark.xfail(strict=False, reason="captured constants of shared memory are not yet copied")
 def test_constants_of_a_program_do_not_follow_numpy():
     """What a program captured stays as it was, even if the memory was shared."""
     x = np.ones(3, np.float32)
