@@ -58,12 +58,10 @@ from ._trace import Model, load_parameters, read_model, save_parameters, summary
 from ._graph import ETraceGraph, Plan, Report, compile_etrace_graph  # noqa: F401
 from ._learner import EligibilityTrace, Learner, SequenceGradient, SequenceTraining, compile  # noqa: F401
 from ._verify import compare_rules, verify  # noqa: F401
-from . import _rules
 from ._rules import CustomRule, ETraceConfig, LearningRule, rules  # noqa: F401
+from ._rule_classes import *  # noqa: F401,F403
 
 from . import loss, metrics, models, nn, optim, tasks  # noqa: F401
-
-globals().update(_rules.exported())
 
 TypeError = _errors.TypeError
 ValueError = _errors.ValueError

@@ -161,9 +161,8 @@ class Learner(_core._Learner):
         `etrace_train(xs, ys, et.loss.mse, optimizer)`. Options of `etrace_grad`, and `update`: "sequence" (one update
         at the end), "window" or "step"; `window`: steps between updates of "window".
         """
-        sequences = list(sequences)
         if optimizer is None and sequences and isinstance(sequences[-1], _core._Optimizer):
-            optimizer = sequences.pop()
+            *sequences, optimizer = sequences
         if optimizer is None:
             raise _errors.TypeError(
                 "etrace_train needs an optimiser of the model: etrace_train(xs, ys, et.loss.mse, optimizer)",
@@ -213,6 +212,8 @@ class Learner(_core._Learner):
         return [EligibilityTrace(*t) for t in self._etraces()]
 
     def __repr__(self) -> str:
+        if "rule" not in self.__dict__:  # compiling has failed, and somebody looks at what is left
+            return "Learner(not compiled)"
         return f"Learner({self.describe()}, {self.backend}, {len(self.params)} parameters)"
 
     def _repr_html_(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import inspect
 
@@ -57,29 +58,90 @@ def _again(name, options):
     return _CLASSES[name](**options)
 
 
+# What is kept for a weight θ of an operator y = f(x, θ) that feeds the hidden states h [batch, positions, states] of a
+# group, and what becomes of it. D = ∂h_t/∂h_{t-1}, as far as the rule keeps it; one block [states, states] for each
+# position unless the text says otherwise.
+_PER_PARAMETER = """\
+    e   <-  D e + ∂h/∂θ          e: [batch, *θ.shape, states]
+    dθ  +=  Σ {signal} e"""
+_FORMULAS = {
+    "D_RTRL": _PER_PARAMETER.format(signal="∂L/∂h") + "\nD leaves out recurrent products (h W): what a state does to itself is kept.",
+    "OSTLRecurrent": _PER_PARAMETER.format(signal="∂L/∂h") + "\nD has the diagonal blocks of recurrent products (h W), too.",
+    "SnAp": """\
+    e   <-  D e + ∂h/∂θ          e: [batch, *θ.shape, states · reached positions]
+    dθ  +=  Σ ∂L/∂h e
+D and e hold all positions that are reached within n - 1 steps.""",
+    "EProp": """\
+    e   <-  D e + ∂h/∂θ          e: [batch, *θ.shape, states]
+    ē   <-  κ ē + e              the filter of a leaky readout; none without one
+    dθ  +=  Σ s ē                s: ∂L/∂h, or the error through fixed random weights""",
+    "ThreeFactor": _PER_PARAMETER.format(signal="m") + "\nm: the modulator of the call, or of learner.set_modulator, in place of ∂L/∂h.",
+    "DNI": _PER_PARAMETER.format(signal="∂L/∂h") + "\nParameters without a trace also get the estimate of what later windows will say to them.",
+    "pp_prop": """\
+    εx  <-  αx εx + x                      εx: [batch, inputs]
+    εf  <-  αf D εf + (1 - αf) ∂h/∂y       εf: [batch, outputs, states]
+    dθ  +=  εx ⊗ (Σ ∂L/∂h εf) / (1 - αf^n)
+A rank r stands for the decay α = (r - 1) / (r + 1); n counts the steps.""",
+    "OSTLFeedforward": """\
+    dθ  +=  x ⊗ (Σ ∂L/∂h ∂h/∂y)
+pp_prop with a decay of 1e-6: what came before the step is forgotten.""",
+    "UORO": """\
+    h̃   <-  ρ0 D h̃ + ρ1 ν                  ν: random signs; h̃: [batch, positions, states]
+    θ̃   <-  θ̃ / ρ0 + (ν ∂h/∂θ) / ρ1        θ̃: [batch, *θ.shape]
+    dθ  +=  (Σ ∂L/∂h h̃) θ̃
+An estimate of RTRL within each group that is right on average; ρ0 and ρ1 keep its variance low.""",
+}
+
+
+def _value(text: str):
+    """A default of the library's table as Python writes it; None where the rule decides."""
+    if text in ("true", "false"):
+        return text == "true"
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text or None
+
+
+def _options_of(row) -> list[str]:
+    lines = ["", "Options:"] if row["options"] else []
+    for o in row["options"]:
+        span = "" if o["type"] == "bool" else o["range"]
+        extra = "; ".join(x for x in (span, f"default {_value(o['default'])}" if o["default"] else "") if x)
+        lines.append(f"    {o['name']} ({o['type']}{'; ' + extra if extra else ''}): {o['help']}")
+    return lines
+
+
+def _signature(row) -> inspect.Signature:
+    return inspect.Signature(
+        [
+            inspect.Parameter(o["name"], inspect.Parameter.KEYWORD_ONLY, default=_value(o["default"]))
+            for o in row["options"]
+        ]
+    )
+
+
 def _doc(row) -> str:
-    lines = [row["doc"] + ".", "", "Gradient: " + row["gradient"] + "."]
+    summary = row["doc"][0].upper() + row["doc"][1:] if row["doc"][0].islower() and " " in row["doc"][:4] else row["doc"]
+    lines = [summary + ".", ""]
+    if row["name"] in _FORMULAS:
+        lines += [_FORMULAS[row["name"]], ""]
+    lines.append("Gradient: " + row["gradient"] + ".")
     if row["aliases"]:
         lines.append("Also named " + ", ".join(row["aliases"]) + ".")
-    if row["options"]:
-        lines += ["", "Options:"]
-        for o in row["options"]:
-            extra = "; ".join(x for x in (o["range"], f"default {o['default']}" if o["default"] else "") if x)
-            lines.append(f"    {o['name']} ({o['type']}{'; ' + extra if extra else ''}): {o['help']}")
+    lines += _options_of(row)
+    lines += ["", f"    learner = et.compile(model, et.{row['name']}(), example, batch_size=1)"]
     return "\n".join(lines)
 
 
 def _make_class(row):
-    parameters = [
-        inspect.Parameter(o["name"], inspect.Parameter.KEYWORD_ONLY, default=None) for o in row["options"]
-    ]
     return type(
         row["name"],
         (LearningRule,),
         {
             "__doc__": _doc(row),
             "__module__": "etrace",
-            "__signature__": inspect.Signature(parameters),
+            "__signature__": _signature(row),
             "_name": row["name"],
             "_options": tuple(row["options"]),
         },
@@ -96,7 +158,7 @@ _ALIASES = {
 
 def exported() -> dict[str, type]:
     """The classes by the names that `et` shows. Coordinates have a class of their own, below."""
-    return {name: kind for name, kind in {**_CLASSES, **_ALIASES}.items() if name != "ETraceConfig"}
+    return {name: kind for name, kind in {**_CLASSES, **_ALIASES}.items() if kind is not _CLASSES["ETraceConfig"]}
 
 
 def rules() -> dict[str, str]:
@@ -138,6 +200,10 @@ class ETraceConfig:
 
     def __reduce__(self):
         return _config_again, (self.options,)
+
+
+ETraceConfig.__doc__ = f"{ETraceConfig.__doc__}\n" + "\n".join(_options_of(_ROWS["ETraceConfig"]))
+ETraceConfig.__signature__ = _signature(_ROWS["ETraceConfig"])
 
 
 def _config_again(options):

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 from . import _core
 from . import _errors
 from ._functions import require_callable
 from ._module import _in_python, model_in_steps
 from ._rules import python_part, rule_of
-from ._show import frame
 from ._trace import Root
 from ._trees import flatten, unflatten
-
-
-def _verify_html(report) -> str:
-    return frame(report.to_html(), 640)
-
-
-_core.VerifyReport._repr_html_ = _verify_html
-_core.RuleComparison._repr_html_ = _verify_html
-_core.VerifyReport.to_dict = lambda self: json.loads(self.to_json())
-_core.RuleComparison.to_dict = lambda self: json.loads(self.to_json())
 
 
 def _bench(what, model, sequences, loss, step_fn):

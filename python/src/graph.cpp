@@ -274,23 +274,35 @@ nb::list call_model(nb::handle args) {
   return to_list((*call->model)(inputs));
 }
 
+// What both kinds of reports show: their text, their page in a notebook, and a tree of plain values.
+template <class R>
+nb::class_<R> report_class(nb::module_& m, const char* name, const char* doc) {
+  return nb::class_<R>(m, name, doc)
+      .def("to_string", &R::to_string)
+      .def("to_json", &R::to_json)
+      .def(
+          "to_dict",
+          [](const R& r) {
+            return nb::cast<nb::dict>(nb::module_::import_("json").attr("loads")(r.to_json()));
+          },
+          "The same as to_json, read.")
+      .def("to_html", &R::to_html, "A page that stands alone.")
+      .def("__str__", &R::to_string)
+      .def("__repr__", &R::to_string)
+      .def("_repr_html_", [](const R& r) {
+        return nb::cast<std::string>(nb::module_::import_("etrace._show").attr("frame")(r.to_html(), 640));
+      });
+}
+
 void bind_reports(nb::module_& m) {
-  nb::class_<VerifyReport>(m, "VerifyReport",
-                           "Gradients of a rule against BPTT, for every parameter and lag.")
+  report_class<VerifyReport>(m, "VerifyReport",
+                             "Gradients of a rule against BPTT, for every parameter and lag.")
       .def("met", &VerifyReport::met, "Whether everything that must be exact is.")
-      .def("failures", &VerifyReport::failures)
-      .def_ro("loss", &VerifyReport::loss)
-      .def("to_string", &VerifyReport::to_string)
-      .def("to_json", &VerifyReport::to_json)
-      .def("to_html", &VerifyReport::to_html)
-      .def("__str__", &VerifyReport::to_string);
-  nb::class_<RuleComparison>(m, "RuleComparison",
-                             "Rules side by side: memory, time, and how close they come to BPTT.")
-      .def("to_string", &RuleComparison::to_string)
-      .def("to_markdown", &RuleComparison::to_markdown)
-      .def("to_json", &RuleComparison::to_json)
-      .def("to_html", &RuleComparison::to_html)
-      .def("__str__", &RuleComparison::to_string);
+      .def("failures", &VerifyReport::failures, "What is not, in words.")
+      .def_ro("loss", &VerifyReport::loss);
+  report_class<RuleComparison>(m, "RuleComparison",
+                               "Rules side by side: memory, time, and how close they come to BPTT.")
+      .def("to_markdown", &RuleComparison::to_markdown);
   m.def("_verify", verified, "model"_a, "rule"_a, "sequences"_a, "step"_a, "function"_a, "options"_a,
         "python_rules"_a);
   m.def("_compare_rules", compared, "draws"_a, "rules"_a, "step"_a, "function"_a, "on_row"_a.none(),

@@ -544,8 +544,3 @@ def test_a_function_that_died_is_said():
     gc.collect()
     with pytest.raises(ValueError, match="is gone"):
         et._core._layer_call(node, (np.ones(2, np.float32),))
-
-
-def test_the_stub_is_new():
-    stubs = tool("tools/nn_stubs.py")
-    assert stubs.TARGET.read_text(encoding="utf-8") == stubs.written(), "run tools/nn_stubs.py"

@@ -11,7 +11,7 @@ import etrace as et
 def model(recurrent: bool):
     """In double precision, so that 'the same' means the same to twelve digits."""
     if recurrent:
-        hidden = et.nn.GRUCell(3, 6, dtype="float64")
+        hidden: et.Module = et.nn.GRUCell(3, 6, dtype="float64")
     else:
         hidden = et.Sequential(et.nn.Linear(3, 6, dtype="float64"), et.nn.LIF(6, dtype="float64"))
     net = et.Sequential(hidden, et.nn.Linear(6, 2, dtype="float64"))

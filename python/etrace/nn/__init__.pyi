@@ -1,16 +1,15 @@
-"""Written by tools/nn_stubs.py; do not edit."""
+"""Written by tools/python_stubs.py; do not edit."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-from numpy.typing import ArrayLike, DTypeLike as DtypeLike
-
 from .. import Array, Module, Quantity, SparsePattern, State, Unit
+from .._core import ArrayLike, DtypeLike
 from .._core._init import Initializer
 from .._core._nn import *
 from .._core._nn import Learned
 from .._core._surrogate import Surrogate
-from .._module import ModuleDict as ModuleDict, ModuleList as ModuleList, Sequential as Sequential
+from .._containers import ModuleDict as ModuleDict, ModuleList as ModuleList, Sequential as Sequential
 from . import connect as connect, init as init, surrogate as surrogate
 from ._containers import AlignPost as AlignPost, AlignPre as AlignPre, Lambda as Lambda
 from ._containers import Parallel as Parallel, Residual as Residual
