@@ -3,6 +3,8 @@
     import etrace as et
 """
 
+import typing as _typing
+
 from . import _cpu
 
 if _cpu.missing():
@@ -70,14 +72,17 @@ IndexError = _errors.IndexError
 __version__ = _core.__version__
 
 
-def __getattr__(name):
-    """What needs other packages is imported when it is first used."""
-    if name in ("jax", "torch", "nir", "braintrace", "array_api"):
-        import importlib
+if _typing.TYPE_CHECKING:
+    from . import array_api, jax
+else:
 
-        return importlib.import_module("." + name, __name__)
-    raise AttributeError(f"module 'etrace' has no attribute '{name}'")
+    def __getattr__(name):
+        """What needs other packages is imported when it is first used."""
+        if name in ("jax", "torch", "nir", "braintrace", "array_api"):
+            import importlib
 
+            return importlib.import_module("." + name, __name__)
+        raise AttributeError(f"module 'etrace' has no attribute '{name}'")
 
 
 # What `from etrace import *` brings: nothing that hides a name of Python.

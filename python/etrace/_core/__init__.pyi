@@ -23,6 +23,7 @@ from etrace._core._optim import Optimizer as _Optimizer
 from collections.abc import Callable, Sequence
 from typing import Any, SupportsFloat, SupportsInt
 import numpy
+from numpy import ndarray
 
 # What a function of arrays takes: an et.Array, a NumPy array or one of another library, a number, nested lists,
 # and, where the function has units, a quantity.
@@ -233,10 +234,10 @@ class Array:
     def tolist(self) -> Any:
         """Nested lists of Python numbers."""
 
-    def numpy(self) -> numpy.ndarray:
+    def numpy(self) -> ndarray:
         """A read-only NumPy view of the same memory."""
 
-    def __array__(self, dtype: object | None = None, copy: object | None = None) -> numpy.ndarray: ...
+    def __array__(self, dtype: object | None = None, copy: object | None = None) -> ndarray: ...
 
     def __copy__(self) -> Array: ...
 
