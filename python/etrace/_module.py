@@ -271,6 +271,8 @@ def require_attached(model) -> None:
         if isinstance(module._node, (_core._ListNode, _core._DictNode)):
             continue
         for name, value in module.__dict__.items():
+            if name == "_parts":  # of a layer that were read; its node has them
+                continue
             if not _is_member(value) and _holds_members(value):
                 raise _errors.ValueError(
                     f"'{name}' of {type(module).__name__} is a plain {type(value).__name__} that holds modules or "
