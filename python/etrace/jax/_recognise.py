@@ -8,7 +8,8 @@ import collections
 
 import numpy as np
 
-from ._program import Eqn, Literal, Program, Var
+from ._gates import split_gates
+from ._program import Eqn, Literal, Program, Var, without_dead_code
 
 CONST, WEIGHT, DATA = "constant", "weight", "data"
 _ELEMENTWISE = set(
@@ -36,6 +37,7 @@ class _Body:
     """One program: `kind` of every value, equations so far, and the equation that defined each."""
 
     def __init__(self, owner, program, kinds):
+        program = without_dead_code(split_gates(program, kinds, _ELEMENTWISE))
         self.owner, self.source = owner, program
         self.batch = owner.batch_size
         self.kind = {v: CONST for v, _ in program.consts}
@@ -76,6 +78,8 @@ class _Body:
         kinds = [self.kind_of(a) for a in eqn.ins]
         if eqn.prim.startswith("etp_"):
             self.put(eqn, [DATA])
+        elif eqn.prim == "transpose" and self.turned_back(eqn):
+            pass
         elif eqn.prim in ("scan", "cond") and WEIGHT in kinds:
             getattr(self, eqn.prim)(eqn, kinds)
         elif WEIGHT not in kinds or DATA not in kinds:
@@ -91,6 +95,14 @@ class _Body:
 
     def note(self, eqn, text):
         self.owner.found.append(f"{eqn.where}: {text}" if eqn.where else text)
+
+    def turned_back(self, eqn):
+        """A transpose that undoes the one before it, as products with the weight in front have it."""
+        before = self.definition.get(eqn.ins[0])
+        if before is None or before.prim != "transpose" or self.kind_of(eqn.ins[0]) != DATA:
+            return False
+        order = [before.params["permutation"][i] for i in eqn.params["permutation"]]
+        return order == sorted(order) and self.replace(eqn, before.ins[0])
 
     def replace(self, eqn, value):
         """What was the result of `eqn` is now `value`."""
@@ -164,8 +176,7 @@ class _Body:
         product = self.definition.get(y)
         if product is None or product.prim not in ("etp_mm", "etp_mv") or product.params["has_bias"]:
             return False
-        original = next((v for v, new in self.renamed.items() if new is y), y)
-        if self.uses[original] != 1 or product.outs[0] is not y or bias.dtype != y.dtype:
+        if product.outs[0] is not y or bias.dtype != y.dtype or not self.is_read_once(y):
             return False
         narrow = bias if product.prim == "etp_mv" else self.without_batch(bias)
         if narrow is None or narrow.shape != y.shape[-1:]:
@@ -175,8 +186,17 @@ class _Body:
                      product.where), [DATA])
         return True
 
+    def is_read_once(self, y):
+        """Whether one equation reads the value, under all names that it has had."""
+        turned = [e.outs[0] for e in self.eqns if e.prim == "transpose" and e.ins[0] is y]
+        names = [v for v, new in self.renamed.items() if new is y or any(new is t for t in turned)]
+        return all(self.uses[v] == 1 for v in names or [y]) and sum(new is y for new in self.renamed.values()) <= 1
+
     # Products ------------------------------------------------------------------------------------------------
     def transposed(self, x, order, where):
+        before = self.definition.get(x)
+        if before is not None and before.prim == "transpose":  # two of them are one, or none
+            x, order = before.ins[0], [before.params["permutation"][i] for i in order]
         if list(order) == list(range(len(order))):
             return x
         return self.add("transpose", [x], [x.shape[i] for i in order], x.dtype, {"permutation": list(order)}, where,

@@ -1,6 +1,7 @@
 """et.jax.from_step and from_braintrace as models: compiled, trained, verified, copied, and their parameters back."""
 
 import copy
+import os
 import pickle
 
 import numpy as np
@@ -194,3 +195,27 @@ def test_braintrace_models_learn_and_go_back():
     learner.reset_model_state()
     same(learner.etrace_evolve(xs), there())
     assert model.units == {"neuron/V": "mV"}
+
+
+def stacked(params, h, x):
+    """Gates as frameworks stack them: one product, cut into pieces, with the bias before the cut."""
+    a, b = jnp.split(x @ params["W"] + params["b"] + h @ params["V"], 2, -1)
+    z = jax.nn.sigmoid((params["U"] @ h.T)[:4].T + (params["U"] @ h.T)[4:].T)
+    h = jnp.tanh(a) * z + jax.nn.sigmoid(b) * h
+    return h, h @ params["out"]
+
+
+@pytest.mark.parametrize("batch", [1, BATCH] if os.environ.get("ETRACE_RANDOM_STEPS") else [BATCH])
+def test_stacked_gates_are_learned_online(batch):
+    params = {"W": normal(3, 8, seed=1), "b": normal(8, seed=2), "V": normal(4, 8, seed=3), "U": normal(8, 4, seed=5),
+              "out": normal(4, 2, seed=4)}
+    xs, ys = data(batch)
+    model = et.jax.from_step(stacked, params, jnp.zeros((batch, 4)), jnp.zeros((batch, 3)), batch_size=batch)
+    learner = et.compile(model, et.SnAp(n=4), xs[0], batch_size=batch)
+    assert set(learner.graph.report.etrace_weights) == {"W", "b", "V", "U"}
+
+    def loss(p):
+        outputs = jax.lax.scan(lambda s, x: stacked(p, s, x), jnp.zeros((batch, 4)), jnp.asarray(xs))[1]
+        return ((outputs - ys) ** 2).mean((1, 2)).sum()
+    found = model.params(learner.etrace_grad(xs, ys, et.loss.mse, reduction="sum").grads)
+    same(found, jax.grad(loss)(params), 1e-9)
