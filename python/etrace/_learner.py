@@ -111,7 +111,8 @@ class Learner(_core._Learner):
             require_callable("loss", loss)
             if len(data) != 2:
                 raise _errors.TypeError(
-                    f"{what} with a loss takes inputs and targets, two arrays, not {len(data)}; use step_fn= for others",
+                    f"{what} with a loss takes inputs and targets, two arrays, not {len(data)}; lists are trees of arrays: "
+                    "give numpy.asarray(list), or use step_fn= for other data",
                     stage=what,
                 )
             chunk, mask = options.get("chunk_size"), options.get("mask")

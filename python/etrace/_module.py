@@ -282,13 +282,33 @@ def require_attached(model) -> None:
                 )
 
 
-def node_of(model):
+def _required_module(model):
     if not _is_module(model):
-        raise _errors.TypeError(
-            f"a model is an et.Module or a layer of et.nn, not a {type(model).__name__}", stage="module"
-        )
-    require_attached(model)
+        kind = type(model).__name__
+        what = f"the class {model.__name__}; make one: {model.__name__}(…)" if isinstance(model, type) else f"of type {kind}"
+        raise _errors.TypeError(f"a model is an et.Module or a layer of et.nn, not {what}", stage="module")
+    return model
+
+
+def node_of(model):
+    require_attached(_required_module(model))
     return _node(model)
+
+
+def with_width_of(model, leaves) -> list:
+    """Floats of other libraries in the width that the model computes with, as everywhere; arrays of ours stay."""
+    widths = {s.dtype for s in states(model).values() if s.dtype.is_floating}
+    if len(widths) != 1:
+        return list(leaves)
+    (width,) = widths
+
+    def fitted(leaf):
+        if isinstance(leaf, (_core.Array, _core.Quantity, float, int)) or leaf is None:
+            return leaf
+        a = _core.asarray(leaf)
+        return a.astype(width) if a.dtype.is_floating and a.dtype != width else leaf
+
+    return [fitted(leaf) for leaf in leaves]
 
 
 def states(model, kind=None) -> dict[str, _core.State]:
@@ -301,7 +321,7 @@ def init_all_states(model, batch_size: int | None = None) -> None:
 
     Modules that define `init_state(self)` are asked first, and may set new states in it.
     """
-    if _in_python(model):
+    if _in_python(_required_module(model)):
         for module in list(model.modules()):
             if _in_python(module) and hasattr(module, "init_state"):
                 module.init_state()

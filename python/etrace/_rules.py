@@ -26,6 +26,8 @@ class LearningRule:
                     f"{self._name} has no option '{name}'; it has: {', '.join(known) or 'none'}", stage="rules"
                 )
         self._given = {k: v for k, v in options.items() if v is not None}
+        if isinstance(self._given.get("unfiltered"), (list, tuple)):  # paths, as people write them
+            self._given["unfiltered"] = ",".join(self._given["unfiltered"])
         self._rule = _core._make_rule(self._name, self._given)
 
     @property

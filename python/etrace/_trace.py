@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import _core
 from . import _errors
-from ._module import _in_python, node_of
+from ._module import _in_python, node_of, with_width_of
 from ._trees import flatten, unflatten
 
 
@@ -20,7 +20,8 @@ class Root:
                 "library's step would be recorded. Make it an attribute of an et.Module, or derive from et.Module",
                 stage="trace_step",
             )
-        self.leaves, self.tree = flatten(tuple(example))
+        leaves, self.tree = flatten(tuple(example))
+        self.leaves = with_width_of(model, leaves)
         self.out_tree = None
 
     @property

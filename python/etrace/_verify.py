@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import _core
 from . import _errors
 from ._functions import require_callable
-from ._module import _in_python, model_in_steps
+from ._module import _in_python, model_in_steps, with_width_of
 from ._rules import python_part, rule_of
 from ._trace import Root
 from ._trees import flatten, unflatten
@@ -25,7 +25,7 @@ def _bench(what, model, sequences, loss, step_fn):
     data, tree = flatten(tuple(sequences))
     if not data:
         raise _errors.TypeError(f"{what} needs sequences, time first", stage=what)
-    data = [_core.asarray(d) for d in data]
+    data = [_core.asarray(d) for d in with_width_of(model, data)]
     if loss is not None:
         require_callable("loss", loss)
         if len(data) != 2:

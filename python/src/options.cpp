@@ -128,7 +128,7 @@ void read_fields(const char* what, const nb::dict& given, const Fields& fields) 
     if (field == fields.end()) {
       std::vector<std::string> known;
       for (const auto& f : fields) known.emplace_back(f.first);
-      throw TypeError("options", no_such_name(std::string(what) + " has no option", name, known));
+      throw TypeError("options", no_such_name("option of " + std::string(what), name, known));
     }
     if (!value.is_none()) field->second(value);
   }

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import etrace as et
+from models import GruNet
 
 
 def here():
@@ -104,3 +105,40 @@ def test_wrong_calls_are_type_errors(call):
 def test_wrong_arguments_say_what_was_expected(call, text):
     with pytest.raises((TypeError, ValueError), match=text):
         call()
+
+
+def compiled(model, *example, **options):
+    return et.compile(model, et.D_RTRL, *example, backend="interpreter", **options)
+
+
+@pytest.mark.parametrize("model, words", [(GruNet, "the class GruNet; make one"), (object(), "of type object"), (3, "of type int")])
+@pytest.mark.parametrize("batch", [None, 2])
+def test_what_is_no_model_is_said(model, words, batch):
+    with pytest.raises(TypeError, match=words):
+        compiled(model, et.zeros((2, 3)), batch_size=batch)
+
+
+def test_an_example_of_numpy_has_the_width_of_the_model():
+    """np.zeros is float64, and so is most data: floats of other libraries are converted, arrays of ours are not."""
+    x = np.zeros((2, 3))
+    assert compiled(GruNet(), x, batch_size=2).update(x).dtype == et.float32
+    assert compiled(GruNet(dtype="float64"), x.astype("float32"), batch_size=2).update(x).dtype == et.float64
+    net = GruNet()
+    et.init_all_states(net)
+    assert et.verify(net, et.D_RTRL, np.zeros((4, 3)), np.zeros((4, 2)), et.loss.mse).loss >= 0
+    with pytest.raises(TypeError, match="holds f32"):
+        compiled(GruNet(), et.asarray(x), batch_size=2)
+
+
+def test_options_that_nobody_has():
+    learner = compiled(GruNet(), et.zeros((2, 3)), batch_size=2)
+    xs, ys = np.zeros((3, 2, 3), "float32"), np.zeros((3, 2, 2), "float32")
+    with pytest.raises(TypeError, match=r"no option of etrace_grad 'reductoin' \(did you mean reduction\?\)"):
+        learner.etrace_grad(xs, ys, et.loss.mse, reductoin="sum")
+    with pytest.raises(TypeError, match="two arrays, not 30; lists are trees"):
+        learner.etrace_grad(xs.tolist(), ys.tolist(), et.loss.mse)
+
+
+def test_a_learner_that_was_not_made_can_be_looked_at():
+    empty = et.Learner.__new__(et.Learner)
+    assert repr(empty) == "Learner(not compiled)"
