@@ -31,7 +31,7 @@ class Report:
         return self.to_string()
 
     def _repr_html_(self) -> str:
-        return preformatted(self.to_string(2))
+        return preformatted(self.to_string(2), wrap=True)
 
 
 class ETraceGraph:

@@ -44,6 +44,9 @@ class SequenceGradient(NamedTuple):
     loss: float  #: weighted and reduced
     aux: Any  #: stacked over the calls of the step function
 
+    def __repr__(self) -> str:
+        return f"SequenceGradient(loss={self.loss:.6g}, losses: {_steps(self.losses)}, grads of {len(self.grads)} parameters)"
+
 
 class SequenceTraining(NamedTuple):
     """What `Learner.etrace_train` gives."""
@@ -52,6 +55,9 @@ class SequenceTraining(NamedTuple):
     loss: float
     aux: Any
     updates: int  #: of the parameters
+
+    def __repr__(self) -> str:
+        return f"SequenceTraining(loss={self.loss:.6g}, losses: {_steps(self.losses)}, updates={self.updates})"
 
 
 class EligibilityTrace(NamedTuple):
@@ -230,6 +236,10 @@ class Learner(_core._Learner):
 
     def __deepcopy__(self, memo):
         self.__reduce__()
+
+
+def _steps(losses) -> str:
+    return "1 step" if losses.shape == (1,) else f"{losses.shape[0]} steps"
 
 
 def _length(data) -> int:

@@ -13,5 +13,8 @@ def frame(page: str, height: int = 480) -> str:
     )
 
 
-def preformatted(text: str) -> str:
-    return f'<pre style="line-height:1.25">{html.escape(text)}</pre>'
+def preformatted(text: str, wrap: bool = False) -> str:
+    """Text in columns. Pages of notebooks may show <pre> in a font of their own: it says which one it needs."""
+    style = "font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;line-height:1.25;overflow-x:auto"
+    style += ";white-space:pre-wrap" if wrap else ";white-space:pre"
+    return f'<pre style="{html.escape(style, quote=True)}">{html.escape(text)}</pre>'

@@ -456,3 +456,14 @@ def test_a_function_that_is_made_again_and_again_is_asked_about(data):
         for _ in range(10):
             learner.etrace_grad(xs, ys, lambda y, t: mse(y, t))
     assert len(learner._functions) <= 1
+
+
+def test_results_are_short_to_look_at():
+    net = GruNet()
+    learner = et.compile(net, et.D_RTRL, et.zeros((2, 3)), batch_size=2, backend="interpreter")
+    xs, ys = normal(1, (40, 2, 3)), normal(2, (40, 2, 2))
+    shown = repr(learner.etrace_grad(xs, ys, mse))
+    assert shown.startswith("SequenceGradient(loss=") and shown.endswith("losses: 40 steps, grads of 4 parameters)")
+    assert repr(learner.etrace_train(xs, ys, mse, optimizer("sgd", net))).endswith("losses: 40 steps, updates=1)")
+    page = learner.report._repr_html_()
+    assert "monospace" in page and "overflow-x:auto" in page  # columns stay columns in every notebook
