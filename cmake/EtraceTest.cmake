@@ -40,6 +40,10 @@ function(etrace_add_test_program name labels sources)
     add_dependencies(${name} etrace_played_cuda)
     target_compile_definitions(${name} PRIVATE ETRACE_PLAYED_CUDA="$<TARGET_FILE:etrace_played_cuda>")
   endif()
+  if(labels MATCHES "^cli")
+    add_dependencies(${name} etrace_disk)
+    target_compile_definitions(${name} PRIVATE ETRACE_DISK="$<TARGET_FILE:etrace_disk>")
+  endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   list(GET labels 0 folder)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${folder}/"
@@ -78,6 +82,11 @@ function(etrace_add_tests)
   target_link_libraries(etrace_played_cuda PRIVATE etrace_flags ${CMAKE_DL_LIBS})
   target_compile_options(etrace_played_cuda PRIVATE -O2)
   set_target_properties(etrace_played_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+
+  # Loaded before the program under test: ends it at a chosen point of its files.
+  add_library(etrace_disk MODULE "${PROJECT_SOURCE_DIR}/tests/cli/disk/disk.cpp")
+  target_link_libraries(etrace_disk PRIVATE ${CMAKE_DL_LIBS})
+  set_target_properties(etrace_disk PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
 
   # Part of every test program.
   add_library(etrace_test_rows OBJECT

@@ -90,6 +90,7 @@ PUBLIC = {
     "verify.h": "verify",
     "compare_rules.h": "verify",
     "synthetic_gradient.h": "learn/run",
+    "stream.h": "train",
     "etrace.h": "bench",  # includes them all
 }
 

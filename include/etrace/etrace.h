@@ -38,6 +38,7 @@
 #include "etrace/random.h"
 #include "etrace/save.h"
 #include "etrace/simplify.h"
+#include "etrace/stream.h"
 #include "etrace/summary.h"
 #include "etrace/synthetic_gradient.h"
 #include "etrace/tasks.h"

@@ -40,6 +40,7 @@ std::string score_json(const TrainSettings& s, const EvalCommand& c, std::int64_
 // A run in the place of the task: its best parameters, with all settings.
 void take_run(RunOptions& run) {
   if (!RunFolder::is_run(run.settings.task)) return;
+  RunFolder::require_no_stream(run.settings.task, "eval");
   if (!run.load.empty())
     throw ValueError("eval",
                      fmt::format("'{}' is a run and has its parameters; leave out --load, or give a task",

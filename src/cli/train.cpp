@@ -14,6 +14,7 @@
 #include "cli/rule_option.h"
 #include "cli/run_options.h"
 #include "cli/train_config.h"
+#include "cli/train_stream.h"
 #include "cli/train_view.h"
 #include "cli/verbs.h"
 #include "etrace/error.h"
@@ -28,7 +29,7 @@ namespace fs = std::filesystem;
 struct TrainCommand {
   RunOptions run;
   RunPlan plan;
-  bool quiet = false;
+  bool quiet = false, stream = false, every_given = false;
   std::string config, config_task;  // its options came before those that were typed
   // As typed; they become settings.
   std::string update = "sequence";
@@ -165,10 +166,68 @@ void add_file_options(CLI::App& verb, TrainCommand& c) {
                   "standard error")
       ->type_name("FILE");
   verb.add_flag("--quiet", c.quiet, "print the result only");
+  verb.add_flag("--stream", c.stream,
+                "TASK is a table that never ends (- for standard input): each line is answered, then learned "
+                "from");
+}
+
+// Options that a stream has no use for are refused, so that nobody thinks that they act.
+void require_of_stream(const TrainCommand& c) {
+  for (const char* option : {"--batch", "--update", "--window", "--method", "--check-every", "--patience",
+                             "--until-accuracy", "--load", "--save"})
+    if (is_typed(option))
+      throw ValueError(
+          "train",
+          fmt::format("{} has no meaning for a stream: it learns from each line as it comes", option));
+  if (c.run.settings.task.empty())
+    throw ValueError("train", "which stream? `etrace train FILE --stream`, or - for standard input");
+  if (c.plan.resume && c.plan.folder.empty() && c.plan.name.empty() && c.plan.checkpoint.empty())
+    throw ValueError("train",
+                     "--resume needs the run to go on with: `etrace train RUN --resume`, --name NAME, or "
+                     "--checkpoint FILE");
+}
+
+train::StreamPlan stream_plan(const TrainCommand& c) {
+  train::StreamPlan p;
+  const TrainSettings& s = c.run.settings;
+  p.path = s.task;
+  if (!s.model.empty()) p.settings.model = s.model;
+  if (!c.rule.rule.empty()) p.settings.rule = c.rule.rule;
+  p.settings.rule_options = c.rule.option_texts();
+  require_modulator("train", *rule_from(p.settings.rule, p.settings.rule_options));
+  if (s.hidden != 0) p.settings.hidden = s.hidden;
+  p.settings.optimizer = s.optimizer;
+  if (s.learning_rate || s.optimizer != "adam") p.settings.learning_rate = s.learning_rate;
+  p.settings.clip_norm = c.clip_norm == 0.0 ? std::nullopt : std::optional(c.clip_norm);
+  p.settings.memory = s.memory.value_or(p.settings.memory);
+  p.settings.seed = s.seed;
+  p.settings.dtype = dtype_option("--dtype", c.run.dtype, {Dtype::F32, Dtype::F64});
+  p.settings.backend = s.backend;
+  for (const std::string& text : c.run.set) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos)
+      throw ValueError("train", fmt::format("--set {}: expected NAME=VALUE, as in --set label=class", text));
+    p.set(text.substr(0, equals), text.substr(equals + 1));
+  }
+  p.lines = s.updates;
+  if (c.every_given) p.every = c.plan.every;
+  p.runs = c.plan.runs == "none" ? std::string() : c.plan.runs;
+  p.name = c.plan.name;
+  p.folder = c.plan.folder;
+  p.checkpoint = c.plan.checkpoint;
+  p.json = c.plan.json;
+  p.resume = c.plan.resume;
+  p.new_rate = p.resume && !p.folder.empty() && is_typed("--lr");
+  p.command = typed_words();
+  return p;
 }
 
 int run_train(TrainCommand& c) {
   if (c.run.settings.task.empty()) c.run.settings.task = c.config_task;
+  if (c.stream) {
+    require_of_stream(c);
+    return run_stream(stream_plan(c), c.quiet);
+  }
   RunPlan& plan = c.plan;
   plan.load = c.run.load;
   if (plan.runs == "none") plan.runs.clear();
@@ -209,9 +268,12 @@ void add_train(CLI::App& app, Status& status) {
   add_file_options(*verb, *c);
   verb->footer([] {
     return task_table() + "\n" + model_table() + "\n" + rules_short_help() + "\n" +
-           help_table("Optimizers", optim::all());
+           help_table("Optimizers", optim::all()) + "\n" + stream_table();
   });
-  verb->callback([c, &status] { status.code = run_train(*c); });
+  verb->callback([c, verb, &status] {
+    c->every_given = verb->count("--every") > 0;
+    status.code = run_train(*c);
+  });
 }
 
 }  // namespace etrace::cli

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/nearest.h"
+#include "data/csv_line.h"
 #include "data/reader.h"
 #include "data/text_file.h"
 #include "etrace/error.h"
@@ -16,26 +16,9 @@ namespace etrace::data {
 
 namespace {
 
-using Fields = std::vector<std::string>;
-
-// Fields of a line; a field may stand in quotes, in which "" is a quote.
 Fields csv_fields(const std::string& path, std::size_t number, std::string_view line, char separator) {
-  Fields out(1);
-  bool quoted = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (c == '"') {
-      if (quoted && i + 1 < line.size() && line[i + 1] == '"')
-        out.back() += line[i++];
-      else
-        quoted = !quoted;
-    } else if (c == separator && !quoted) {
-      out.emplace_back();
-    } else {
-      out.back() += c;
-    }
-  }
-  if (quoted) bad_line(path, number, "a quote that is not closed");
+  Fields out;
+  if (!split_fields(line, separator, out)) bad_line(path, number, "a quote that is not closed");
   return out;
 }
 
@@ -44,18 +27,6 @@ struct CsvTable {
   std::vector<Fields> rows;
   std::vector<std::size_t> lines;  // of each row
 };
-
-bool no_numbers(const Fields& fields) {
-  double value = 0.0;
-  return std::none_of(fields.begin(), fields.end(),
-                      [&](const std::string& f) { return parse_number(f, value); });
-}
-
-char separator_of(std::string_view line) {
-  for (const char c : {'\t', ';'})
-    if (line.find(c) != std::string_view::npos && line.find(',') == std::string_view::npos) return c;
-  return ',';
-}
 
 CsvTable read_table(const std::string& path, const std::string& text) {
   CsvTable out;
@@ -82,20 +53,9 @@ CsvTable read_table(const std::string& path, const std::string& text) {
   return out;
 }
 
-// A column by its name or its number from 0; negative ones count from the end.
 std::size_t column(const std::string& path, const CsvTable& table, const std::string& option,
                    const std::string& text) {
-  const auto at = std::find(table.names.begin(), table.names.end(), text);
-  if (at != table.names.end()) return static_cast<std::size_t>(at - table.names.begin());
-  double value = 0.0;
-  const auto count = static_cast<double>(table.rows.front().size());
-  if (parse_number(text, value) && value == std::floor(value) && value >= -count && value < count)
-    return static_cast<std::size_t>(value < 0 ? value + count : value);
-  throw ValueError("data",
-                   fmt::format("'{}': the option {} is '{}'{}; expected a column: {}", path, option, text,
-                               did_you_mean(text, table.names),
-                               table.names.empty() ? fmt::format("a number from 0 to {}", count - 1)
-                                                   : fmt::format("{}", fmt::join(table.names, ", "))));
+  return column_of(path, table.names, table.rows.front().size(), option, text);
 }
 
 float csv_number(const std::string& path, const CsvTable& table, std::size_t row, std::size_t col) {

@@ -108,6 +108,7 @@ Predictions::Row row_of(const std::vector<double>& outputs, std::size_t at, std:
 Predictions predict(const std::string& run, const std::string& file, const std::string& backend) {
   if (!RunFolder::is_run(run))
     throw ValueError("predict", fmt::format("'{}' is no folder of a run: it has no run.json", run));
+  RunFolder::require_no_stream(run, "predict");
   const std::string path = run + "/best.safetensors";
   const TensorFile parameters = read_parameter_file(path);
   const SavedSettings saved(parameters, path);

@@ -106,7 +106,8 @@ void Run::open_folder() {
   else if (!plan_.runs.empty()) {
     const TrainSettings& s = training_.settings();
     const std::string given = plan_.runs + "/" + plan_.name;
-    const bool go_on = plan_.resume && !plan_.name.empty() && RunFolder::is_run(given);
+    const bool go_on =
+        plan_.resume && !plan_.name.empty() && (RunFolder::is_run(given) || RunFolder::is_begun(given));
     folder_ = go_on ? RunFolder::open(given)
                     : RunFolder::create(plan_.runs,
                                         plan_.name.empty()

@@ -62,10 +62,13 @@ RunFolder RunFolder::create(const std::string& root, const std::string& name, bo
 }
 
 RunFolder RunFolder::open(const std::string& path) {
-  if (!is_run(path))
+  if (!is_run(path) && !is_begun(path))
     throw ValueError("train", fmt::format("'{}' is no folder of a run: it has no run.json", path));
   RunFolder folder(path);
   folder.lock();
+  std::error_code error;
+  fs::create_directory(folder.file("checkpoints"), error);
+  if (error) cannot("written", path, error.message());
   return folder;
 }
 
@@ -74,12 +77,27 @@ bool RunFolder::is_run(const std::string& path) {
   return fs::is_regular_file(path + "/run.json", error);
 }
 
+// What a process that was killed at once has left: a lock, and no run.json yet.
+bool RunFolder::is_begun(const std::string& path) {
+  std::error_code error;
+  if (is_run(path) || !fs::is_directory(path, error)) return false;
+  return fs::is_empty(path, error) || fs::is_regular_file(path + kLock, error);
+}
+
 bool RunFolder::is_in_use(const std::string& path) {
   const int file = ::open((path + kLock).c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
   const bool used = flock(file, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   ::close(file);
   return used;
+}
+
+void RunFolder::require_no_stream(const std::string& path, const char* verb) {
+  const auto json = nlohmann::json::parse(read_file(path + "/run.json"), nullptr, /*allow_exceptions=*/false);
+  if (json.is_object() && json.value("task", "") == "stream")
+    throw ValueError(verb, fmt::format("the run '{}' is of a stream, whose score is in its run.json: every "
+                                       "line was answered before it was learned from",
+                                       path));
 }
 
 void RunFolder::lock() {

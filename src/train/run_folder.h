@@ -25,7 +25,10 @@ class RunFolder {
   // ValueError: it is no folder of a run, or another process works in it.
   static RunFolder open(const std::string& path);
   static bool is_run(const std::string& path);     // has a run.json
+  static bool is_begun(const std::string& path);   // was made for a run that was killed at once
   static bool is_in_use(const std::string& path);  // by a process that is alive
+  // ValueError: the run is of a stream, which has no test part and no best parameters.
+  static void require_no_stream(const std::string& path, const char* verb);
 
   const std::string& path() const { return path_; }
   std::string name() const;

@@ -1,12 +1,10 @@
 // The log of a training run for programs: JSON, one object per line. A run that goes on appends to it.
 #pragma once
 
-#include <fstream>
 #include <optional>
-#include <ostream>
 #include <string>
-#include <vector>
 
+#include "train/json_lines.h"
 #include "train/training.h"
 
 #pragma GCC visibility push(default)
@@ -32,11 +30,7 @@ class TrainLog {
   struct Line;
   void write(const Line&);
 
-  struct Place {
-    std::string path;
-    std::ofstream file;  // closed: standard output
-  };
-  std::vector<Place> places_;
+  JsonLines lines_{"batches"};
 };
 
 }  // namespace etrace::train
