@@ -26,8 +26,7 @@ namespace etrace {
 // Scores ----------------------------------------------------------------------------------------------------
 
 // Says when a rate of errors has risen: the errors since the best point so far are compared with those until
-// then, by Hoeffding's bound. A stream without a change gives a false alarm with about the probability
-// `delta` per place that is looked at. After an alarm it starts anew.
+// then, by Hoeffding's bound of probability `delta`. After an alarm it starts anew.
 class DriftWatch {
  public:
   explicit DriftWatch(double delta = 1e-4);  // ValueError unless in (0, 1)

@@ -56,7 +56,10 @@ struct CsvStream::Impl {
 };
 
 CsvStream::CsvStream(const CsvStreamOptions& options) : options_(options), impl_(std::make_unique<Impl>()) {
-  impl_->fd = options_.path == "-" ? STDIN_FILENO : ::open(options_.path.c_str(), O_RDONLY | O_CLOEXEC);
+  // A pipe without a writer is waited for by poll, where the wait can be ended.
+  impl_->fd =
+      options_.path == "-" ? STDIN_FILENO : ::open(options_.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (impl_->fd > STDIN_FILENO) ::fcntl(impl_->fd, F_SETFL, ::fcntl(impl_->fd, F_GETFL) & ~O_NONBLOCK);
   struct stat info {};
   if (impl_->fd < 0 || ::fstat(impl_->fd, &info) != 0)
     throw IoError("stream", fmt::format("cannot open '{}': {}", options_.path, std::strerror(errno)));

@@ -119,7 +119,7 @@ void Run::start() {
   }
   if (!plan_.json.empty()) log_.also(plan_.json, resumed);
   log_.start(training_);                      // what fails here fails before the work
-  if (found && is_place_of_check()) check();  // it may have been solved; the log says so already
+  if (found && is_place_of_check()) repeat_check();
   first_activity_ = training_.activity();
   write_status("running");
   view_.say(training_.summary() + activity_text(first_activity_) + activity_advice(first_activity_));
@@ -162,8 +162,15 @@ Score Run::check() {
   return score;
 }
 
+// The check at which the checkpoint was made: whether it has ended the run. Best score, count of checks and
+// log have it already.
+void Run::repeat_check() {
+  if (plan_.until_accuracy)
+    solved_ = *training_.score(Part::Check, kCheckBatches).accuracy >= *plan_.until_accuracy;
+  impatient_ = plan_.patience > 0 && checks_since_best_ >= plan_.patience;
+}
+
 void Run::keep_if_best(const Score& score) {
-  if (best_ && best_batches_ == training_.batches()) return;  // the check that a resumed run repeats
   if (!best_ || is_better(score, *best_)) {
     best_ = score;
     best_batches_ = training_.batches();

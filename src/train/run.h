@@ -82,6 +82,7 @@ class Run {
   bool is_place_of_check() const;
   Score check();
   void keep_if_best(const Score&);
+  void repeat_check();
 
   // Each goes on if a file cannot be written, and remembers.
   void tell(const std::function<void()>& write);

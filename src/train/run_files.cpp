@@ -108,7 +108,7 @@ void Run::open_folder() {
     const std::string given = plan_.runs + "/" + plan_.name;
     const bool go_on =
         plan_.resume && !plan_.name.empty() && (RunFolder::is_run(given) || RunFolder::is_begun(given));
-    folder_ = go_on ? RunFolder::open(given)
+    folder_ = go_on ? RunFolder::open(given, RunFolder::Also::Begun)
                     : RunFolder::create(plan_.runs,
                                         plan_.name.empty()
                                             ? fmt::format("{}-{}-{}-{}", s.task, s.model, s.rule, s.seed)

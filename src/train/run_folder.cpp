@@ -61,8 +61,8 @@ RunFolder RunFolder::create(const std::string& root, const std::string& name, bo
   }
 }
 
-RunFolder RunFolder::open(const std::string& path) {
-  if (!is_run(path) && !is_begun(path))
+RunFolder RunFolder::open(const std::string& path, Also also) {
+  if (!is_run(path) && !(also == Also::Begun && is_begun(path)))
     throw ValueError("train", fmt::format("'{}' is no folder of a run: it has no run.json", path));
   RunFolder folder(path);
   folder.lock();

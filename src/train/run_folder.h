@@ -8,6 +8,7 @@
 //   page.html         the run as a page
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -23,7 +24,8 @@ class RunFolder {
   // is taken, or no name of a folder; IoError: it cannot be made.
   static RunFolder create(const std::string& root, const std::string& name, bool numbered);
   // ValueError: it is no folder of a run, or another process works in it.
-  static RunFolder open(const std::string& path);
+  enum class Also : std::uint8_t { Nothing, Begun };  // is_begun()
+  static RunFolder open(const std::string& path, Also = Also::Nothing);
   static bool is_run(const std::string& path);     // has a run.json
   static bool is_begun(const std::string& path);   // was made for a run that was killed at once
   static bool is_in_use(const std::string& path);  // by a process that is alive

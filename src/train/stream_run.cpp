@@ -188,7 +188,7 @@ void StreamRun::open_folder() {
     const std::string given = plan_.runs + "/" + plan_.name;
     const bool goes_on =
         plan_.resume && !plan_.name.empty() && (RunFolder::is_run(given) || RunFolder::is_begun(given));
-    folder_ = goes_on ? RunFolder::open(given)
+    folder_ = goes_on ? RunFolder::open(given, RunFolder::Also::Begun)
                       : RunFolder::create(plan_.runs,
                                           plan_.name.empty()
                                               ? fmt::format("stream-{}-{}-{}", s.model, s.rule, s.seed)
