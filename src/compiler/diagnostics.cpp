@@ -5,6 +5,8 @@
 #include <array>
 #include <cctype>
 
+#include "compiler/diagnostic_address.h"
+
 namespace etrace {
 
 namespace {
@@ -58,6 +60,7 @@ std::string to_string(const CompilationRecord& r) {
   std::string text = std::string(name(r.level)) + " " + std::string(name(r.kind)) + ": " + r.message;
   if (!r.note.empty()) text += " — " + r.note;
   if (const std::string place = to_string(r.origin); !place.empty()) text += " (at " + place + ")";
+  text += " [" + diagnostic_address(r.kind) + "]";
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
 }

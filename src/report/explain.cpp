@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compiler/diagnostic_address.h"
 #include "compiler/dropped_ways.h"
 #include "compiler/explain_text.h"
 #include "etrace/graph.h"
@@ -161,7 +162,9 @@ std::string records_text(const ExplainView& v) {
       items += text;
       if (!r.note.empty() && !told_above(v, r)) items += paragraph("To do: " + r.note, 6);
     }
-    if (count > 0) out += fmt::format("  {} ({}): {}\n{}", name(kind), count, meaning(kind), items);
+    if (count > 0)
+      out += fmt::format("  {} ({}): {}\n{}{}", name(kind), count, meaning(kind), items,
+                         paragraph("See " + diagnostic_address(kind), 6));
   }
   return out;
 }

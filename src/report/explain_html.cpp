@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "compiler/diagnostic_address.h"
 #include "compiler/dropped_ways.h"
 #include "compiler/explain_text.h"
 #include "etrace/etp.h"
@@ -339,6 +340,7 @@ class Page {
     fact("operator", r.primitive);
     for (const auto& [key, value] : r.context) fact(escape_html(key), to_string(value));
     fact("at", to_string(r.origin));
+    fact("see", diagnostic_address(r.kind));
     return fmt::format("<li class=\"{0}\">{1} <span class=\"mono\">{2}</span><p>{3}</p>{4}{5}</li>\n",
                        name(r.level), tag(name(r.level), name(r.level)), name(r.kind), escape_html(r.message),
                        r.note.empty() ? "" : fmt::format("<p class=\"todo\">{}</p>", escape_html(r.note)),

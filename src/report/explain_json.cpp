@@ -1,6 +1,7 @@
 // An ETraceGraph as JSON. Keys keep the order in which they are written here; lists have the graph's order.
 #include <nlohmann/json.hpp>
 
+#include "compiler/diagnostic_address.h"
 #include "compiler/dropped_ways.h"
 #include "compiler/explain_text.h"
 #include "etrace/etp.h"
@@ -187,6 +188,7 @@ Json record_json(const CompilationRecord& r) {
   Json context = Json::object();
   for (const auto& [key, value] : r.context) context[key] = attr_json(value);
   return {{"kind", name(r.kind)},
+          {"address", diagnostic_address(r.kind)},
           {"level", name(r.level)},
           {"message", r.message},
           {"note", text_or_null(r.note)},

@@ -96,7 +96,7 @@ TEST(Diagnostics, ARecordIsOneLine) {
                             Origin{{"net", "out"}, "model.cpp", 7}};
   EXPECT_EQ(to_string(r),
             "warning relation_excluded_non_temporal: out/weight reaches no hidden state — fine for a readout "
-            "(at net.out (model.cpp:7))");
+            "(at net.out (model.cpp:7)) [docs/diagnostics.md#relation_excluded_non_temporal]");
 }
 
 TEST(Diagnostics, EveryKindIsOnItsPage) {
