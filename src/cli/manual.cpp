@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <iostream>
+#include <set>
 
 #include "base/nearest.h"
 #include "cli/verbs.h"
@@ -52,14 +53,37 @@ std::string troff(const std::string& text) {
   return out;
 }
 
+bool is_help(const CLI::Option& option) {
+  const auto& names = option.get_lnames();
+  return !names.empty() && names.front() == "help";
+}
+
 void print_option(const CLI::Option& option) {
   const bool named = !option.get_lnames().empty();
   say(".TP\n\\fB{}\\fR", troff(named ? "--" + option.get_lnames().front() : option.get_name(true)));
-  if (named && option.get_type_size() != 0) say(" \\fI{}\\fR", troff(option.get_type_name()));
+  if (named && !option.get_type_name().empty()) say(" \\fI{}\\fR", troff(option.get_type_name()));
   say("\n{}", troff(option.get_description()));
   if (!option.get_default_str().empty()) say(" (default: {})", troff(option.get_default_str()));
   say("\n");
 }
+
+struct Fact {
+  const char *name, *meaning;
+};
+constexpr Fact kEnvironment[] = {
+    {"ETRACE_BACKEND", "the engine where none is named: interpreter, native, auto or cuda"},
+    {"ETRACE_NUM_THREADS", "threads of the process, the caller counted"},
+    {"ETRACE_CACHE_DIR", "where compiled code is kept"},
+    {"ETRACE_KEEP_SOURCE", "a folder for the C text of every program that is compiled"},
+    {"ETRACE_RUNS", "where run folders are made and looked for, if not in runs"},
+};
+constexpr Fact kStatus[] = {
+    {"0", "done"},
+    {"1", "done, and the answer is no"},
+    {"2", "wrong input, or a result could not be written"},
+    {"3", "a fault of the program"},
+    {"130", "stopped by Ctrl-C"},
+};
 
 void print_man(const CLI::App& app) {
   say(".TH ETRACE 1 \"\" \"etrace {}\" \"User Commands\"\n", version());
@@ -68,16 +92,51 @@ void print_man(const CLI::App& app) {
   for (const CLI::App* verb : verbs_of(app)) {
     say(".SS etrace {}\n{}\n", troff(verb->get_name()), troff(verb->get_description()));
     for (const CLI::Option* option : verb->get_options({}))
-      if (option->get_name(true) != "--help") print_option(*option);
+      if (!is_help(*option)) print_option(*option);
   }
-  say(".SH ENVIRONMENT\n"
-      ".TP\n\\fBETRACE_BACKEND\\fR\nthe engine where none is named: interpreter, native or auto\n"
-      ".TP\n\\fBETRACE_NUM_THREADS\\fR\nthreads of the process, the caller counted\n"
-      ".TP\n\\fBETRACE_CACHE_DIR\\fR\nwhere compiled code is kept\n"
-      ".TP\n\\fBETRACE_KEEP_SOURCE\\fR\na folder for the C text of every program that is compiled\n"
-      ".SH EXIT STATUS\n"
-      "0: done. 1: done, and the answer is no. 2: wrong input, or a result could not be written. "
-      "3: a fault of the program. 130: stopped by Ctrl\\-C.\n");
+  say(".SH ENVIRONMENT\n");
+  for (const Fact& f : kEnvironment) say(".TP\n\\fB{}\\fR\n{}\n", f.name, troff(f.meaning));
+  say(".SH EXIT STATUS\n");
+  for (const Fact& f : kStatus) say(".TP\n\\fB{}\\fR\n{}\n", f.name, troff(f.meaning));
+}
+
+// Text in a cell of a Markdown table.
+std::string cell(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '|' || c == '<' || c == '*' || c == '_') out += '\\';
+    out += c == '\n' ? ' ' : c;
+  }
+  return out;
+}
+
+void print_markdown(const CLI::App& app) {
+  say("# Command line\n\nWhat `etrace --help` and `etrace VERB --help` say, on one page: `etrace man "
+      "--markdown` "
+      "writes it. The same as a manual page: `man etrace`.\n");
+  std::set<std::string> told;
+  for (const CLI::App* verb : verbs_of(app)) {
+    say("\n## etrace {}\n\n{}\n\n", verb->get_name(), cell(verb->get_description()));
+    std::string rows;
+    for (const CLI::Option* option : verb->get_options({})) {
+      if (is_help(*option)) continue;
+      const bool named = !option->get_lnames().empty();
+      const std::string& type = option->get_type_name();
+      const std::string& value = option->get_default_str();
+      rows += fmt::format("| `{}{}` | {}{} |\n",
+                          named ? "--" + option->get_lnames().front() : option->get_name(true),
+                          named && !type.empty() ? " " + type : "", cell(option->get_description()),
+                          value.empty() ? "" : " (default: " + cell(value) + ")");
+    }
+    if (!rows.empty()) say("| option | meaning |\n|---|---|\n{}", rows);
+    const std::string footer = verb->get_footer();  // lists that several verbs have are told once
+    if (!footer.empty() && told.insert(footer).second)
+      say("\n```text\n{}\n```\n", footer.substr(footer.find_first_not_of('\n')));
+  }
+  say("\n## Environment\n\n| variable | meaning |\n|---|---|\n");
+  for (const Fact& f : kEnvironment) say("| `{}` | {} |\n", f.name, cell(f.meaning));
+  say("\n## Exit status\n\n| status | meaning |\n|---|---|\n");
+  for (const Fact& f : kStatus) say("| {} | {} |\n", f.name, cell(f.meaning));
 }
 
 void print_bash(const CLI::App& app) {
@@ -142,9 +201,11 @@ void print_completion(const CLI::App& app, const std::string& name) {
 }  // namespace
 
 void add_manual(CLI::App& app, Status&) {
-  app.add_subcommand("man", "the manual page, as troff: etrace man | man -l -")->callback([&app] {
-    print_man(app);
-  });
+  CLI::App* manual = app.add_subcommand("man", "the manual page, as troff: etrace man | man -l -");
+  auto markdown = std::make_shared<bool>(false);
+  manual->add_flag("--markdown", *markdown,
+                   "the same as Markdown, with what the help lists below its options");
+  manual->callback([&app, markdown] { *markdown ? print_markdown(app) : print_man(app); });
   CLI::App* verb =
       app.add_subcommand("completion", "completion for a shell: source <(etrace completion bash)");
   auto shell = std::make_shared<std::string>();

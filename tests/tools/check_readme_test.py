@@ -17,15 +17,17 @@ std::puts("end");
 """
 
 
-def check(page, program='echo "one $*"; echo two; echo three'):
+def check(page, program='echo "one $*"; echo two; echo three', source=None, arguments=()):
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         (root / "README.md").write_text(page, encoding="utf-8")
+        if source:
+            (root / source).touch()
         fake = root / "fake"
         fake.write_text("#!/bin/sh\n" + program + "\n", encoding="utf-8")
         os.chmod(fake, 0o755)
         done = subprocess.run([sys.executable, str(SCRIPT), "--readme", str(root / "README.md"), "--work",
-                               str(root / "work"), "--etrace", str(fake)], capture_output=True, text=True, check=False)
+                               str(root / "work"), "--etrace", str(fake), *arguments], cwd=root, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr
 
 
@@ -59,6 +61,16 @@ class CheckReadme(unittest.TestCase):
         self.assert_result(0, page, "ran 2")
         self.assert_result(1, page.replace("\n1\n", "\n2\n"), "README.md:3")
         self.assert_result(1, "```console scratch=x\n$ false\n$ echo on\n```\n", "ran 1", "README.md:2")
+
+    def test_tabs_and_built_programs(self):
+        page = "````{tab} Shell\n```console\n$ etrace x\none x\n...\n```\n````\n"
+        self.assert_result(0, page, "ran 1")
+        self.assert_result(1, page.replace("one x", "one y"), "README.md:3")
+        self.assert_result(1, "```{literalinclude} x.cpp\n:language: cpp\n```\n", "there is no file x.cpp")
+        self.assert_result(1, "```{literalinclude} fake.cpp\n```\n", "fake.cpp is not built in any folder", source="fake.cpp")
+        built = "```{literalinclude} fake.cpp\n```\n```text output=fake\none...\ntwo\nthree\n```\n"
+        self.assert_result(0, built, "ran 1", source="fake.cpp", arguments=["--programs", "."])
+        self.assert_result(1, built.replace("two", "2"), "but the page says", source="fake.cpp", arguments=["--programs", "."])
 
     def test_console(self):
         self.assert_result(0, "```console\n$ build/bin/etrace x\none x\n...\nthree\n$ ./dev demo\n```\n", "ran 1")
