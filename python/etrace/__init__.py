@@ -73,7 +73,7 @@ __version__ = _core.__version__
 
 
 if _typing.TYPE_CHECKING:
-    from . import array_api, jax, nir, torch
+    from . import array_api, braintrace, jax, nir, torch
 else:
 
     def __getattr__(name):
