@@ -1,6 +1,7 @@
 """Neurons and synapses of brainpy.state: those of et.nn, with brainpy's names of arguments and `dt` of brainstate.environ."""
 
 import types as _types
+import warnings as _warnings
 
 from .. import nn as _nn
 from ._names import missing as _missing, refuse_options as _refuse
@@ -14,8 +15,9 @@ _STARTS = ("V_initializer", "a_initializer", "g_initializer", "w_initializer", "
 class _Neurons:
     """A constructor under brainpy's name. `desc` is the same with the arguments kept for later."""
 
-    def __init__(self, name, layer, renamed=None):
-        self.name, self.layer, self.renamed = name, layer, {**_RENAMED, **(renamed or {})}
+    def __init__(self, name, layer, renamed, defaults, differs):
+        self.name, self.layer, self.renamed = name, layer, {**_RENAMED, **renamed}
+        self.defaults, self.differs = defaults, differs
 
     def __call__(self, in_size, **options):
         options.pop("name", None)
@@ -24,7 +26,9 @@ class _Neurons:
             if value is not None and not getattr(value, "is_zero", False):
                 _refuse(f"brainpy.state.{self.name}", [start], "set the state's value after init_all_states")
         options = {self.renamed.get(k, k): v for k, v in options.items()}
-        made = self.layer(in_size, **_environ.step(options))
+        if self.differs:
+            _warnings.warn(f"brainpy.state.{self.name}: {self.differs}", stacklevel=2)
+        made = self.layer(in_size, **_environ.step({**self.defaults, **options}))
         object.__setattr__(made, "get_spike", lambda *_: made.spikes()) if hasattr(made, "spikes") else None
         return made
 
@@ -38,9 +42,13 @@ def _state():
             "HH": (_nn.HodgkinHuxley, {"ENa": "E_Na", "EK": "E_K", "EL": "E_L", "gNa": "g_Na", "gK": "g_K", "gL": "g_L"}),
             "Expon": (_nn.Expon, {}), "Alpha": (_nn.Alpha, {}), "DualExpon": (_nn.DualExpon, {}), "STP": (_nn.STP, {}),
             "STD": (_nn.STD, {}), "AMPA": (_nn.AMPA, {}), "GABAa": (_nn.GABAa, {}), "BioNMDA": (_nn.NMDA, {})}
+    defaults = {"AdExIF": {"V_th": -55.0, "reset": "soft"}, "HH": {"g_L": 0.03}}
+    differs = {"AdExIF": "V stops at V_th within a step here, so that its exponential cannot overflow",
+               "HH": "neurons start at -65 mV here, and between -70 and -60 mV there",
+               "Izhikevich": "u starts at b·V here, and at 0 there"}
     module = _types.ModuleType(__name__ + ".state")
     for name, (layer, renamed) in rows.items():
-        setattr(module, name, _Neurons(name, layer, renamed))
+        setattr(module, name, _Neurons(name, layer, renamed, defaults.get(name, {}), differs.get(name)))
     instead = {"AlignPostProj": "et.nn.AlignPost, whose input goes into neuron.step(fired, input)",
                "align_pre_projection": "et.nn.AlignPre", "DeltaProj": "et.nn.SynapticCurrent.delta",
                "CurrentProj": "neuron.step(fired, input)", "CUBA": "et.nn.SynapticCurrent.cuba()",
