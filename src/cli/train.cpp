@@ -135,6 +135,9 @@ void add_folder_options(CLI::App& verb, TrainCommand& c) {
           "options from a TOML file whose keys are their names, such as config.toml of a run; what is "
           "typed holds")
       ->type_name("FILE");
+  verb.add_flag_callback(
+      "--no-fidelity", [&p] { p.fidelity = false; },
+      "do not compare the gradient with BPTT's at the start and at the end");
   verb.add_option("--folder", p.folder)->group("");  // of `etrace train RUN`
   verb.add_option("--task", c.config_task)->group("");
   verb.add_option("--check-every", p.check_every, "batches between checks on data that is held out")

@@ -16,7 +16,9 @@ namespace {
 using Words = std::vector<std::string>;
 
 // Options that stand alone in a command.
-bool is_flag(const std::string& key) { return key == "resume" || key == "quiet" || key == "stream"; }
+bool is_flag(const std::string& key) {
+  return key == "resume" || key == "quiet" || key == "stream" || key == "no-fidelity";
+}
 
 Words words_of(const train::ConfigItems& items, const std::string& path) {
   Words out;

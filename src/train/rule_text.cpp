@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <optional>
 
@@ -28,8 +30,22 @@ Attr option_value(std::string_view text) {
 
 }  // namespace
 
+bool is_bptt(std::string_view rule) {
+  return std::equal(rule.begin(), rule.end(), kBptt.begin(), kBptt.end(),
+                    [](unsigned char a, unsigned char b) { return std::toupper(a) == b; });
+}
+
+std::string rule_name(const std::string& rule) {
+  return is_bptt(rule) ? std::string(kBptt) : find_rule(rule).name;
+}
+
 std::shared_ptr<const LearningRule> rule_from(const std::string& rule,
                                               const std::vector<std::string>& options) {
+  if (is_bptt(rule)) {
+    if (!options.empty())
+      throw ValueError("rule", fmt::format("BPTT has no options; leave out --rule-option {}", options[0]));
+    return make_rule("D_RTRL");  // of which nothing is used: reverse mode runs through whole sequences
+  }
   RuleOptions given;
   for (const std::string& text : options) {
     const std::size_t equals = text.find('=');

@@ -3,12 +3,20 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "etrace/learning_rule.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::train {
+
+// Backpropagation through time stands beside the rules: any case, "BPTT" as settings have it. It takes no
+// options.
+inline constexpr std::string_view kBptt = "BPTT";
+bool is_bptt(std::string_view rule);
+// The rule as its row spells it, or BPTT. ValueError lists the names.
+std::string rule_name(const std::string& rule);
 
 // `options`: NAME=VALUE each, the last one of a name counts. ValueError for another form, and what make_rule
 // says of names and values.

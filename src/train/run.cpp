@@ -38,6 +38,13 @@ std::string what_to_try(const Training& t) {
   return fmt::format("  what to try: {}\n", fmt::join(ideas, "; "));
 }
 
+std::string fidelity_text(const std::optional<Training::Fidelity>& first,
+                          const std::optional<Training::Fidelity>& last) {
+  if (!last) return {};
+  const std::string at_start = first ? fmt::format("{:.3f} at the start, ", first->cosine) : "";
+  return fmt::format("  cosine of the gradient to BPTT's: {}{:.3f} at the end\n", at_start, last->cosine);
+}
+
 }  // namespace
 
 RunView::~RunView() = default;
@@ -120,7 +127,7 @@ void Run::start() {
   if (!plan_.json.empty()) log_.also(plan_.json, resumed);
   log_.start(training_);                      // what fails here fails before the work
   if (found && is_place_of_check()) repeat_check();
-  first_activity_ = training_.activity();
+  measure_start();
   write_status("running");
   view_.say(training_.summary() + activity_text(first_activity_) + activity_advice(first_activity_));
   if (found)
@@ -129,6 +136,11 @@ void Run::start() {
     view_.say(fmt::format("there is no {} yet: starting anew\n", checkpoint_));
   if (!found && plan_.start_from) view_.say(fmt::format("parameters from {}\n", plan_.load));
   view_.say("\n");
+}
+
+void Run::measure_start() {
+  first_activity_ = training_.activity();
+  if (folder_ && plan_.fidelity && !earlier_) first_fidelity_ = training_.fidelity();
 }
 
 void Run::batch() {
@@ -210,8 +222,10 @@ void Run::finish() {
 
 void Run::conclude() {
   last_activity_ = training_.activity();
+  if (folder_ && plan_.fidelity) last_fidelity_ = training_.fidelity();
   result_.judgement = training_.judged(result_.score, kFinalBatches);
-  view_.say(activity_text(last_activity_) + result_.judgement->text() + "\n");
+  view_.say(activity_text(last_activity_) + fidelity_text(first_fidelity_, last_fidelity_) +
+            result_.judgement->text() + "\n");
   if (result_.judgement->outcome == Outcome::Guessing) view_.say(what_to_try(training_));
   view_.say(activity_advice(last_activity_));
 }

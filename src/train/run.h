@@ -33,6 +33,7 @@ struct RunPlan {
   std::optional<TensorFile> start_from = {};  // parameters, of the file that `load` names
   std::string load = {};
   std::vector<std::string> command = {};  // as it was typed, to be kept
+  bool fidelity = true;  // compare the gradient with BPTT at the start and at the end, for the folder
 };
 // The whole run as options of `etrace train`, every setting said; Training's settings are resolved.
 ConfigItems config_items(const TrainSettings& resolved, const RunPlan&);
@@ -95,6 +96,7 @@ class Run {
   void take_best();
   void finish();
   void conclude();
+  void measure_start();
   void interrupted();
   Learner::Notes best_notes() const;
 
@@ -113,6 +115,8 @@ class Run {
   std::int64_t best_batches_ = 0;      // learned from until then
   std::int64_t checks_since_best_ = 0;
   std::vector<LayerActivity> first_activity_, last_activity_;
+  std::shared_ptr<const nlohmann::ordered_json> earlier_;  // run.json of a run that goes on
+  std::optional<Training::Fidelity> first_fidelity_, last_fidelity_;
   RunResult result_;
   bool solved_ = false, impatient_ = false;
   bool checkpoint_failed_ = false, save_failed_ = false, log_failed_ = false;

@@ -16,6 +16,8 @@
 #include "train/run.h"
 #include "train/saved_parameters.h"
 
+using nlohmann::operator""_json_pointer;
+
 namespace etrace::train {
 
 namespace {
@@ -46,10 +48,37 @@ nlohmann::ordered_json activity_json(const std::vector<LayerActivity>& layers) {
   return out;
 }
 
-std::int64_t peak_memory_bytes() {
+nlohmann::ordered_json fidelity_json(const Training::Fidelity& f) {
+  nlohmann::ordered_json out{{"cosine", f.cosine}, {"norm_ratio", f.norm_ratio}};
+  out["parameters"] = nlohmann::ordered_json::array();
+  for (const Training::Fidelity::Leaf& l : f.leaves)
+    out["parameters"].push_back({{"name", l.name}, {"cosine", l.cosine}, {"norm_ratio", l.norm_ratio}});
+  return out;
+}
+
+rusage used() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  return std::int64_t{1024} * usage.ru_maxrss;
+  return usage;
+}
+std::int64_t peak_memory_bytes() { return std::int64_t{1024} * used().ru_maxrss; }
+// Of this process; what was used before a run was resumed is added by its file.
+double processor_seconds() {
+  const rusage usage = used();
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// What run.json of an earlier process says; null where there is none, or it cannot be read.
+std::shared_ptr<const nlohmann::ordered_json> earlier_status(const std::string& path) {
+  try {
+    auto json = nlohmann::ordered_json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
+    return json.is_object() ? std::make_shared<const nlohmann::ordered_json>(std::move(json)) : nullptr;
+  } catch (const IoError&) {
+    return nullptr;
+  }
 }
 
 const std::string* find_note(const Learner::Notes& notes, std::string_view key) {
@@ -93,6 +122,7 @@ ConfigItems config_items(const TrainSettings& s, const RunPlan& plan) {
   if (plan.patience > 0) add("patience", plan.patience);
   if (plan.until_accuracy) add("until-accuracy", *plan.until_accuracy);
   if (!plan.load.empty()) out.emplace_back("load", plan.load);
+  if (!plan.fidelity) out.emplace_back("no-fidelity", "true");
   for (const auto& [key, value] : data_texts(s))
     if (key.starts_with("--set ")) out.emplace_back("set", fmt::format("{}={}", key.substr(6), value));
   for (const std::string& option : s.rule_options) out.emplace_back("rule-option", option);
@@ -117,6 +147,8 @@ void Run::open_folder() {
   }
   if (!folder_) return;
   result_.folder = folder_->path();
+  if (plan_.resume && std::filesystem::exists(folder_->checkpoint()))
+    earlier_ = earlier_status(folder_->file("run.json"));
   if (checkpoint_.empty()) checkpoint_ = folder_->checkpoint();
 }
 
@@ -228,6 +260,11 @@ void Run::write_status(const std::string& status, const std::string& error) {
   }
   json["trace_bytes"] = training_.trace_bytes();
   json["peak_memory_bytes"] = peak_memory_bytes();
+  json["processor_seconds"] = processor_seconds();
+  if (earlier_ && earlier_->contains("/fidelity/start"_json_pointer))
+    json["fidelity"]["start"] = earlier_->at("/fidelity/start"_json_pointer);
+  if (first_fidelity_) json["fidelity"]["start"] = fidelity_json(*first_fidelity_);
+  if (last_fidelity_) json["fidelity"]["end"] = fidelity_json(*last_fidelity_);
   json["activity"] = {{"start", activity_json(first_activity_)}, {"end", activity_json(last_activity_)}};
   json["command"] = plan_.command;
   for (const auto& [key, value] : training_.setting_texts()) json["settings"][key] = value;

@@ -12,6 +12,7 @@
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
+#include "etrace/verify.h"
 #include "train/engine.h"
 #include "train/rule_text.h"
 
@@ -151,10 +152,12 @@ TrainSettings resolved(TrainSettings s) {
   if (task == nullptr) throw ValueError("tasks", no_such_name("task", s.task, task_names()));
   const TaskRecipe recipe = recipe_of(*task, s.model);
   s.model = recipe.model;
-  if (s.rule.empty()) {
-    s.rule = recipe.rule;
+  // The rule's options of the recipe are for its rule, whoever named it.
+  const bool asked = !s.rule.empty();
+  s.rule = rule_name(asked ? s.rule : recipe.rule);
+  const bool as_recipe = s.rule == rule_name(recipe.rule);
+  if (as_recipe)
     s.rule_options.insert(s.rule_options.begin(), recipe.rule_options.begin(), recipe.rule_options.end());
-  }
   if (s.hidden == 0) s.hidden = recipe.hidden;
   if (s.batch == 0) s.batch = recipe.batch;
   if (s.updates == 0) s.updates = recipe.updates;
@@ -184,6 +187,11 @@ std::int64_t score_batches(const Task& task, Part part, std::int64_t batch_size,
 }
 
 LearningWay learning_way(const TrainSettings& s, const LearningRule& rule, std::int64_t steps) {
+  if (is_bptt(s.rule)) {
+    if (s.update != UpdateEvery::Sequence)
+      throw ValueError("train", "BPTT goes back from the end of a sequence: --update must be sequence");
+    return {VjpMethod::MultiStep, steps};
+  }
   LearningWay way{method_of(s, rule), 1};
   if (s.window < 0) require_at_least_one("--window", s.window);
   if (s.update == UpdateEvery::Step) {
@@ -321,6 +329,7 @@ Score Training::learn() {
   const TaskBatch batch = task_->batch(static_cast<std::uint64_t>(batches_), settings_.batch);
   learner_->reset_state();
   learner_->reset_model_state();
+  if (is_bptt()) return learn_whole(batch);
   const SequenceTraining r = learner_->etrace_train(Arrays{batch.inputs, batch.targets, batch.mask}, step_,
                                                     *optimizer_, train_options(batch.mask));
   ++batches_;
@@ -329,6 +338,57 @@ Score Training::learn() {
     score.accuracy = to_double(sum(r.aux[0]).tensor().at(0)) /
                      (to_double(sum(batch.mask).tensor().at(0)) * static_cast<double>(settings_.batch));
   return score;
+}
+
+bool Training::is_bptt() const { return train::is_bptt(settings_.rule); }
+
+WholeSequence& Training::whole_sequence() {
+  if (!whole_)
+    whole_ = std::make_unique<WholeSequence>(*ready_.module, learner_->graph().module_info.model,
+                                             step_of(*task_, false), settings_.backend);
+  return *whole_;
+}
+
+Score Training::learn_whole(const TaskBatch& batch) {
+  const WholeSequence::Result r =
+      whole_sequence()(Arrays{batch.inputs, batch.targets, batch.mask}, batch.mask);
+  optimizer_->update(r.grads);
+  ++batches_;
+  Score score{r.loss};
+  if (has_accuracy())
+    score.accuracy = sum(Array(r.aux[0])).item<double>() /
+                     (sum(batch.mask).item<double>() * static_cast<double>(settings_.batch));
+  return score;
+}
+
+Training::Fidelity Training::fidelity() {
+  Fidelity out;
+  if (is_bptt()) return out;
+  const TaskBatch batch = task_->batch(first_batch(Part::Check), settings_.batch);
+  const Arrays sequences{batch.inputs, batch.targets, batch.mask};
+  learner_->reset_state();
+  learner_->reset_model_state();
+  const ParamValues online = learner_->etrace_grad(sequences, step_, train_options(batch.mask)).grads;
+  const ParamValues exact = whole_sequence()(sequences, batch.mask).grads;
+  std::vector<double> all_online, all_exact;
+  for (std::size_t i = 0; i < exact.leaves.size(); ++i) {
+    if (!exact.values[i].defined()) continue;
+    const std::string name = to_string(exact.leaves[i]);
+    const std::vector<double> b = exact.values[i].tensor().to_doubles();
+    const Array& value = online.at(name);
+    const std::vector<double> a =
+        value.defined() ? value.tensor().to_doubles() : std::vector<double>(b.size(), 0.0);
+    const Agreement each = agreement(Tensor::of(a, Shape{static_cast<std::int64_t>(a.size())}),
+                                     Tensor::of(b, Shape{static_cast<std::int64_t>(b.size())}));
+    out.leaves.push_back({name, each.cosine, each.norm_ratio});
+    all_online.insert(all_online.end(), a.begin(), a.end());
+    all_exact.insert(all_exact.end(), b.begin(), b.end());
+  }
+  const Shape all{static_cast<std::int64_t>(all_exact.size())};
+  const Agreement total = agreement(Tensor::of(all_online, all), Tensor::of(all_exact, all));
+  out.cosine = total.cosine;
+  out.norm_ratio = total.norm_ratio;
+  return out;
 }
 
 Score Training::score(Part part, std::int64_t batches) {
@@ -347,13 +407,17 @@ std::vector<LayerActivity> Training::activity() {
   return (*watch_)(task_->batch(first_batch(Part::Check), settings_.batch));
 }
 
-std::int64_t Training::trace_bytes() const { return learner_->trace_bytes(); }
+std::int64_t Training::trace_bytes() const { return is_bptt() ? 0 : learner_->trace_bytes(); }
+
+std::string Training::rule_description() const {
+  return is_bptt() ? "BPTT, reverse mode through whole sequences" : learner_->describe();
+}
 
 Learner::Notes Training::complete_texts() const {
   const TrainSettings& s = settings_;
   Learner::Notes out = data_texts(s);
   out.emplace_back("--memory", fmt::to_string(memory_of(s, *task_)));
-  out.emplace_back("--rule", learner_->describe());
+  out.emplace_back("--rule", rule_description());
   out.emplace_back("--optimizer", std::string(optimizer_->name()));
   out.emplace_back("--lr", fmt::to_string(optimizer_->schedule().at(0)));
   out.emplace_back("--clip-norm", fmt::to_string(s.clip_norm.value_or(0.0)));
@@ -363,6 +427,7 @@ Learner::Notes Training::complete_texts() const {
 }
 
 std::string Training::learned_text() const {
+  if (is_bptt()) return {};
   const CompilationReport report = learner_->report();
   std::vector<std::string> online;  // a leaf may have several traces
   for (const auto& w : report.etrace_weights)
@@ -382,13 +447,15 @@ std::string Training::summary() const {
   const TrainSettings& s = settings_;
   std::string text = task_text(s, *task_);
   text += fmt::format(
-      "{}, rule {}{}, batches of {}\n", model_text(s, *task_), learner_->describe(),
-      way_.method == VjpMethod::MultiStep
+      "{}, rule {}{}, batches of {}\n", model_text(s, *task_), rule_description(),
+      way_.method == VjpMethod::MultiStep && !is_bptt()
           ? fmt::format(" in windows of {}", counted(static_cast<std::size_t>(way_.window), "step"))
           : "",
       s.batch);
   text += learned_text();
-  text += fmt::format("  traces: {}, whatever the length of the sequences\n", bytes_text(trace_bytes()));
+  text += is_bptt() ? "  no traces: the states of a whole sequence are kept, however long it is\n"
+                    : fmt::format("  traces: {}, whatever the length of the sequences\n",
+                                  bytes_text(trace_bytes()));
   text += fmt::format("optimizer {}, learning rate {}, gradients {}, an update per {}\n", optimizer_->name(),
                       optimizer_->schedule().at(0),
                       s.clip_norm ? fmt::format("clipped to norm {}", *s.clip_norm) : "not clipped",

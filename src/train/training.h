@@ -12,6 +12,7 @@
 #include "train/activity.h"
 #include "train/evaluator.h"
 #include "train/judge.h"
+#include "train/whole_sequence.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::train {
@@ -80,6 +81,17 @@ class Training {
     return train::score_batches(*task_, part, settings_.batch, otherwise);
   }
   Judgement judged(const Score& final_score, std::int64_t batches) const;
+  // The gradient of the rule beside that of BPTT, on a batch that is not trained on, with the parameters of
+  // the moment.
+  struct Fidelity {
+    double cosine = 1.0, norm_ratio = 1.0;  // of all parameters together; NaN where there is no gradient
+    struct Leaf {
+      std::string name;
+      double cosine = 1.0, norm_ratio = 1.0;
+    };
+    std::vector<Leaf> leaves;
+  };
+  Fidelity fidelity();
   // How often spiking layers fire on a batch that is not trained on; empty: the model has none.
   std::vector<LayerActivity> activity();
   bool has_accuracy() const { return train::has_accuracy(*task_); }
@@ -93,6 +105,7 @@ class Training {
   std::int64_t trace_bytes() const;
   const Learner& learner() const { return *learner_; }
   const LearningWay& way() const { return way_; }
+  bool is_bptt() const;
   Module& module() { return *ready_.module; }
   const TrainSettings& settings() const { return settings_; }
   const Task& task() const { return *task_; }
@@ -115,6 +128,9 @@ class Training {
   TrainOptions train_options(const Array& mask) const;
   Learner::Notes complete_texts() const;
   std::string learned_text() const;
+  std::string rule_description() const;
+  Score learn_whole(const TaskBatch&);
+  WholeSequence& whole_sequence();
 
   TrainSettings settings_;
   std::unique_ptr<Task> task_;
@@ -125,6 +141,7 @@ class Training {
   std::unique_ptr<Evaluator> evaluator_;
   std::unique_ptr<ActivityWatch> watch_;
   StepFunction step_;
+  std::unique_ptr<WholeSequence> whole_;  // from its first use on
   Learner::Notes texts_;
   std::int64_t batches_ = 0, updates_per_batch_ = 1;
 };
