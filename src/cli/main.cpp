@@ -57,6 +57,7 @@ void add_verbs(CLI::App& app, Status& status) {
   add_export(app, status);
   add_check(app, status);
   add_bench(app, status);
+  add_bench_accuracy(app, status);
   add_doctor(app, status);
   add_print(app, status);
   add_ops(app, status);

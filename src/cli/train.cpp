@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/rule_option.h"
 #include "cli/run_options.h"
+#include "cli/train_compare.h"
 #include "cli/train_config.h"
 #include "cli/train_stream.h"
 #include "cli/train_view.h"
@@ -35,6 +36,7 @@ struct TrainCommand {
   std::string update = "sequence";
   RuleArguments rule = {.rule = ""};
   double clip_norm = 1.0;
+  CompareArguments compare;
 };
 
 TrainSettings settings_of(const TrainCommand& c) {
@@ -238,6 +240,7 @@ int run_train(TrainCommand& c) {
   require_sensible(plan);
   plan.start_from = c.run.loaded();
   const TrainSettings settings = settings_of(c);
+  if (c.compare.wanted()) return run_compare(c.compare, settings, plan, c.quiet);
   plan.new_rate = plan.resume && !plan.folder.empty() && is_typed("--lr");
   TerminalView view(c.quiet,
                     plan.json == kStandardOutput ? Progress::Stream::Error : Progress::Stream::Output);
@@ -269,6 +272,7 @@ void add_train(CLI::App& app, Status& status) {
   add_learning_options(*verb, *c);
   add_folder_options(*verb, *c);
   add_file_options(*verb, *c);
+  c->compare.add_to(*verb);
   verb->footer([] {
     return task_table() + "\n" + model_table() + "\n" + rules_short_help() + "\n" +
            help_table("Optimizers", optim::all()) + "\n" + stream_table();

@@ -25,6 +25,7 @@ void add_plan(CLI::App&, Status&);
 void add_profile(CLI::App&, Status&);
 void add_demo(CLI::App&, Status&);
 void add_bench(CLI::App&, Status&);
+void add_bench_accuracy(CLI::App&, Status&);
 void add_doctor(CLI::App&, Status&);
 void add_manual(CLI::App&, Status&);  // man, completion
 void add_export(CLI::App&, Status&);

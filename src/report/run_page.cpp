@@ -8,7 +8,9 @@
 
 #include "etrace/version.h"
 #include "report/explain_drawing.h"
+#include "report/page_parts.h"
 #include "report/web/explain_style.h"
+#include "report/web/run_style.h"
 #include "report/web/verify_style.h"
 
 namespace etrace {
@@ -42,11 +44,11 @@ struct Frame {
 
   explicit Frame(const RunPage::Plot& plot) : logarithmic(plot.logarithmic) {
     for (const RunPage::Curve& c : plot.curves)
-      for (const auto& [x, y] : c.points) {
-        last = std::max(last, x);
-        if (!shows(y)) continue;
-        low = std::min(low, scaled(y));
-        high = std::max(high, scaled(y));
+      for (std::size_t i = 0; i < c.points.size(); ++i) {
+        last = std::max(last, c.points[i].first);
+        take(c.points[i].second);
+        if (!c.band.empty()) take(c.band[i].first);
+        if (!c.band.empty()) take(c.band[i].second);
       }
     if (!logarithmic) {
       low = std::min(low, 0.0);
@@ -56,6 +58,11 @@ struct Frame {
       low = std::isfinite(low) ? low - 0.5 : 0.0;
       high = low + 1.0;
     }
+  }
+  void take(double y) {
+    if (!shows(y)) return;
+    low = std::min(low, scaled(y));
+    high = std::max(high, scaled(y));
   }
   bool shows(double y) const { return std::isfinite(y) && (!logarithmic || y > 0.0); }
   double scaled(double y) const { return logarithmic ? std::log10(y) : y; }
@@ -86,25 +93,68 @@ std::string grid_of(const Frame& f) {
                            kPlotWidth - kPlotRight, kPlotHeight - 3);
 }
 
+// The colours of curves, as classes c0, c1 … of the style below; those of other runs are grey.
+constexpr std::size_t kColours = 6;
+std::string colour_of(const RunPage::Curve& c, std::size_t number) {
+  return c.other ? "other" : fmt::format("c{}", number % kColours);
+}
+
+std::string path_of(const Frame& frame, const Points& points) {
+  std::string path;
+  for (const auto& [x, y] : points)
+    if (frame.shows(y))
+      path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", frame.x(x), frame.y(y));
+  return path;
+}
+
+// Along the highest values and back along the lowest.
+std::string band_of(const Frame& frame, const RunPage::Curve& c) {
+  Points around;
+  for (std::size_t i = 0; i < c.points.size(); ++i) around.emplace_back(c.points[i].first, c.band[i].second);
+  for (std::size_t i = c.points.size(); i-- > 0;) around.emplace_back(c.points[i].first, c.band[i].first);
+  return path_of(frame, around);
+}
+
 std::string plot_html(const RunPage::Plot& plot) {
   const Frame frame(plot);
-  std::string body = grid_of(frame), keys;
-  constexpr std::string_view kColours[] = {"bptt", "online"};
-  for (std::size_t i = 0; i < plot.curves.size() && i < std::size(kColours); ++i) {
-    std::string path;
-    for (const auto& [x, y] : thinned(plot.curves[i].points, 1200))
-      if (frame.shows(y))
-        path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", frame.x(x), frame.y(y));
-    body += fmt::format("<path class=\"line {}\" d=\"{}\"/>", kColours[i], path);
+  std::string bands, lines, keys, values;
+  std::size_t number = 0;
+  for (const RunPage::Curve& c : plot.curves) {
+    const std::string colour = colour_of(c, number);
+    number += c.other ? 0 : 1;
+    const Points points = thinned(c.points, 1200);
+    if (!c.band.empty())
+      bands += fmt::format("<path class=\"band {}\" d=\"{}Z\"/>", colour, band_of(frame, c));
+    (c.other ? bands : lines) +=
+        fmt::format("<path class=\"line {}\" d=\"{}\"/>", colour, path_of(frame, points));
     keys += fmt::format(
         "<li><svg viewBox=\"0 0 22 10\" class=\"plot\" aria-hidden=\"true\"><path class=\"line {}\" d=\"M0 "
-        "5H22\"/></svg>{}</li>",
-        kColours[i], escape_html(plot.curves[i].name));
+        "5H22\"/></svg>{}<output></output></li>",
+        colour, escape_html(c.name));
+    std::string numbers;
+    for (const auto& [x, y] : thinned(c.points, 400))
+      if (frame.shows(y)) numbers += fmt::format("{}[{:.0f},{:.4g}]", numbers.empty() ? "" : ",", x, y);
+    values += fmt::format("{}[{}]", values.empty() ? "" : ",", numbers);
   }
   return fmt::format(
-      "<figure><figcaption>{0}</figcaption><svg class=\"plot\" viewBox=\"0 0 {1} {2}\" role=\"img\" "
-      "aria-label=\"{0}\">{3}</svg><ul class=\"key\">{4}</ul></figure>",
-      escape_html(plot.title), kPlotWidth, kPlotHeight, body, keys);
+      "<figure class=\"curves\" data-left=\"{5}\" data-right=\"{6}\" data-last=\"{7}\" "
+      "data-values=\"[{8}]\"><figcaption>{0}</figcaption><svg class=\"plot\" viewBox=\"0 0 {1} {2}\" "
+      "role=\"img\" aria-label=\"{0}\">{3}<path class=\"cursor\" d=\"\"/></svg><ul "
+      "class=\"key\">{4}</ul></figure>",
+      escape_html(plot.title), kPlotWidth, kPlotHeight, grid_of(frame) + bands + lines, keys, kPlotLeft,
+      kPlotWidth - kPlotRight, frame.last, values);
+}
+
+std::string table_html(const RunPage::Table& t) {
+  std::vector<std::string_view> columns(t.columns.begin(), t.columns.end());
+  std::string rows;
+  for (const auto& row : t.rows) {
+    std::string cells = page::row_header(escape_html(row.at(0)));
+    for (std::size_t i = 1; i < row.size(); ++i)
+      cells += page::cell(t.columns[i], escape_html(row[i]), "num");
+    rows += fmt::format("<tr role=\"row\">{}</tr>", cells);
+  }
+  return page::table(escape_html(t.title), columns, rows);
 }
 
 // A bar for each unit, the most active first.
@@ -141,8 +191,10 @@ std::string RunPage::to_html() const {
     numbers += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>", escape_html(what), escape_html(number));
   for (const Plot& p : plots) curves += plot_html(p);
   for (const Layer& l : layers) rates += layer_html(l);
+  for (const Table& t : tables) rest += section_html(t.title, t.note, table_html(t));
+  std::string text;
   for (const Text& t : texts)
-    rest += section_html(
+    text += section_html(
         t.title, t.note,
         fmt::format("<div class=\"card\"><pre class=\"model\">{}</pre></div>", escape_html(t.body)));
   const std::string activity =
@@ -153,16 +205,16 @@ std::string RunPage::to_html() const {
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{0} · "
-      "etrace</title>\n<style>{1}{2}\n"
-      ".plot .bar {{ fill: var(--group); }}\n</style></head>\n<body><header><p class=\"kicker\">etrace "
+      "etrace</title>\n<style>{1}{2}{3}</style></head>\n<body><header><p class=\"kicker\">etrace "
       "train</p><h1>{0}</h1>"
-      "<div class=\"verdict{3}\"><p class=\"lead\">{4}</p></div><dl "
-      "class=\"tiles\">{5}</dl></header>\n<main>\n{6}{7}{8}</main>\n"
-      "<footer><p class=\"note\">Written by etrace {9}.</p></footer></body></html>\n",
-      escape_html(title), kExplainStyle, kVerifyStyle, good ? "" : " broken", escape_html(lead), numbers,
+      "<div class=\"verdict{4}\"><p class=\"lead\">{5}</p></div><dl "
+      "class=\"tiles\">{6}</dl></header>\n<main>\n{7}{8}{9}{10}</main>\n"
+      "<footer><p class=\"note\">Written by etrace {11}.</p></footer><script>{12}</script></body></html>\n",
+      escape_html(title), kExplainStyle, kVerifyStyle, kRunStyle, good ? "" : " broken", escape_html(lead),
+      numbers,
       section_html("Curves", "Held out: batches that are never trained on.",
                    "<div class=\"plots\">" + curves + "</div>"),
-      activity, rest, version());
+      activity, rest, text, version(), kRunScript);
 }
 
 }  // namespace etrace

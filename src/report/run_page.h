@@ -1,5 +1,6 @@
-// A training run as one page that loads nothing and runs no script: curves, rates of spiking layers,
-// configuration.
+// A training run, or several side by side, as one page that loads nothing: curves, rates of spiking layers,
+// tables, configuration. A small script of its own shows values under the pointer; without it the page is
+// whole.
 #pragma once
 
 #include <string>
@@ -17,10 +18,13 @@ struct RunPage {
   struct Curve {
     std::string name;                               // "training", "held out"
     std::vector<std::pair<double, double>> points;  // updates, value; ascending
+    // Around each point: lowest and highest of several runs; empty: there is no spread.
+    std::vector<std::pair<double, double>> band = {};
+    bool other = false;  // of another run, drawn behind
   };
   struct Plot {
     std::string title;
-    std::vector<Curve> curves;  // two at most
+    std::vector<Curve> curves;
     bool logarithmic = false;
   };
   std::vector<Plot> plots;
@@ -30,6 +34,13 @@ struct RunPage {
     std::vector<double> rates;  // spikes per step of each unit
   };
   std::vector<Layer> layers;
+
+  struct Table {
+    std::string title, note;
+    std::vector<std::string> columns;
+    std::vector<std::vector<std::string>> rows;  // as many cells as columns; the first is the name
+  };
+  std::vector<Table> tables;
 
   struct Text {
     std::string title, note, body;  // shown as it stands

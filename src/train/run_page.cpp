@@ -6,48 +6,12 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "etrace/error.h"
-#include "report/run_page.h"
+#include "train/logged_curves.h"
 #include "train/run.h"
 
 namespace etrace::train {
 
 namespace {
-
-// Curves of the log: training (an average over about the last 50 batches) and checks.
-struct LoggedCurves {
-  RunPage::Plot loss{"Loss", {{"training", {}}, {"held out", {}}}, true};
-  RunPage::Plot accuracy{"Accuracy", {{"training", {}}, {"held out", {}}}, false};
-
-  explicit LoggedCurves(const std::string& path) {
-    const std::string text = read_file(path);
-    for (std::size_t at = 0; at < text.size();) {
-      const std::size_t end = std::min(text.find('\n', at), text.size());
-      add(nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(at),
-                                text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false));
-      at = end + 1;
-    }
-  }
-
- private:
-  void add(const nlohmann::json& line) {
-    if (!line.is_object()) return;
-    const std::string event = line.value("event", "");
-    if (event != "batch" && event != "check") return;
-    const std::size_t curve = event == "batch" ? 0 : 1;
-    const auto updates = line.at("updates").get<double>();
-    const auto put = [&](RunPage::Plot& plot, const char* key, double& mean) {
-      if (!line.contains(key) || !line.at(key).is_number()) return;
-      const auto value = line.at(key).get<double>();
-      constexpr double kKeep = 0.98;
-      mean = plot.curves[0].points.empty() ? value : kKeep * mean + (1.0 - kKeep) * value;
-      plot.curves[curve].points.emplace_back(updates, curve == 0 ? mean : value);
-    };
-    double unused = 0.0;
-    put(loss, "loss", curve == 0 ? mean_loss_ : unused);
-    put(accuracy, "accuracy", curve == 0 ? mean_accuracy_ : unused);
-  }
-  double mean_loss_ = 0.0, mean_accuracy_ = 0.0;
-};
 
 std::string quoted(const std::string& word) {
   const bool plain =
