@@ -17,8 +17,12 @@ struct ModelOptions {
   Dtype dtype = Dtype::F32;
   std::uint64_t seed = 0;
   // For how many steps recurrent cells shall hold what they have taken in, at the start
-  // (CellOptions::memory); 0: as the cells are by themselves.
+  // (CellOptions::memory), and how slowly thresholds of adaptive neurons recover; 0: as the layers are by
+  // themselves.
   double memory = 0.0;
+  // How large inputs are: their root mean square over the steps that have any. Models of neurons scale the
+  // rows of their synapses by it, so that the neurons fire; 0: not known.
+  double input_rms = 0.0;
 };
 
 struct BuiltinModel {

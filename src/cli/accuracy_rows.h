@@ -14,13 +14,13 @@ struct AccuracyRun {
   double reference = 0.0;
 };
 struct AccuracyRow {
-  std::string name;                // "1", "15b"
+  std::string name;                // "1", "15b"; or of a task's recipe: "copying", "delayed_match-lif"
   std::string text;                // "JapaneseVowels, GRU 64"
   std::string data;                // a data set that must be installed; empty: none
   std::vector<std::string> words;  // behind `etrace train`: what differs from the defaults
   std::vector<AccuracyRun> runs;
 };
-// The costly ones first, so that the others fill the processors at the end.
+// In the order in which they run.
 const std::vector<AccuracyRow>& accuracy_rows();
 
 }  // namespace etrace::cli

@@ -98,6 +98,11 @@ nlohmann::ordered_json line_of(const AccuracyJob& p, const RunOutcome& r) {
   return out;
 }
 
+// Rows with a number in their order; recipes of tasks behind them.
+int number_of_row(const AccuracyRow& row) {
+  return std::isdigit(static_cast<unsigned char>(row.name[0])) != 0 ? std::atoi(row.name.c_str()) : 1000;
+}
+
 std::string percent(const RunGroup::Number& n) {
   if (n.count == 0) return "–";
   return n.count == 1 ? fmt::format("{:.1f}", 100 * n.mean)
@@ -115,20 +120,22 @@ std::string short_number(const RunGroup::Number& n, int digits) {
   return n.count == 0 ? "–" : fmt::format("{:.{}f}", n.mean, digits);
 }
 
-std::string verdict(const AccuracyRun& run, const RunGroup& g) {
+// `solved`: how many runs say so of themselves.
+std::string verdict(const AccuracyRun& run, const RunGroup& g, std::int64_t solved) {
+  if (run.words.empty()) return fmt::format("{} of {} solved", solved, g.loss.count);
   if (g.accuracy.count == 0 || run.bar <= 0) return "";
   return 100 * g.accuracy.mean >= run.bar ? "reached" : "**missed**";
 }
 
 // The table in Markdown; `missed`: bars that are not reached.
 std::string accuracy_table(const AccuracyCommand& c, const std::vector<AccuracyJob>& planned,
-                       const std::vector<RunOutcome>& outcomes, std::vector<std::string>& missed) {
+                           const std::vector<RunOutcome>& outcomes, std::vector<std::string>& missed) {
   std::string text =
       "| # | data and model | rule | accuracy, % | bar | | braintrace | updates | processor, s | memory | "
       "cosine to BPTT, start → end |\n|---|---|---|---|---|---|---|---|---|---|---|\n";
   std::vector<AccuracyRow> rows = accuracy_rows();
   std::stable_sort(rows.begin(), rows.end(), [](const AccuracyRow& a, const AccuracyRow& b) {
-    return std::stoi(a.name) != std::stoi(b.name) ? std::stoi(a.name) < std::stoi(b.name) : a.name < b.name;
+    return number_of_row(a) != number_of_row(b) ? number_of_row(a) < number_of_row(b) : a.name < b.name;
   });
   for (const AccuracyRow& row : rows) {
     if (!is_wanted(c, row)) continue;
@@ -143,15 +150,21 @@ std::string accuracy_table(const AccuracyCommand& c, const std::vector<AccuracyJ
         if (planned[i].row->name == row.name && planned[i].run->label == run.label)
           own.push_back(outcomes[i]);
       const RunGroup g = group_of(run.label, own);
-      const std::string said = verdict(run, g);
+      const auto solved = std::count_if(own.begin(), own.end(), [](const RunOutcome& r) {
+        return r.run && r.run->value("outcome", "") == "solved";
+      });
+      const std::string said = verdict(run, g, solved);
+      if (run.words.empty() && solved < g.loss.count)
+        missed.push_back(fmt::format("{}: {} of {} solved", row.name, solved, g.loss.count));
       if (said == "**missed**")
         missed.push_back(
             fmt::format("row {}, {}: {} of {}", row.name, run.label, percent(g.accuracy), run.bar));
-      text += fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} → {} |\n", row.name,
-                          row.text, run.label, accuracy_text(g), or_dash(run.bar), said, or_dash(run.reference),
-                          short_number(g.updates, 0), short_number(g.processor_seconds, 0),
-                          g.memory.count == 0 ? "–" : bytes_text(static_cast<std::int64_t>(g.memory.mean)),
-                          short_number(g.cosine_start, 2), short_number(g.cosine_end, 2));
+      text +=
+          fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} → {} |\n", row.name, row.text,
+                      run.label, accuracy_text(g), or_dash(run.bar), said, or_dash(run.reference),
+                      short_number(g.updates, 0), short_number(g.processor_seconds, 0),
+                      g.memory.count == 0 ? "–" : bytes_text(static_cast<std::int64_t>(g.memory.mean)),
+                      short_number(g.cosine_start, 2), short_number(g.cosine_end, 2));
       for (const std::string& failure : g.failures)
         missed.push_back(fmt::format("row {}, {} failed: {}", row.name, run.label, failure));
     }

@@ -83,6 +83,9 @@ TrainSettings RunOptions::complete(const std::optional<TensorFile>& file, Adopt 
         saved.task_options(options);
       if (!typed("--batch")) saved.number("--batch", s.batch);
       if (!typed("--seed")) saved.number("--seed", s.seed);
+      double memory = -1.0;
+      saved.number("--memory", memory);
+      if (memory >= 0.0) s.memory = memory;
     }
   }
   if (s.task.empty())

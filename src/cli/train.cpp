@@ -90,6 +90,16 @@ void add_learning_options(CLI::App& verb, TrainCommand& c) {
                   "learning rate (default: the task's, of another optimizer than adam its own)")
       ->type_name("X")
       ->check(number_at_least(0));
+  verb.add_option(
+          "--schedule", s.schedule,
+          "of the learning rate: constant, or cosine, down to a fiftieth at the last update (default: "
+          "the task's)")
+      ->type_name("NAME")
+      ->check(one_of({"constant", "cosine"}));
+  verb.add_option("--warmup", s.warmup, "updates in which the learning rate rises to its highest")
+      ->type_name("N")
+      ->check(count_from(0))
+      ->capture_default_str();
   verb.add_option("--clip-norm", c.clip_norm, "limit of the gradient's norm; 0: gradients are not clipped")
       ->type_name("X")
       ->check(number_at_least(0))

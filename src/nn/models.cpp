@@ -2,6 +2,7 @@
 #include "etrace/models.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/nearest.h"
 #include "etrace/error.h"
@@ -57,7 +58,11 @@ struct Spiking : nn::LIFLayer {
 struct Drive {
   double gain = 1.0, offset = 0.0;
   double input = 1.0, recurrent = 1.0;  // factors of the blocks of W
+  double readout_tau = 10.0;
 };
+// The factor of the input with which neurons of gain 4 fire in some steps and not in most.
+double input_factor(const ModelOptions& o) { return o.input_rms > 0.0 ? 0.8 / o.input_rms : 2.0; }
+
 nn::LinearOptions synapse_options(const ModelOptions& o, const Drive& drive) {
   nn::LinearOptions out = linear_options(o);
   const nn::Initializer usual = out.weight_init;
@@ -73,7 +78,7 @@ struct Population : Module {
         syn(child<nn::Linear>("syn", o.sizes[0] + o.sizes[1], o.sizes[1], synapse_options(o, drive))),
         out(child<nn::LeakyRateReadout>(
             "out", o.sizes[1], o.sizes[2],
-            nn::LeakyRateReadoutOptions{.tau = 10.0, .dtype = o.dtype, .seed = o.seed})),
+            nn::LeakyRateReadoutOptions{.tau = drive.readout_tau, .dtype = o.dtype, .seed = o.seed})),
         gain(drive.gain),
         offset(drive.offset) {}
   Array update(const Array& x) override {
@@ -91,6 +96,24 @@ template <class Neurons, class Options>
 std::shared_ptr<Module> population(const ModelOptions& o, Options neuron, const Drive& drive) {
   neuron.dtype = o.dtype;
   return std::make_shared<Population<Neurons, Options>>(o, neuron, drive);
+}
+
+// Adaptive neurons for tasks that last: thresholds recover within half to twice that time, each neuron in its
+// own, and membrane and readout are slower in longer tasks.
+std::shared_ptr<Module> adaptive_population(const ModelOptions& o) {
+  nn::ALIFOptions neuron;
+  Drive drive{.gain = 4.0, .input = input_factor(o)};
+  if (o.memory > 0.0) {
+    const std::int64_t n = o.sizes[1];
+    std::vector<double> tau;
+    for (std::int64_t i = 0; i < n; ++i)
+      tau.push_back(0.5 * o.memory *
+                    std::pow(4.0, n == 1 ? 1.0 : static_cast<double>(i) / static_cast<double>(n - 1)));
+    neuron.tau_a = convert(Array(Tensor::of(tau, Shape{n})), o.dtype);
+    neuron.tau = std::clamp(o.memory / 50.0, 5.0, 20.0);
+    drive.readout_tau = std::clamp(o.memory / 25.0, 10.0, 20.0);
+  }
+  return population<nn::ALIF>(o, neuron, drive);
 }
 
 // The linear recurrent unit returns as many features as it takes.
@@ -171,9 +194,7 @@ const std::vector<BuiltinModel>& table() {
       {"alif",
        "spiking neurons with adapting thresholds, recurrent spikes, a leaky readout",
        {4, 16, 2},
-       [](const ModelOptions& o) {
-         return population<nn::ALIF>(o, nn::ALIFOptions{}, {.gain = 4.0, .input = 2.0});
-       }},
+       adaptive_population},
       {"cfn",
        "a chaos-free recurrent layer with two gates and a linear readout",
        {3, 8, 1},
@@ -220,7 +241,7 @@ const std::vector<BuiltinModel>& table() {
        "spiking neurons that rest at 0, recurrent spikes, a leaky readout",
        {4, 16, 2},
        [](const ModelOptions& o) {
-         return population<nn::IF>(o, nn::LIFOptions{}, {.gain = 4.0, .input = 2.0});
+         return population<nn::IF>(o, nn::LIFOptions{}, {.gain = 4.0, .input = input_factor(o)});
        }},
       {"izhikevich",
        "Izhikevich's neurons in steps of 0.5 ms, recurrent spikes, a leaky readout",
@@ -241,7 +262,8 @@ const std::vector<BuiltinModel>& table() {
        "spiking neurons with a refractory period of 2 ms, recurrent spikes, a leaky readout",
        {4, 16, 2},
        [](const ModelOptions& o) {
-         return population<nn::LIFRef>(o, nn::LIFOptions{.tau_ref = 2.0}, {.gain = 4.0, .input = 2.0});
+         return population<nn::LIFRef>(o, nn::LIFOptions{.tau_ref = 2.0},
+                                       {.gain = 4.0, .input = input_factor(o)});
        }},
       {"lru",
        "a linear recurrent unit with complex states and a linear readout",

@@ -62,7 +62,9 @@ const RegisterTask kData(
                                                              .seed = o.seed,
                                                              .dtype = o.dtype});
          },
-     .recipes = {{.model = "gru", .updates = 1000}},
+     .recipes = {{.model = "gru", .updates = 1500, .schedule = "cosine"},
+                 {.model = "lif", .hidden = 128, .updates = 1500, .schedule = "cosine"},
+                 {.model = "alif", .hidden = 128, .updates = 1500, .schedule = "cosine"}},
      .solved = 0.95,
      .texts = {{"file", "", "a file or a folder, or a name that `etrace data` lists"},
                {"format", "", "the reader (default: the one that knows the file)"},

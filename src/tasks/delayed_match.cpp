@@ -134,8 +134,12 @@ const RegisterTask kDelayedMatch(
            return std::make_unique<DelayedMatch>("delayed_match", o, 2, half_of_channels);
          },
      .recipes = {{.model = "gru"},
-                 {.model = "lif", .rule = "pp_prop", .rule_options = {"decay_or_rank=0.95"}, .updates = 1500},
-                 {.model = "alif", .updates = 1500}}});
+                 {.model = "lif",
+                  .rule = "pp_prop",
+                  .rule_options = {"decay_or_rank=0.95"},
+                  .updates = 1500,
+                  .schedule = "cosine"},
+                 {.model = "alif", .updates = 1500, .schedule = "cosine"}}});
 
 const RegisterTask kDelayedMatchVonMises(
     {.name = "delayed_match_von_mises",

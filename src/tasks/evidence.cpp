@@ -98,15 +98,23 @@ std::vector<TaskSetting> evidence_settings(double group, double delay) {
           {"odds", 0.7, 0, 1, false, "how often a cue lies on the favoured side"}};
 }
 
-const TaskRecipe kEvidenceRecipe{
-    .model = "gru", .rule = "pp_prop", .rule_options = {"decay_or_rank=0.99"}, .updates = 300};
+const TaskRecipe kEvidenceRecipe{.model = "gru",
+                                 .rule = "pp_prop",
+                                 .rule_options = {"decay_or_rank=0.99"},
+                                 .updates = 300,
+                                 .schedule = "cosine"};
+
+// Adaptive neurons keep the count of cues in their thresholds; the other rules of the model have the same
+// numbers.
+const TaskRecipe kEvidenceSpikes{
+    .model = "alif", .rule = "EProp", .learning_rate = 5e-3, .updates = 600, .schedule = "cosine"};
 
 const RegisterTask kEvidenceAccumulation(
     {.name = "evidence_accumulation",
      .doc = "on which side were there more cues? asked more than a second after the last one",
      .settings = evidence_settings(10, 1050),
      .make = [](const TaskOptions& o) { return std::make_unique<Evidence>("evidence_accumulation", o); },
-     .recipes = {kEvidenceRecipe},
+     .recipes = {kEvidenceRecipe, kEvidenceSpikes},
      .solved = 0.90});
 
 const RegisterTask kDecisionMaking(
@@ -114,7 +122,7 @@ const RegisterTask kDecisionMaking(
      .doc = "on which side were there more cues? more channels, and a delay of a second",
      .settings = evidence_settings(25, 1000),
      .make = [](const TaskOptions& o) { return std::make_unique<Evidence>("decision_making", o); },
-     .recipes = {kEvidenceRecipe},
+     .recipes = {kEvidenceRecipe, kEvidenceSpikes},
      .solved = 0.90});
 
 }  // namespace

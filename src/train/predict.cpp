@@ -123,8 +123,11 @@ Predictions predict(const std::string& run, const std::string& file, const std::
   saved.text("--model", model);
   saved.text("--dtype", dtype);
   const Dtype type = dtype_from_name(dtype).value_or(Dtype::F32);
+  double memory = 0.0;
+  saved.number("--memory", memory);
   constexpr std::int64_t kBatch = 32;
-  const ReadyModel ready = make_model(model, {.sizes = sizes, .batch = kBatch, .dtype = type});
+  const ReadyModel ready =
+      make_model(model, {.sizes = sizes, .batch = kBatch, .dtype = type, .memory = memory});
   take_parameters(*ready.module, parameters, path);
   const StepFunction step = [](StepCall& m, ArraySpan slices) {
     const Array out = m(slices[0]);

@@ -113,6 +113,8 @@ ConfigItems config_items(const TrainSettings& s, const RunPlan& plan) {
   out.emplace_back("update", update_word(s.update));
   out.emplace_back("optimizer", s.optimizer);
   if (s.learning_rate) add("lr", *s.learning_rate);
+  out.emplace_back("schedule", s.schedule);
+  if (s.warmup > 0) add("warmup", s.warmup);
   add("clip-norm", s.clip_norm.value_or(0.0));
   if (s.memory) add("memory", *s.memory);
   out.emplace_back("dtype", std::string(short_name(s.dtype)));

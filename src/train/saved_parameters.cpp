@@ -76,6 +76,10 @@ void SavedSettings::number(std::string_view key, std::uint64_t& value) const {
   if (const std::string* found = find(key)) value = parsed<std::uint64_t>(key, *found);
 }
 
+void SavedSettings::number(std::string_view key, double& value) const {
+  if (const std::string* found = find(key)) value = parsed<double>(key, *found);
+}
+
 void SavedSettings::sizes(Dims& value) const {
   const std::string* found = find("sizes");
   if (found == nullptr) return;

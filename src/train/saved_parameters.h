@@ -27,6 +27,7 @@ class SavedSettings {
   void text(std::string_view key, std::string& value) const;
   void number(std::string_view key, std::int64_t& value) const;
   void number(std::string_view key, std::uint64_t& value) const;
+  void number(std::string_view key, double& value) const;
   void sizes(Dims& value) const;  // of the model's layers, "10-64-10"
   // "--set lag" … of the task; those that are there already stay.
   void task_options(std::vector<std::pair<std::string, std::string>>&) const;

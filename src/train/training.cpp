@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "base/nearest.h"
 #include "base/wrap.h"
@@ -21,6 +22,14 @@ namespace etrace::train {
 namespace {
 
 constexpr const char* kBatches = "batches";
+constexpr double kLeastRate = 0.02;  // that a falling rate ends with, as a part of the highest
+
+// "constant", "cosine over 1000 updates", with what comes before.
+std::string schedule_text(const TrainSettings& s) {
+  const std::string rise = s.warmup > 0 ? fmt::format(", rising for {}", s.warmup) : "";
+  return s.schedule == "cosine" ? fmt::format("cosine over {} updates{}", s.updates, rise)
+                                : s.schedule + rise;
+}
 
 void require_at_least_one(const char* option, std::int64_t value) {
   if (value < 1) throw ValueError("train", fmt::format("{} is {}; it must be at least 1", option, value));
@@ -38,10 +47,32 @@ double memory_of(const TrainSettings& s, const Task& task) {
   return s.memory.value_or(static_cast<double>(task.spec().steps));
 }
 
+// Of the first batch, over the steps of samples in which any channel is not zero.
+double input_rms(const Task& task, std::int64_t batch) {
+  const Tensor x = convert(task.batch(0, batch).inputs, Dtype::F64).tensor();
+  const auto values = x.data<double>();
+  const auto channels = static_cast<std::size_t>(task.spec().num_inputs);
+  double total = 0.0;
+  std::size_t steps = 0;
+  for (std::size_t at = 0; at < values.size(); at += channels) {
+    double power = 0.0;
+    for (std::size_t c = 0; c < channels; ++c) power += values[at + c] * values[at + c];
+    total += power;
+    steps += power > 0.0;
+  }
+  return steps == 0 ? 0.0 : std::sqrt(total / static_cast<double>(steps * channels));
+}
+
 std::unique_ptr<optim::Optimizer> optimizer_of(const TrainSettings& s, Module& model) {
   optim::MakeOptions options{.common = {.clip_norm = s.clip_norm}};
   if (s.learning_rate) options.learning_rate = *s.learning_rate;
   auto optimizer = optim::make(s.optimizer, options);
+  const double peak = optimizer->schedule().at(0);
+  if (s.schedule == "cosine")
+    optimizer->set_learning_rate(optim::schedule::cosine(
+        peak, std::max<std::int64_t>(s.updates, s.warmup + 1), s.warmup, kLeastRate * peak));
+  else if (s.warmup > 0)
+    optimizer->set_learning_rate(optim::schedule::linear_warmup(peak, s.warmup));
   optimizer->bind(model);
   return optimizer;
 }
@@ -163,6 +194,7 @@ TrainSettings resolved(TrainSettings s) {
   if (s.updates == 0) s.updates = recipe.updates;
   if (s.window == 0 && s.update != UpdateEvery::Step && !s.method) s.window = recipe.window;
   if (!s.learning_rate && s.optimizer == "adam") s.learning_rate = recipe.learning_rate;
+  if (s.schedule.empty()) s.schedule = s.optimizer == "adam" ? recipe.schedule : "constant";
   return s;
 }
 
@@ -228,7 +260,8 @@ ReadyModel model_of(const TrainSettings& s, const Task& task) {
                               .batch = s.batch,
                               .dtype = s.dtype,
                               .seed = s.seed,
-                              .memory = memory_of(s, task)});
+                              .memory = memory_of(s, task),
+                              .input_rms = input_rms(task, s.batch)});
 }
 
 Learner::Notes data_texts(const TrainSettings& s) {
@@ -409,6 +442,8 @@ std::vector<LayerActivity> Training::activity() {
 
 std::int64_t Training::trace_bytes() const { return is_bptt() ? 0 : learner_->trace_bytes(); }
 
+double Training::highest_rate() const { return optimizer_->schedule().at(settings_.warmup); }
+
 std::string Training::rule_description() const {
   return is_bptt() ? "BPTT, reverse mode through whole sequences" : learner_->describe();
 }
@@ -419,7 +454,8 @@ Learner::Notes Training::complete_texts() const {
   out.emplace_back("--memory", fmt::to_string(memory_of(s, *task_)));
   out.emplace_back("--rule", rule_description());
   out.emplace_back("--optimizer", std::string(optimizer_->name()));
-  out.emplace_back("--lr", fmt::to_string(optimizer_->schedule().at(0)));
+  out.emplace_back("--lr", fmt::to_string(highest_rate()));
+  out.emplace_back("--schedule", schedule_text(s));
   out.emplace_back("--clip-norm", fmt::to_string(s.clip_norm.value_or(0.0)));
   out.emplace_back("--update", update_text(s, way_));
   if (way_.method == VjpMethod::MultiStep) out.emplace_back("--window", std::to_string(way_.window));
@@ -456,10 +492,10 @@ std::string Training::summary() const {
   text += is_bptt() ? "  no traces: the states of a whole sequence are kept, however long it is\n"
                     : fmt::format("  traces: {}, whatever the length of the sequences\n",
                                   bytes_text(trace_bytes()));
-  text += fmt::format("optimizer {}, learning rate {}, gradients {}, an update per {}\n", optimizer_->name(),
-                      optimizer_->schedule().at(0),
-                      s.clip_norm ? fmt::format("clipped to norm {}", *s.clip_norm) : "not clipped",
-                      update_text(s, way_));
+  text += fmt::format(
+      "optimizer {}, learning rate {}{}, gradients {}, an update per {}\n", optimizer_->name(),
+      highest_rate(), schedule_text(s) == "constant" ? "" : " (" + schedule_text(s) + ")",
+      s.clip_norm ? fmt::format("clipped to norm {}", *s.clip_norm) : "not clipped", update_text(s, way_));
   return text + engine_text(s.backend);
 }
 

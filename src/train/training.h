@@ -30,6 +30,9 @@ struct TrainSettings {
   std::optional<double> learning_rate = {};
   std::int64_t window = 0;  // steps of a window; kDefaultWindow where the recipe says nothing
 
+  std::string schedule = {};  // "constant" or "cosine"; of another optimiser than adam constant
+  std::int64_t warmup = 0;    // updates in which the rate rises
+
   std::string optimizer = "adam";
   std::optional<double> clip_norm = 1.0;
   UpdateEvery update = UpdateEvery::Sequence;
@@ -129,6 +132,7 @@ class Training {
   Learner::Notes complete_texts() const;
   std::string learned_text() const;
   std::string rule_description() const;
+  double highest_rate() const;
   Score learn_whole(const TaskBatch&);
   WholeSequence& whole_sequence();
 
