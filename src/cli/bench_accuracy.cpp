@@ -208,6 +208,11 @@ int run_accuracy(const AccuracyCommand& c) {
   many.program = own_program();
   many.folder = c.folder;
   many.at_once = c.jobs > 0 ? c.jobs : processors();
+  if (const std::string other = many.made_otherwise(jobs); !other.empty())
+    throw ValueError("bench-accuracy",
+                     fmt::format("'{}' has a run {} with other settings, of another version; "
+                                 "choose another --folder, or remove it",
+                                 c.folder, other));
   std::filesystem::create_directories(c.folder);
   std::ofstream lines(c.folder + "/results.jsonl", std::ios::app);
   if (!lines) throw IoError("bench-accuracy", fmt::format("'{}/results.jsonl' cannot be written", c.folder));

@@ -61,6 +61,25 @@ void require_sensible(const CompareArguments& c, const RunPlan& plan) {
   for (const std::string& rule : c.rules) rule_name(rule);
 }
 
+// The folder that --name says; otherwise the first one whose runs are those of this command, or that is free.
+std::string comparison_folder(ManyRuns many, const TrainSettings& s, const RunPlan& plan,
+                              const std::vector<RunJob>& runs) {
+  if (!plan.name.empty()) {
+    many.folder = plan.runs + "/" + plan.name;
+    const std::string other = many.made_otherwise(runs);
+    if (!other.empty())
+      throw ValueError("train", fmt::format("the comparison '{}' has a run {} with other settings; choose "
+                                            "another --name, or remove it",
+                                            many.folder, other));
+    return many.folder;
+  }
+  for (int number = 1;; ++number) {
+    many.folder = fmt::format("{}/compare-{}-{}{}", plan.runs, s.task, s.model,
+                              number == 1 ? "" : fmt::format("-{}", number));
+    if (many.made_otherwise(runs).empty()) return many.folder;
+  }
+}
+
 }  // namespace
 
 void CompareArguments::add_to(CLI::App& verb) {
@@ -97,8 +116,7 @@ int run_compare(const CompareArguments& c, const TrainSettings& s, const RunPlan
     }
   ManyRuns many;
   many.program = own_program();
-  many.folder = fmt::format("{}/{}", plan.runs,
-                            plan.name.empty() ? fmt::format("compare-{}-{}", s.task, s.model) : plan.name);
+  many.folder = comparison_folder(many, s, plan, runs);
   const auto count = static_cast<std::int64_t>(runs.size());
   many.at_once = std::min(count, c.jobs > 0 ? c.jobs : processors());
   many.threads_each = std::max<std::int64_t>(1, processors() / many.at_once);

@@ -137,6 +137,23 @@ std::string own_program() {
 
 std::int64_t processors() { return std::max<std::int64_t>(1, std::thread::hardware_concurrency()); }
 
+std::string ManyRuns::made_otherwise(const std::vector<RunJob>& jobs) const {
+  for (const RunJob& job : jobs) {
+    const std::optional<json> status = status_of(folder + "/" + job.name);
+    if (!status || !status->contains("command")) continue;
+    std::vector<std::string> words;
+    for (const json& word : status->at("command")) {
+      const std::string text = word.is_string() ? word.get<std::string>() : "";
+      const bool ours =
+          text == "train" || text == "--quiet" || text.starts_with("--runs=") || text.starts_with("--name=");
+      if (!ours) words.push_back(text);
+    }
+    const bool went_on = words.size() == 2 && words[1] == "--resume";
+    if (!went_on && words != job.words) return job.name;
+  }
+  return {};
+}
+
 std::vector<RunOutcome> ManyRuns::operator()(const std::vector<RunJob>& jobs) const {
   std::error_code error;
   fs::create_directories(folder, error);

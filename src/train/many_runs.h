@@ -30,6 +30,8 @@ struct ManyRuns {
   std::function<void(std::size_t job, const RunOutcome&)> on_end = {};
   std::function<bool()> stop_requested = {};
 
+  // The first run of the folder that was made by other words than its job's; empty: none.
+  std::string made_otherwise(const std::vector<RunJob>&) const;
   // One per job. Those that were not begun or were cut off because of a stop have neither a run nor an error.
   // IoError: a process cannot be started.
   std::vector<RunOutcome> operator()(const std::vector<RunJob>&) const;

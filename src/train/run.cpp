@@ -85,6 +85,7 @@ RunResult Run::operator()() {
     start();
     const std::int64_t total = training_.settings().updates;
     view_.start(training_.updates(), total);
+    measure_start();
     began_ = Clock::now();
     bool stopped = false;
     while (!(stopped = view_.stop_requested()) && !solved_ && !impatient_ && training_.updates() < total)
@@ -127,7 +128,7 @@ void Run::start() {
   if (!plan_.json.empty()) log_.also(plan_.json, resumed);
   log_.start(training_);                      // what fails here fails before the work
   if (found && is_place_of_check()) repeat_check();
-  measure_start();
+  first_activity_ = training_.activity();
   write_status("running");
   view_.say(training_.summary() + activity_text(first_activity_) + activity_advice(first_activity_));
   if (found)
@@ -139,8 +140,9 @@ void Run::start() {
 }
 
 void Run::measure_start() {
-  first_activity_ = training_.activity();
-  if (folder_ && plan_.fidelity && !earlier_) first_fidelity_ = training_.fidelity();
+  if (!folder_ || !plan_.fidelity || earlier_) return;
+  first_fidelity_ = training_.fidelity();
+  write_status("running");
 }
 
 void Run::batch() {
