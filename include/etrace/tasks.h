@@ -103,6 +103,7 @@ struct TaskRecipe {
   std::int64_t window = 0;  // steps; 0: the usual
   double learning_rate = 3e-3;
   std::int64_t updates = 1000;
+  std::optional<double> memory = {};  // ModelOptions::memory; none: the length of the sequences
   std::string schedule = "constant";  // of the learning rate: "constant", or "cosine" down to a fiftieth
 };
 

@@ -62,7 +62,7 @@ const RegisterTask kData(
                                                              .seed = o.seed,
                                                              .dtype = o.dtype});
          },
-     .recipes = {{.model = "gru", .updates = 1500, .schedule = "cosine"},
+     .recipes = {{.model = "gru", .updates = 1500, .memory = 0.0, .schedule = "cosine"},
                  {.model = "lif", .hidden = 128, .updates = 1500, .schedule = "cosine"},
                  {.model = "alif", .hidden = 128, .updates = 1500, .schedule = "cosine"}},
      .solved = 0.95,

@@ -106,8 +106,13 @@ const TaskRecipe kEvidenceRecipe{.model = "gru",
 
 // Adaptive neurons keep the count of cues in their thresholds; the other rules of the model have the same
 // numbers.
-const TaskRecipe kEvidenceSpikes{
-    .model = "alif", .rule = "EProp", .learning_rate = 5e-3, .updates = 600, .schedule = "cosine"};
+const TaskRecipe kEvidenceSpikes{.model = "alif",
+                                 .rule = "EProp",
+                                 .batch = 32,
+                                 .window = 150,
+                                 .learning_rate = 5e-3,
+                                 .updates = 1000,
+                                 .schedule = "cosine"};
 
 const RegisterTask kEvidenceAccumulation(
     {.name = "evidence_accumulation",

@@ -194,6 +194,7 @@ TrainSettings resolved(TrainSettings s) {
   if (s.updates == 0) s.updates = recipe.updates;
   if (s.window == 0 && s.update != UpdateEvery::Step && !s.method) s.window = recipe.window;
   if (!s.learning_rate && s.optimizer == "adam") s.learning_rate = recipe.learning_rate;
+  if (!s.memory) s.memory = recipe.memory;
   if (s.schedule.empty()) s.schedule = s.optimizer == "adam" ? recipe.schedule : "constant";
   return s;
 }
