@@ -1,12 +1,14 @@
 """The site: `./dev docs` builds it into build/docs. Sphinx, MyST and Furo of Debian; nothing is loaded from the network."""
 
+import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent))
 project = "etrace"
 author = "the etrace authors"
 release = version = (Path(__file__).parent.parent / "VERSION").read_text().strip()
 
-extensions = ["myst_parser", "sphinx_copybutton", "sphinx_inline_tabs", "breathe"]
+extensions = ["myst_parser", "sphinx_copybutton", "sphinx_inline_tabs", "breathe", "furo_offline"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["colon_fence"]
@@ -24,6 +26,7 @@ breathe_default_project = "etrace"
 html_theme = "furo"
 html_title = f"etrace {version}"
 html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 copybutton_prompt_text = "$ "
