@@ -24,6 +24,7 @@ breathe_projects = {"etrace": "../build/doxygen/xml"}
 breathe_default_project = "etrace"
 
 html_theme = "furo"
+pygments_dark_style = "one-dark"
 html_title = f"etrace {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
