@@ -13,12 +13,23 @@
 #pragma GCC visibility push(default)
 namespace etrace {
 
-// Memory that the host may not touch. Addresses in it are for programs and for these three functions alone.
+// Memory that the host may not touch. Addresses in it are for programs and for these functions alone.
 class DeviceMemory {
  public:
+  struct Upload {
+    void* to;
+    const void* from_host;
+    std::size_t bytes;
+  };
   // Aligned to 64 bytes, given back with the last owner. Other memory is in use until then.
   virtual std::shared_ptr<void> allocate(std::size_t bytes) const = 0;
   virtual void upload(void* to, const void* from_host, std::size_t bytes) const = 0;
+  // Beside the runs that were called before, which must not use `to`. Runs that are called later come after
+  // it.
+  virtual void upload_ahead(void* to, const void* from_host, std::size_t bytes) const {
+    upload(to, from_host, bytes);
+  }
+  virtual void clear(void* at, std::size_t bytes) const = 0;  // zeros
   virtual void download(void* to_host, const void* from, std::size_t bytes) const = 0;
   // Several at once, when all runs that were called before are done.
   struct Download {
@@ -55,6 +66,13 @@ class Runnable {
   // A run may go on after run() has returned, in the order in which runs were called; wait() returns when all
   // results are there. Programs on the host have nothing to wait for.
   virtual void wait() const {}
+  // A run between copies, where the backend can do it all at once: `given` goes to the device before it, and
+  // what is `taken` is there when this returns. False: it cannot, and nothing was done.
+  virtual bool run_between(std::span<const DeviceMemory::Upload> given, const void* const* arguments,
+                           void* const* results, std::span<const DeviceMemory::Download> taken) const {
+    (void)given, (void)arguments, (void)results, (void)taken;
+    return false;
+  }
   virtual std::size_t arena_bytes() const = 0;  // intermediate values of one run
   // Allocates what a run needs, so that the first one does not.
   virtual void prepare() const {}

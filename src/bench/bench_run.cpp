@@ -180,7 +180,9 @@ Measured measure(const Row& row, Limits& limits, double least_seconds) {
     Learner learner = learner_of(w, row);
     out.trace_bytes = static_cast<std::size_t>(learner.trace_bytes());
     out.window = row.rule == Rule::MultiStep ? kWindow : learner.execution().window;
-    const std::int64_t steps = row.steps != 0 ? row.steps : usual_steps(row.batch, out.window);
+    std::int64_t steps = row.steps != 0 ? row.steps : usual_steps(row.batch, out.window);
+    // On a device several windows: data of the next one goes there while one runs.
+    if (find_backend(row.backend).memory() != nullptr) steps = std::max(steps, 8 * out.window);
     // Long sequences come in pieces of whole windows, as from a stream: the learner goes on where it was.
     const std::int64_t windows = std::max<std::int64_t>(1, kPieceSteps / out.window);
     const std::int64_t piece = std::min(steps, windows * out.window), pieces = (steps + piece - 1) / piece;

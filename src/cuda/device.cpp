@@ -13,6 +13,7 @@ namespace etrace::cuda {
 namespace {
 
 constexpr std::size_t kStaging = std::size_t{8} << 20U;
+constexpr std::size_t kPiece = std::size_t{256} << 10U;     // of a large copy to the device
 constexpr std::size_t kWorkspace = std::size_t{32} << 20U;  // for products, as Hopper wants it
 
 enum Attribute : std::uint8_t { kMultiprocessors = 16, kMajor = 75, kMinor = 76 };
@@ -84,9 +85,10 @@ Device::Device() : driver_(cuda_driver()) {
   check(driver_.memory_alloc(&workspace_, kWorkspace), "memory for products");
   check(driver_.products_workspace(products_, reinterpret_cast<void*>(workspace_), kWorkspace),
         "cuBLAS with its memory");
-  void* staging = nullptr;
-  check(driver_.host_alloc(&staging, kStaging, 0), "pinned memory");
-  staging_ = static_cast<std::byte*>(staging);
+  pinned_.stream = stream_;
+  check(driver_.stream_create(&pinned_ahead_.stream, kNonBlocking), "a stream for copies");
+  constexpr unsigned kNoTiming = 2;
+  check(driver_.event_create(&ahead_, kNoTiming), "an event");
 }
 
 void Device::check(int code, const char* what) const {
@@ -102,7 +104,7 @@ void Device::wait() const {
   const std::lock_guard lock(mutex_);
   enter();
   check(driver_.stream_wait(stream_), "a run on the device");
-  staging_used_ = 0;
+  pinned_.used = 0;
 }
 
 std::shared_ptr<void> Device::allocate(std::size_t bytes) const {
@@ -130,27 +132,51 @@ std::shared_ptr<void> Device::allocate(std::size_t bytes) const {
 }
 
 // A piece of pinned memory that no copy uses.
-std::byte* Device::staged(std::size_t bytes) const {
-  if (staging_used_ + bytes > kStaging) {
-    check(driver_.stream_wait(stream_), "copies to the device");
-    staging_used_ = 0;
+std::byte* Device::staged(Pinned& p, std::size_t bytes) const {
+  if (p.block == nullptr) {
+    void* block = nullptr;
+    check(driver_.host_alloc(&block, kStaging, 0), "pinned memory");
+    p.block = static_cast<std::byte*>(block);
   }
-  std::byte* const at = staging_ + staging_used_;
-  staging_used_ += (bytes + 63) / 64 * 64;
+  if (p.used + bytes > kStaging) {
+    check(driver_.stream_wait(p.stream), "copies to the device");
+    p.used = 0;
+  }
+  std::byte* const at = p.block + p.used;
+  p.used += (bytes + 63) / 64 * 64;
   return at;
+}
+
+// Piece by piece: the first ones are on their way while the others are put into pinned memory.
+void Device::copy_in(Pinned& p, void* to, const void* from_host, std::size_t bytes) const {
+  for (std::size_t done = 0; done < bytes;) {
+    const std::size_t piece = std::min(bytes - done, kPiece);
+    std::byte* const pinned = staged(p, piece);
+    std::memcpy(pinned, static_cast<const std::byte*>(from_host) + done, piece);
+    check(driver_.copy_to_device(reinterpret_cast<CUdeviceptr>(to) + done, pinned, piece, p.stream),
+          "a copy to the device");
+    done += piece;
+  }
 }
 
 void Device::upload(void* to, const void* from_host, std::size_t bytes) const {
   const std::lock_guard lock(mutex_);
   enter();
-  for (std::size_t done = 0; done < bytes;) {
-    const std::size_t piece = std::min(bytes - done, kStaging / 2);
-    std::byte* const pinned = staged(piece);
-    std::memcpy(pinned, static_cast<const std::byte*>(from_host) + done, piece);
-    check(driver_.copy_to_device(reinterpret_cast<CUdeviceptr>(to) + done, pinned, piece, stream_),
-          "a copy to the device");
-    done += piece;
-  }
+  copy_in(pinned_, to, from_host, bytes);
+}
+
+void Device::upload_ahead(void* to, const void* from_host, std::size_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  enter();
+  copy_in(pinned_ahead_, to, from_host, bytes);
+  check(driver_.event_record(ahead_, pinned_ahead_.stream), "an event");
+  check(driver_.stream_wait_event(stream_, ahead_, 0), "waiting for an event");
+}
+
+void Device::clear(void* at, std::size_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  enter();
+  if (bytes > 0) check(driver_.fill(reinterpret_cast<CUdeviceptr>(at), 0, bytes, stream_), "filling memory");
 }
 
 void Device::download(void* to_host, const void* from, std::size_t bytes) const {
@@ -172,13 +198,13 @@ void Device::download_all(std::span<const Download> all) const {
     check(driver_.stream_wait(stream_), "a run on the device");
     for (const Pending& p : pending) std::memcpy(p.to, p.pinned, p.bytes);
     pending.clear();
-    staging_used_ = 0;
+    pinned_.used = 0;
   };
   for (const Download& d : all)
     for (std::size_t done = 0; done < d.bytes;) {
       const std::size_t piece = std::min(d.bytes - done, kStaging / 2);
-      if (staging_used_ + piece > kStaging) finish();
-      std::byte* const pinned = staged(piece);
+      if (pinned_.used + piece > kStaging) finish();
+      std::byte* const pinned = staged(pinned_, piece);
       check(driver_.copy_to_host(pinned, reinterpret_cast<CUdeviceptr>(d.from) + done, piece, stream_),
             "a copy from the device");
       pending.push_back({static_cast<std::byte*>(d.to_host) + done, pinned, piece});

@@ -1,5 +1,5 @@
-// The first CUDA device: its context, one stream on which everything runs in order, memory, and copies
-// through pinned buffers.
+// The first CUDA device: its context, one stream on which everything runs in order, one for copies beside it,
+// memory, and copies through pinned buffers.
 #pragma once
 
 #include <memory>
@@ -29,6 +29,8 @@ class Device final : public DeviceMemory {
 
   std::shared_ptr<void> allocate(std::size_t bytes) const override;
   void upload(void* to, const void* from_host, std::size_t bytes) const override;
+  void upload_ahead(void* to, const void* from_host, std::size_t bytes) const override;
+  void clear(void* at, std::size_t bytes) const override;
   void download(void* to_host, const void* from, std::size_t bytes) const override;
   void download_all(std::span<const Download>) const override;
 
@@ -46,7 +48,14 @@ class Device final : public DeviceMemory {
 
  private:
   Device();
-  std::byte* staged(std::size_t bytes) const;
+  // Pinned memory, taken piece by piece; when it is used up, all copies of its stream so far are waited for.
+  struct Pinned {
+    CUstream stream = nullptr;
+    std::byte* block = nullptr;
+    std::size_t used = 0;
+  };
+  std::byte* staged(Pinned&, std::size_t bytes) const;
+  void copy_in(Pinned&, void* to, const void* from_host, std::size_t bytes) const;
 
   const CudaDriver& driver_;
   CUcontext context_ = nullptr;
@@ -55,9 +64,8 @@ class Device final : public DeviceMemory {
   CUdeviceptr workspace_ = 0;
   std::string architecture_;
   mutable std::recursive_mutex mutex_;
-  // Pinned memory, taken piece by piece; when it is used up, all copies so far are waited for.
-  std::byte* staging_ = nullptr;
-  mutable std::size_t staging_used_ = 0;
+  mutable Pinned pinned_, pinned_ahead_;
+  CUevent ahead_ = nullptr;
 };
 
 }  // namespace etrace::cuda

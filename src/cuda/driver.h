@@ -44,6 +44,7 @@ using cublasHandle = struct cublasContext*;
   F(kDriver, fill, "cuMemsetD8Async", (CUdeviceptr, unsigned char value, std::size_t bytes, CUstream))             \
   F(kDriver, stream_create, "cuStreamCreate", (CUstream*, unsigned flags))                                         \
   F(kDriver, stream_wait, "cuStreamSynchronize", (CUstream))                                                       \
+  F(kDriver, stream_wait_event, "cuStreamWaitEvent", (CUstream, CUevent, unsigned flags))                          \
   F(kDriver, event_create, "cuEventCreate", (CUevent*, unsigned flags))                                            \
   F(kDriver, event_record, "cuEventRecord", (CUevent, CUstream))                                                   \
   F(kDriver, event_wait, "cuEventSynchronize", (CUevent))                                                          \

@@ -202,47 +202,72 @@ void CudaProgram::run(const void* const* arguments, void* const* results) const 
   prepare();
   device_.enter();
   // The first run also loads what libraries bring, which cannot be done while a graph is captured.
-  if (has_run_ && reason_.empty()) return launch_graph(arguments, results);
+  if (has_run_ && reason_.empty()) return launch_graph(arguments, results, nullptr);
   Walk(*this, arguments, results).steps(unit_.steps);
   has_run_ = true;
 }
 
-void CudaProgram::launch_graph(const void* const* arguments, void* const* results) const {
-  std::vector<std::uint64_t> buffers;
-  for (std::size_t i = 0; i < num_arguments_; ++i)
-    buffers.push_back(reinterpret_cast<std::uint64_t>(arguments[i]));
-  for (std::size_t i = 0; i < num_results_; ++i)
-    buffers.push_back(reinterpret_cast<std::uint64_t>(results[i]));
-  const CudaDriver& d = device_.driver();
-  auto found =
-      std::find_if(graphs_.begin(), graphs_.end(), [&](const Graph& g) { return g.buffers == buffers; });
-  if (found == graphs_.end()) {
-    constexpr int kThreadLocal = 1;
-    CUgraph graph = nullptr;
-    device_.check(d.capture_begin(device_.stream(), kThreadLocal), "the start of a capture");
-    try {
-      Walk(*this, arguments, results).steps(unit_.steps);
-    } catch (...) {
-      d.capture_end(device_.stream(), &graph);
-      if (graph != nullptr) d.graph_destroy(graph);
-      throw;
-    }
-    device_.check(d.capture_end(device_.stream(), &graph), "the end of a capture");
-    CUgraphExec code = nullptr;
-    const int error = d.graph_instantiate(&code, graph, 0);
-    d.graph_destroy(graph);
-    device_.check(error, "making a graph");
+bool CudaProgram::run_between(std::span<const DeviceMemory::Upload> given, const void* const* arguments,
+                              void* const* results, std::span<const DeviceMemory::Download> taken) const {
+  const std::lock_guard lock(device_.mutex());
+  if (!has_run_ || !reason_.empty() || !Staging::takes(given, taken)) return false;
+  device_.enter();
+  const Around around{given, taken};
+  staging_.fill(given, taken);
+  launch_graph(arguments, results, &around);
+  staging_.finish(taken);
+  return true;
+}
+
+void CudaProgram::launch_graph(const void* const* arguments, void* const* results,
+                               const Around* around) const {
+  const auto want = [&](const void* p) { wanted_.push_back(reinterpret_cast<std::uint64_t>(p)); };
+  wanted_.clear();
+  for (std::size_t i = 0; i < num_arguments_; ++i) want(arguments[i]);
+  for (std::size_t i = 0; i < num_results_; ++i) want(results[i]);
+  if (around != nullptr) {
+    wanted_.push_back(around->given.size());
+    for (const DeviceMemory::Upload& g : around->given) want(g.to);
+    for (const DeviceMemory::Download& t : around->taken) want(t.from);
+  }
+  const auto found =
+      std::find_if(graphs_.begin(), graphs_.end(), [&](const Graph& g) { return g.buffers == wanted_; });
+  if (found != graphs_.end()) {
+    std::rotate(found, found + 1, graphs_.end());
+  } else {
+    const CUgraphExec code = captured(arguments, results, around);
     if (graphs_.size() == kMostGraphs) {
       device_.wait();
-      d.graph_exec_destroy(graphs_.front().code);
+      device_.driver().graph_exec_destroy(graphs_.front().code);
       graphs_.erase(graphs_.begin());
     }
     ++captures_;
-    graphs_.push_back({std::move(buffers), code});
-  } else {
-    std::rotate(found, found + 1, graphs_.end());
+    graphs_.push_back({wanted_, code});
   }
-  device_.check(d.graph_launch(graphs_.back().code, device_.stream()), "launching a graph");
+  device_.check(device_.driver().graph_launch(graphs_.back().code, device_.stream()), "launching a graph");
+}
+
+CUgraphExec CudaProgram::captured(const void* const* arguments, void* const* results,
+                                  const Around* around) const {
+  const CudaDriver& d = device_.driver();
+  constexpr int kThreadLocal = 1;
+  CUgraph graph = nullptr;
+  device_.check(d.capture_begin(device_.stream(), kThreadLocal), "the start of a capture");
+  try {
+    if (around != nullptr) staging_.copy_in(around->given);
+    Walk(*this, arguments, results).steps(unit_.steps);
+    if (around != nullptr) staging_.copy_out(around->taken);
+  } catch (...) {
+    d.capture_end(device_.stream(), &graph);
+    if (graph != nullptr) d.graph_destroy(graph);
+    throw;
+  }
+  device_.check(d.capture_end(device_.stream(), &graph), "the end of a capture");
+  CUgraphExec code = nullptr;
+  const int error = d.graph_instantiate(&code, graph, 0);
+  d.graph_destroy(graph);
+  device_.check(error, "making a graph");
+  return code;
 }
 
 }  // namespace etrace::cuda

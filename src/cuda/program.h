@@ -1,5 +1,6 @@
 // A program on a CUDA device. Its steps are launched one by one the first time; from the second run on they
-// are one graph, captured once for every set of buffers and replayed. Where the host has to look at a value
+// are one graph, captured once for every set of buffers and replayed, with what the host gives and takes if
+// that is small. Where the host has to look at a value
 // (while, cond), or a graph would be too large, they are always launched one by one; `reason` says so.
 #pragma once
 
@@ -7,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/device.h"
+#include "cuda/staging.h"
 #include "emit/cuda_unit.h"
 
 #pragma GCC visibility push(default)
@@ -23,6 +24,8 @@ class CudaProgram final : public Runnable {
   CudaProgram& operator=(const CudaProgram&) = delete;
 
   void run(const void* const* arguments, void* const* results) const override;
+  bool run_between(std::span<const DeviceMemory::Upload> given, const void* const* arguments,
+                   void* const* results, std::span<const DeviceMemory::Download> taken) const override;
   void wait() const override { device_.wait(); }
   std::size_t arena_bytes() const override { return unit_.arena_bytes + unit_.scratch_bytes; }
   void prepare() const override;
@@ -37,7 +40,13 @@ class CudaProgram final : public Runnable {
     CUgraphExec code;
   };
   class Walk;
-  void launch_graph(const void* const* arguments, void* const* results) const;
+  // What is copied inside the graph, or null.
+  struct Around {
+    std::span<const DeviceMemory::Upload> given;
+    std::span<const DeviceMemory::Download> taken;
+  };
+  void launch_graph(const void* const* arguments, void* const* results, const Around* around) const;
+  CUgraphExec captured(const void* const* arguments, void* const* results, const Around* around) const;
 
   Device& device_;
   const std::string name_;
@@ -51,7 +60,9 @@ class CudaProgram final : public Runnable {
   mutable std::vector<std::shared_ptr<void>> constants_;
   mutable bool ready_ = false, has_run_ = false;
   mutable std::vector<Graph> graphs_;  // the one used last comes last
+  mutable std::vector<std::uint64_t> wanted_;
   mutable std::int64_t captures_ = 0;
+  mutable Staging staging_{device_};
 };
 
 // Whether products of float32 may be rounded to TF32 on the way: ETRACE_MATMUL_PRECISION=tf32. ValueError for

@@ -13,6 +13,7 @@ struct CudaCode {
   std::int64_t blocks = 1;
   std::size_t scratch_bytes = 0;  // behind the pointers: partial results …
   std::size_t counters = 0;       // … and counters, if any
+  bool has_barrier = false;       // of the block's threads
 };
 
 // cuda_nest.cpp. Pointers as nest_pointers() has them.

@@ -406,6 +406,7 @@ class NestKernel {
       chunks = std::clamp<Index>(std::min(length_ / (kLong / 4), 256 / groups), 1, kMostChunks);
     code_.threads = static_cast<int>(threads);
     code_.blocks = groups * chunks;
+    code_.has_barrier = true;
 
     for (const std::size_t f : folds())
       line(fmt::format("__shared__ {} shared{}[{}];", sum_type(n_.body[f]), f, threads));

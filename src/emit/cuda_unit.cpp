@@ -8,8 +8,9 @@
 #include <cctype>
 #include <limits>
 #include <map>
+#include <utility>
 
-#include "emit/cuda_kernels.h"
+#include "emit/cuda_join.h"
 #include "emit/kernel_text.h"
 #include "emit/target.h"
 #include "etrace/error.h"
@@ -41,10 +42,9 @@ class UnitBuilder final : public CudaBuilder {
 
   CudaUnit run() {
     place_votes();
-    unit_.steps = block(p_.entry);
-    if (!votes_.empty())
-      unit_.steps.insert(unit_.steps.begin(),
-                         {CudaFill{{CudaPlace::Scratch, 0}, 1, static_cast<Index>(votes_.size())}});
+    std::vector<Slot> slots;
+    if (!votes_.empty()) slots.push_back(beginning_of_votes());
+    unit_.steps = block(p_.entry, std::move(slots));
     unit_.source = fmt::format("/* {}: emitted by etrace. */\n", comment(p_.name)) + headers() +
                    declarations_ + functions_;
     return std::move(unit_);
@@ -75,8 +75,11 @@ class UnitBuilder final : public CudaBuilder {
     if (code.blocks > std::numeric_limits<std::int32_t>::max())
       throw NotSupportedError(
           "emit", fmt::format("'{}' has more positions than a grid of a CUDA device", about(eqn)));
-    const std::size_t kernel = kernel_of(label, code, pointers.size(), eqn);
-    out_->push_back({CudaLaunch{kernel, code.blocks, std::move(pointers), eqn}});
+    if (joining_ && may_join(code)) {
+      waiting_.push_back({label, code, std::move(pointers), std::exchange(notes_, {}), eqn});
+      return;
+    }
+    launch_now(label, code, std::move(pointers), eqn);
   }
   void product(CudaProduct q) override { out_->push_back({std::move(q)}); }
   void declare(const std::string& text) override {
@@ -94,8 +97,9 @@ class UnitBuilder final : public CudaBuilder {
     out += kernel_text("etp_math.h");
     if (uses("etp_random_")) out += kernel_text("etp_rng.h") + kernel_text("etp_draw.h");
     out += kernel_text("etp_rounded.h");
-    if (uses("etp_trace_") || uses("etp_product")) out += kernel_text("etp_cuda_vector.h");
-    if (uses("etp_product")) out += kernel_text("etp_cuda_product.h");
+    const bool products = uses("etp_product<") || uses("etp_row_product<");
+    if (uses("etp_trace_") || products) out += kernel_text("etp_cuda_vector.h");
+    if (products) out += kernel_text("etp_cuda_product.h");
     if (uses("etp_trace_")) out += kernel_text("etp_cuda_trace.h");
     return out + "\n";
   }
@@ -103,6 +107,15 @@ class UnitBuilder final : public CudaBuilder {
     if (eqn < 0) return "";
     const SourceEqn& e = p_.eqns[static_cast<std::size_t>(eqn)];
     return e.text + (e.path.empty() ? "" : "    " + e.path);
+  }
+  void launch_now(const std::string& label, const CudaCode& code, std::vector<CudaPlace> pointers, int eqn) {
+    const std::size_t kernel = kernel_of(label, code, pointers.size(), eqn);
+    out_->push_back({CudaLaunch{kernel, code.blocks, std::move(pointers), eqn}});
+  }
+  std::string notes_text() const {
+    std::string out;
+    for (const int e : notes_) out += "/* " + comment(about(e)) + " */\n";
+    return out;
   }
   std::size_t kernel_of(const std::string& label, const CudaCode& code, std::size_t pointers, int eqn) {
     const std::string key = fmt::format("{} {} {}", pointers, code.threads, code.body);
@@ -112,7 +125,7 @@ class UnitBuilder final : public CudaBuilder {
       const std::string name =
           fmt::format("{}{}{}{}", label, unit_.kernels.size(), path.empty() ? "" : "_", path);
       if (notes_.empty() && eqn >= 0) notes_ = {eqn};
-      for (const int e : notes_) functions_ += "/* " + comment(about(e)) + " */\n";
+      functions_ += notes_text();
       functions_ +=
           fmt::format("ETP_KERNEL({}, {}, {}) {{\n{}}}\n\n", name, pointers, code.threads, code.body);
       unit_.kernels.push_back({name, code.threads, pointers});
@@ -176,13 +189,121 @@ class UnitBuilder final : public CudaBuilder {
   }
 
   // Steps ---------------------------------------------------------------------------------------------------
-  CudaSteps block(const Block& b) {
-    CudaSteps out;
+  // One step, or kernels that become one launch.
+  struct Slot {
+    CudaSteps steps{};
+    std::vector<CudaPart> parts{};
+    CudaAccess access{};
+  };
+  CudaSteps block(const Block& b, std::vector<Slot> slots = {}) {
     for (const Item& item : b) {
-      out_ = &out;
+      Slot now;
+      out_ = &now.steps;
       scratch_ = before_scratch_;
       std::visit([&](const auto& s) { step(s); }, item.step);
+      joining_ = false;
+      now.parts = std::exchange(waiting_, {});
+      now.access = access(item);
+      if (now.parts.size() != 1 || !join(slots, now)) slots.push_back(std::move(now));
     }
+    CudaSteps out;
+    for (Slot& s : slots) {
+      out_ = &out;
+      for (CudaStep& each : s.steps) out.push_back(std::move(each));
+      launch_parts(s.parts);
+    }
+    return out;
+  }
+  // To the last launch that has room, unless the order of it or of what comes after it matters.
+  static bool join(std::vector<Slot>& slots, const Slot& now) {
+    for (std::size_t k = slots.size(); k-- > 0;) {
+      if (conflict(slots[k].access, now.access)) return false;
+      if (slots[k].parts.empty() || !fits(slots[k].parts, now.parts[0])) continue;
+      slots[k].parts.push_back(now.parts[0]);
+      slots[k].access.add(now.access);
+      return true;
+    }
+    return false;
+  }
+  void launch_parts(const std::vector<CudaPart>& parts) {
+    if (parts.size() == 1) {
+      notes_ = parts[0].notes;
+      launch_now(parts[0].label, parts[0].code, parts[0].pointers, parts[0].eqn);
+    }
+    if (parts.size() < 2) return;
+    std::vector<std::string> names;
+    std::vector<CudaPlace> pointers;
+    for (const CudaPart& p : parts) {
+      const auto [it, is_new] = parts_.try_emplace(part_function("", p));
+      if (is_new) {
+        it->second = unique(p.label + "_part");
+        notes_ = p.notes;
+        functions_ += notes_text() + part_function(it->second, p);
+      }
+      names.push_back(it->second);
+      pointers.insert(pointers.end(), p.pointers.begin(), p.pointers.end());
+    }
+    notes_.clear();
+    launch_now("joined", joined(parts, names), std::move(pointers), -1);
+  }
+
+  CudaAccess access(const Item& item) const {
+    CudaAccess out;
+    if (const auto* r = std::get_if<Region>(&item.step)) out.everything = r->kind != Region::Scan;
+    if (const auto* n = std::get_if<Nest>(&item.step)) {
+      for (const Stmt& s : n->body)
+        if (accesses(s)) add_elements(*n, s, writes(s) ? out.writes : out.reads);
+      return out;
+    }
+    const Uses all = uses(p_, item);
+    for (const ValueId v : all.reads) add_range(v, out.reads);
+    for (const ValueId v : all.writes) add_range(v, out.writes);
+    return out;
+  }
+  void add_range(ValueId v, std::vector<CudaRange>& to) const {
+    const Value& x = p_.value(v);
+    if (const auto vote = votes_.find(v); vote != votes_.end()) {
+      to.push_back({CudaPlace::Scratch, 0, vote->second, vote->second + 1});
+    } else if (x.home == Value::Arena) {
+      const auto first = static_cast<std::int64_t>(x.index);
+      to.push_back({CudaPlace::Arena, 0, first, first + static_cast<std::int64_t>(x.aval.bytes())});
+    } else if (x.home != Value::Splat) {
+      to.push_back({home_of(x.home), x.index, 0, std::numeric_limits<std::int64_t>::max()});
+    }
+  }
+
+  // From the first element that a statement may touch to the last one, as far as they are known here.
+  void add_elements(const Nest& n, const Stmt& s, std::vector<CudaRange>& to) const {
+    const std::size_t before = to.size();
+    add_range(s.value, to);
+    if (to.size() == before || votes_.contains(s.value) || !s.at.time.empty() ||
+        (s.kind == Stmt::Load && !s.in.empty()))
+      return;
+    Index first = s.at.first, last = s.at.first;
+    for (std::size_t a = 0; a < s.at.step.size(); ++a) {
+      const Index reach = s.at.step[a] * (n.axes[a].size - 1);
+      (reach < 0 ? first : last) += reach;
+    }
+    const auto width = static_cast<Index>(size_of(p_.value(s.value).aval.dtype));
+    CudaRange& range = to.back();
+    range.end = range.begin + (last + 1) * width;
+    range.begin += first * width;
+  }
+
+  // Votes start as if nobody had any.
+  Slot beginning_of_votes() const {
+    const auto count = static_cast<Index>(votes_.size());
+    const CudaPlace at{CudaPlace::Scratch, 0};
+    Slot out;
+    out.access.writes.push_back({CudaPlace::Scratch, 0, 0, count});
+    constexpr Index kThreads = 64;
+    if (count > kThreads) {
+      out.steps.push_back({CudaFill{at, 1, count}});
+      return out;
+    }
+    CudaCode code{fmt::format("  if (threadIdx.x < {}) p.at[0][threadIdx.x] = 1;\n", count)};
+    code.threads = kThreads;
+    out.parts.push_back({"votes", std::move(code), {at}, {}, -1});
     return out;
   }
 
@@ -198,6 +319,7 @@ class UnitBuilder final : public CudaBuilder {
         notes_.push_back(s.eqn);
     std::sort(notes_.begin(), notes_.end());
     const int eqn = path_eqn();
+    joining_ = out_->empty();
     launch("loop", cuda_nest(p_, n), std::move(pointers), eqn);
   }
   // An equation of the module that most of them come from.
@@ -240,6 +362,10 @@ class UnitBuilder final : public CudaBuilder {
       if (d.batch > 0) product(std::move(d));
       return;
     }
+    if (q.batch.empty() && is_small_row(d)) {
+      joining_ = true;
+      return own_product(d);
+    }
     if (axis == q.batch.size()) return takes(d) ? product(std::move(d)) : own_product(d);
     for (Index i = 0; i < q.batch[axis]; ++i) {
       CudaProduct one = d;
@@ -263,6 +389,10 @@ class UnitBuilder final : public CudaBuilder {
            matrix(d.rows, d.a_row, d.depth, d.a_depth) && matrix(d.depth, d.b_depth, d.columns, d.b_column) &&
            fits(d.rows, d.c_row, d.columns, 1);
   }
+  static bool is_small_row(const CudaProduct& d) {
+    constexpr Index kSmall = 1 << 18;
+    return d.rows == 1 && is_floating(d.dtype) && d.depth > 0 && d.columns * d.depth <= kSmall;
+  }
   void own_product(const CudaProduct& d) {
     const std::string g = fmt::format(
         "{{\n  typedef {} T;\n  static constexpr int64_t rows = {}, columns = {}, depth = {}, onto = {}, "
@@ -273,6 +403,11 @@ class UnitBuilder final : public CudaBuilder {
     const std::string name = geometry("product", g);
     CudaCode code{fmt::format("  etp_product<{}>(p);\n", name)};
     code.blocks = ((d.rows + 15) / 16) * ((d.columns + 15) / 16);
+    code.has_barrier = true;
+    if (is_small_row(d)) {
+      code.body = fmt::format("  etp_row_product<{}>(p, blockIdx.x);\n", name);
+      code.threads = 512;
+    }
     launch("product", code, {d.a, d.b, d.c}, d.eqn);
   }
   // A struct of constants; equal ones are one.
@@ -320,6 +455,9 @@ class UnitBuilder final : public CudaBuilder {
   CudaSteps* out_ = nullptr;
   std::string declarations_, functions_;
   std::map<std::string, std::size_t> known_;       // kernels by what they are
+  std::map<std::string, std::string> parts_;       // functions of joined kernels by what they are
+  bool joining_ = false;                           // the step at hand may be part of a launch …
+  std::vector<CudaPart> waiting_;                  // … and is one
   std::map<std::string, std::string> geometries_;  // names of structs by what they are
   std::vector<int> notes_;                         // equations of the kernel at hand
   std::size_t scratch_ = 0;                        // taken by the step at hand

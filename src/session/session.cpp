@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 
 #include "core/make_program.h"
 #include "etrace/error.h"
@@ -97,11 +98,16 @@ void* Session::on_device(Place& p) {
 // Who holds the older value keeps it.
 const Tensor& Session::on_host(Place& p) {
   if (!p.host_is_older) return p.value;
-  Tensor now = Tensor::uninitialized(p.value.aval());
-  memory_->download(now.writable(), p.device.get(), now.aval().bytes());
-  p.value = std::move(now);
+  if (!p.value.unique()) p.value = Tensor::uninitialized(p.value.aval());
+  memory_->download(p.value.writable(), p.device.get(), p.value.aval().bytes());
   p.host_is_older = false;
   return p.value;
+}
+
+void Session::seen(Place& p, const void* bytes) {
+  if (!p.value.unique()) p.value = Tensor::uninitialized(p.value.aval());
+  std::memcpy(p.value.writable(), bytes, p.value.aval().bytes());
+  p.host_is_older = false;
 }
 
 const void* Session::read(Place& p) {
@@ -182,6 +188,21 @@ Tensor Session::taken(PortRole role, std::string_view name) {
   return std::exchange(p.value, Tensor());
 }
 
+void Session::clear(PortRole role, std::string_view name, const Aval& type) {
+  Place& p = find(role, name);
+  ETRACE_CHECK(p.source == nullptr);
+  if (!p.value.defined() || !p.value.unique() || p.value.aval() != type)
+    p.value = memory_ == nullptr ? Tensor::zeros(type) : Tensor::uninitialized(type);
+  else if (memory_ == nullptr)
+    std::memset(p.value.writable(), 0, type.bytes());
+  p.version = fresh_version();
+  if (memory_ == nullptr) return;
+  if (p.device == nullptr) p.device = memory_->allocate(type.bytes());
+  memory_->clear(p.device.get(), type.bytes());
+  p.device_is_older = false;
+  p.host_is_older = true;
+}
+
 void Session::bring_back() {
   for (std::vector<Place>* list : {&places_, &parts_})
     for (const Place& p : *list)
@@ -224,6 +245,8 @@ void Launch::bind() {
       if (a.argument == i) b.result = a.result;
     for (const Alias& a : program_.exchanges)
       if (a.argument == i) b.successor = a.result;
+    b.counts = session_.memory_ != nullptr && (b.result || b.successor) && port.aval.shape.rank() == 0 &&
+               (port.aval.dtype == Dtype::I32 || port.aval.dtype == Dtype::I64);
     bound_.push_back(b);
   }
 }
@@ -275,18 +298,45 @@ void Launch::point_outside() {
     if (host_out_[i] != nullptr) out_[i] = buffer(in_.size() + i, program_.results[i]);
 }
 
-void Launch::upload_given() {
+// What goes to the device before a run, and comes back behind it. Counters come along: who drives a learner
+// asks for them at every step.
+void Launch::list_copies() {
+  given_.clear();
+  taken_.clear();
   for (std::size_t i = 0; i < host_in_.size(); ++i)
     if (host_in_[i] != nullptr)
-      session_.memory_->upload(outside_[i].get(), host_in_[i], program_.arguments[i].aval.bytes());
-}
-
-void Launch::download_taken() {
-  taken_.clear();
+      given_.push_back({outside_[i].get(), host_in_[i], program_.arguments[i].aval.bytes()});
   for (std::size_t i = 0; i < host_out_.size(); ++i)
     if (host_out_[i] != nullptr) taken_.push_back({host_out_[i], out_[i], program_.results[i].aval.bytes()});
-  if (taken_.empty()) return code_->wait();
-  session_.memory_->download_all(taken_);  // which waits for the run
+  for (Bound& b : bound_)
+    if (b.counts)
+      taken_.push_back(
+          {&b.count, out_[b.result ? *b.result : *b.successor], program_.arguments[b.argument].aval.bytes()});
+}
+
+bool Launch::give_ahead(std::size_t argument, const void* data) {
+  if (outside_.empty()) return false;
+  const std::size_t bytes = program_.arguments[argument].aval.bytes();
+  if (ahead_.empty()) ahead_.resize(in_.size());
+  if (ahead_[argument] == nullptr) {
+    try {
+      ahead_[argument] = session_.memory_->allocate(bytes);
+    } catch (const ValueError&) {  // no room to spare: the next run is given its data in its turn
+      given_ahead_.clear();
+      return false;
+    }
+  }
+  session_.memory_->upload_ahead(ahead_[argument].get(), data, bytes);
+  given_ahead_.push_back(argument);
+  return true;
+}
+
+void Launch::take_ahead() {
+  for (const std::size_t i : given_ahead_) {
+    std::swap(outside_[i], ahead_[i]);
+    host_in_[i] = nullptr;
+  }
+  given_ahead_.clear();
 }
 
 void Launch::prepare() {
@@ -295,22 +345,32 @@ void Launch::prepare() {
   code_->prepare();
 }
 
-bool Launch::run() {
+void Launch::start() {
   check_interrupt();
   point_to_places();
-  if (!outside_.empty()) {
-    point_outside();
-    upload_given();
-  }
+  is_done_ = false;
+  if (outside_.empty()) return code_->run_at(versions_.data(), in_.data(), out_.data());
+  point_outside();
+  list_copies();
+  is_done_ = code_->run_between(given_, in_.data(), out_.data(), taken_);
+  if (is_done_) return;
+  for (const DeviceMemory::Upload& g : given_) session_.memory_->upload(g.to, g.from_host, g.bytes);
   code_->run_at(versions_.data(), in_.data(), out_.data());
-  if (!outside_.empty())
-    download_taken();
-  else
+}
+
+bool Launch::finish() {
+  if (outside_.empty() || (!is_done_ && taken_.empty()))
     code_->wait();
-  if (finite_ != nullptr && !*finite_) return false;
-  for (const Bound& b : bound_)
-    if (b.successor) session_.exchange(session_.at(b.ticket));
-  return true;
+  else if (!is_done_)
+    session_.memory_->download_all(taken_);  // which waits for the run
+  is_done_ = true;
+  const bool finite = finite_ == nullptr || *finite_;
+  for (const Bound& b : bound_) {
+    Session::Place& p = session_.at(b.ticket);
+    if (b.successor && finite) session_.exchange(p);
+    if (b.counts && (finite || !b.successor)) session_.seen(p, &b.count);
+  }
+  return finite;
 }
 
 bool Launch::left_some() const {

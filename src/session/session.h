@@ -45,8 +45,9 @@ class Session final : public ArrayKeeper {
   Tensor value(PortRole, std::string_view name);  // the newest; later launches do not change it
   void set(PortRole, std::string_view name, const Tensor& value);  // of the same type
   std::int64_t integer(PortRole, std::string_view name);           // the newest, of a scalar, without a copy
-  Tensor taken(PortRole, std::string_view name);  // the session's own value, which is then gone
-  void bring_back();                              // the newest values to their owners
+  Tensor taken(PortRole, std::string_view name);             // the session's own value, which is then gone
+  void bring_back();                                         // the newest values to their owners
+  void clear(PortRole, std::string_view name, const Aval&);  // the session's own value becomes zeros
 
   Array hand_over(std::size_t ticket) override;
 
@@ -80,6 +81,7 @@ class Session final : public ArrayKeeper {
   void* on_device(Place&);
   const Tensor& on_host(Place&);
   void put(Place&, Tensor);
+  void seen(Place&, const void* bytes);  // what the device holds
   void give_back(std::vector<Place>&);
 
   const DeviceMemory* memory_;  // null: that of the host
@@ -107,7 +109,18 @@ class Launch {
   // All that the first run would allocate: buffers that nobody else holds, and what the code needs.
   void prepare();
   // False: what would have been carried on is not finite, and nothing that is carried on has changed.
-  bool run();
+  bool run() {
+    start();
+    return finish();
+  }
+  // The same in two halves; a device may work between them.
+  void start();
+  bool finish();
+  // On a device, in between: data of an argument for the next run, which goes there beside this one. It is
+  // given to that run by take_ahead(), in place of give(). False: there is no device, or no room on it, and
+  // nothing that was given ahead counts.
+  bool give_ahead(std::size_t argument, const void* data);
+  void take_ahead();
   // Of the last run: all went on, but for elements whose new values were not finite, which stay as they were.
   bool left_some() const;
 
@@ -116,12 +129,13 @@ class Launch {
     std::size_t argument, ticket;
     std::optional<std::size_t> result;     // replaced in place
     std::optional<std::size_t> successor;  // the result that changes places with it
+    bool counts = false;                   // a single integer that the program replaces: the host follows it
+    std::int64_t count = 0;
   };
   void bind();
   void point_to_places();
   void point_outside();
-  void upload_given();
-  void download_taken();
+  void list_copies();
 
   Session& session_;
   Program program_;
@@ -134,8 +148,11 @@ class Launch {
   // On a device: what was given and taken, and the buffers there that stand for it, arguments then results.
   std::vector<const void*> host_in_;
   std::vector<void*> host_out_;
-  std::vector<std::shared_ptr<void>> outside_;
+  std::vector<std::shared_ptr<void>> outside_, ahead_;
+  std::vector<std::size_t> given_ahead_;
+  std::vector<DeviceMemory::Upload> given_;
   std::vector<DeviceMemory::Download> taken_;
+  bool is_done_ = true;  // of the run that was started: nothing is to be waited for
   std::vector<std::pair<std::size_t, Tensor>> kept_;
   const bool *finite_ = nullptr, *updated_ = nullptr;  // answers of the last run; null: there is none
 };

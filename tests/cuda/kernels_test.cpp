@@ -61,6 +61,49 @@ TEST_F(CudaKernels, ManyElementsPerThread) {
   expect_same(p, {numbers(type, 1), numbers(row, 2)}, 1e-6);
 }
 
+// A row times a small matrix, in both orders of memory, onto nothing and onto something.
+TEST_F(CudaKernels, RowsTimesMatrices) {
+  for (const Dtype type : {Dtype::F32, Dtype::F64}) {
+    Avals types;
+    for (const auto& [depth, columns] :
+         std::vector<std::pair<std::int64_t, std::int64_t>>{{2, 1}, {31, 17}, {100, 1}, {100, 64}, {33, 16}})
+      for (const Shape& shape :
+           {Shape{1, depth}, Shape{depth, columns}, Shape{columns, depth}, Shape{1, columns}})
+        types.push_back({type, shape});
+    const std::string names = expect_same(
+        [](ArraySpan x) -> Arrays {
+          Arrays out;
+          for (std::size_t i = 0; i < x.size(); i += 4) {
+            out.push_back(matmul_plain(x[i], x[i + 1]));
+            out.push_back(matmul_plain(x[i], transpose(x[i + 2], {1, 0})) + x[i + 3]);
+          }
+          return out;
+        },
+        types, type == Dtype::F32 ? 1e-5 : 1e-13);
+    EXPECT_NE(names.find("product"), std::string::npos) << names;
+  }
+}
+
+// Kernels that do not wait for each other are one launch; those that do keep their order.
+TEST_F(CudaKernels, KernelsSideBySideAreOneLaunch) {
+  const Aval a{Dtype::F32, {3, 5}}, b{Dtype::F32, {7}};
+  const auto launches = [&](const Function& f) {
+    const Avals types{a, b, a};
+    expect_same(f, types, 1e-6);
+    return emit::launches_of(
+        emit::cuda_unit(emit::build(as_program(make_jaxpr(f, types)), emit::find_target("cuda"))).steps);
+  };
+  EXPECT_EQ(launches([](ArraySpan x) -> Arrays {
+              return {tanh(x[0]), x[1] * 3.0, sum(x[2], {0}), concatenate(Arrays{x[1], x[1] + 1.0}, 0)};
+            }),
+            1);
+  EXPECT_EQ(launches([](ArraySpan x) -> Arrays {
+              const Array s = sum(x[0], {0, 1});
+              return {s, x[1] * s, x[2] * s, x[1] + 1.0};
+            }),
+            2);
+}
+
 TEST_F(CudaKernels, FoldsOfAllLengths) {
   const auto folds = [](Dims axes) {
     return [axes](ArraySpan x) -> Arrays {

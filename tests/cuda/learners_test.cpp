@@ -1,5 +1,6 @@
 // Learners on a played CUDA device: gradients, training, steps by the host and checkpoints against the
 // interpreter; graphs, memory and refusals.
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 
 #include "cuda/played_device.h"
@@ -122,6 +123,58 @@ TEST_F(CudaLearners, WindowsAreOneGraph) {
   EXPECT_EQ(code->captures(), 1);
   for (int i = 0; i < 5; ++i) run(i % 2 == 0 ? one : two);
   EXPECT_EQ(code->captures(), 2);
+}
+
+struct Calls {
+  std::uint64_t graphs = 0, others = 0;
+};
+Calls played_calls() {
+  void* const library = ::dlopen(ETRACE_PLAYED_CUDA, RTLD_NOW | RTLD_LOCAL);
+  const auto ask =
+      reinterpret_cast<void (*)(std::uint64_t*, std::uint64_t*)>(::dlsym(library, "played_calls"));
+  Calls out;
+  ask(&out.graphs, &out.others);
+  return out;
+}
+
+// Data, results and the optimiser's numbers travel inside the graph.
+TEST_F(CudaLearners, PlayedStepsAreOneLaunchEach) {
+  LeakyNet net;
+  Learner learner = compile(net, D_RTRL(), zeros({2, 3}, Dtype::F64), {.batch_size = 2, .backend = "cuda"});
+  optim::Adam adam(net, 1e-2);
+  learner.bind_step(loss::mse, &adam);
+  for (std::int64_t t = 0; t < 4; ++t) learner.step(item(kInputs, t), item(kTargets, t));
+  const Calls before = played_calls();
+  for (std::int64_t t = 4; t < 10; ++t) learner.step(item(kInputs, t), item(kTargets, t));
+  const Calls after = played_calls();
+  EXPECT_EQ(after.graphs - before.graphs, 6U);
+  EXPECT_EQ(after.others - before.others, 0U);
+}
+
+// Neither data of the next window that is on its way, nor anything else, is taken for that of a later call.
+TEST_F(CudaLearners, WindowsInARowAreWindowsOneByOne) {
+  const auto losses = [](const char* backend, bool at_once) {
+    LeakyNet net;
+    Learner learner =
+        compile(net, D_RTRL(), zeros({2, 3}, Dtype::F64), {.batch_size = 2, .backend = backend});
+    optim::Adam adam(net, 1e-2);
+    Tensors out;
+    for (int round = 0; round < 2; ++round)
+      for (std::int64_t t = 0; t < 9; t += at_once ? 9 : 3) {
+        const std::int64_t end = at_once ? 9 : t + 3;
+        const SequenceTraining r =
+            learner.etrace_train(slice_axis(kInputs, 0, t, end), slice_axis(kTargets, 0, t, end), loss::mse,
+                                 adam, {{}, UpdateEvery::Window, 3});
+        for (const double x : r.losses.tensor().to_doubles()) out.push_back(Array(x).tensor());
+      }
+    return out;
+  };
+  const Tensors expected = losses("interpreter", false);
+  for (const bool at_once : {false, true}) {
+    const Tensors found = losses("cuda", at_once);
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_LE(distance(found[i], expected[i]), 1e-12) << i;
+  }
 }
 
 // Loops whose end only the device knows are the host's, and say so.

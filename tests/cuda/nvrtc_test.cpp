@@ -4,6 +4,7 @@
 
 #include "cuda/real_compiler.h"
 #include "cuda/reference_programs.h"
+#include "cuda/staging.h"
 
 namespace etrace {
 namespace {
@@ -15,6 +16,12 @@ TEST(CudaCompiler, MakesMachineCode) {
   Model m = read_model_file(std::string(ETRACE_REFERENCE_DIR) + "/cell_GRUCell_b3.json");
   m.name = "gru";
   expect_compiles(gradient_program(m, "window"), {"sm_80", "sm_90"});
+}
+
+TEST(CudaCompiler, MakesTheKernelThatCopies) {
+  if (real_compiler() == nullptr) GTEST_SKIP() << "NVRTC is not installed";
+  for (const char* architecture : {"sm_80", "sm_90"})
+    EXPECT_FALSE(cuda::compile_source(*real_compiler(), cuda::copies_source(), architecture).empty());
 }
 
 TEST(CudaCompiler, SaysWhatIsWrong) {

@@ -11,9 +11,13 @@
 
 namespace etrace::testing {
 
-// Before anything asks for CUDA.
+// Before anything asks for CUDA. ETRACE_TEST_ON_DEVICE=1: not played, but the device of this machine. (An
+// empty ETRACE_CUDA_LIBRARY would say the same, but some programs that start others leave empty variables
+// out.)
 inline void use_played_device() {
-  ::setenv("ETRACE_CUDA_LIBRARY", ETRACE_PLAYED_CUDA, 0);  // perhaps another build of it is named
+  const char* real = std::getenv("ETRACE_TEST_ON_DEVICE");
+  if (real == nullptr || *real != '1')
+    ::setenv("ETRACE_CUDA_LIBRARY", ETRACE_PLAYED_CUDA, 0);  // perhaps another build of it is named
   use_test_cache();
 }
 

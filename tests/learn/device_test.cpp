@@ -37,6 +37,10 @@ class GuardedMemory final : public DeviceMemory {
     std::memcpy(to, from_host, bytes);
     uploaded += bytes;
   }
+  void clear(void* at, std::size_t bytes) const override {
+    const Open open(*this);
+    std::memset(at, 0, bytes);
+  }
   void download(void* to_host, const void* from, std::size_t bytes) const override {
     const Open open(*this);
     std::memcpy(to_host, from, bytes);
@@ -134,8 +138,8 @@ TEST(Device, StepsCarryNothingOverButTheirDataAndResults) {
   kDevice.memory()->forget_counts();
   learner.step(item(kInputs11, 1), item(kTargets11, 1));
   EXPECT_EQ(kDevice.memory()->uploaded, (2 * 3 + 2 * 4) * sizeof(double)) << "data";
-  EXPECT_EQ(kDevice.memory()->downloaded, (1 + 2 * 4 + 3 * 4) * sizeof(double) + 1)
-      << "loss, result, gradient, and whether all is finite";
+  EXPECT_EQ(kDevice.memory()->downloaded, (1 + 2 * 4 + 3 * 4) * sizeof(double) + 1 + 2 * 4)
+      << "loss, result, gradient, whether all is finite, and two counters";
   EXPECT_EQ(kDevice.memory()->allocations, 0U);
   EXPECT_GT(before, 0U);
   kDevice.memory()->forget_counts();

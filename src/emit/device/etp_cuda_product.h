@@ -35,4 +35,33 @@ ETP_DEVICE void etp_product(const etp_pointers<3>& p) {
   if (inside) c[i * G::c_row + j] = sum;
 }
 
+/* A small row times a matrix, which a library takes longer to begin with than to do. 512 threads have 16
+ * columns; 32 of them divide the depth of each, side by side in memory either way, and join their sums by
+ * halves. */
+template <class G>
+ETP_DEVICE void etp_row_product(const etp_pointers<3>& p, unsigned block) {
+  typedef typename G::T T;
+  __shared__ T shared[512];
+  constexpr bool along = G::b_depth == 1; /* neighbours in memory are neighbours in depth */
+  const int own = along ? threadIdx.x / 32 : threadIdx.x % 16;
+  const int part = along ? threadIdx.x % 32 : threadIdx.x / 16;
+  const int64_t j = (int64_t)block * 16 + own;
+  const T* const a = (const T*)p.at[0];
+  const T* const b = (const T*)p.at[1];
+  T* const c = (T*)p.at[2];
+  T sum = 0;
+  if (j < G::columns) {
+#pragma unroll 8
+    for (int64_t k = part; k < G::depth; k += 32)
+      sum = etp_fused(a[k * G::a_depth], b[k * G::b_depth + j * G::b_column], sum);
+  }
+  shared[part * 16 + own] = sum;
+  __syncthreads();
+  for (int w = 16; w > 0; w /= 2) {
+    if (part < w) shared[part * 16 + own] = shared[part * 16 + own] + shared[(part + w) * 16 + own];
+    __syncthreads();
+  }
+  if (part == 0 && j < G::columns) c[j] = G::onto ? c[j] + shared[own] : shared[own];
+}
+
 #endif /* ETP_CUDA_PRODUCT_H */

@@ -241,16 +241,19 @@ class Windows {
 
   bool run(const Prepared& p, std::int64_t begin) {
     Launch& l = *p.launch;
-    for (std::size_t i = 0; i < p.data.size(); ++i) {
-      const bool timed = i + 1 < p.data.size() || !form_.modulator || form_.modulator_per_step;
-      l.give(p.data[i], data_[i].bytes() + (timed ? bytes_before(data_[i].aval(), length_, begin) : 0));
-    }
+    if (ahead_ == &p && ahead_begin_ == begin)
+      l.take_ahead();
+    else
+      for (std::size_t i = 0; i < p.data.size(); ++i) l.give(p.data[i], data_at(i, begin));
+    ahead_ = nullptr;
     take(p, p.losses, losses_, length_, begin);
     const std::int64_t calls = (length_ + call_steps() - 1) / call_steps();
     for (std::size_t i = 0; i < aux_.size(); ++i)
       take(p, p.losses + 1 + i, aux_[i], p.per_call ? calls : length_,
            p.per_call ? begin / call_steps() : begin);
-    const bool finite = l.run();
+    l.start();
+    give_ahead(p, begin + p.steps);
+    const bool finite = l.finish();
     if (finite && !l.left_some()) return true;
     const std::string found = p.steps == 1 ? fmt::format("step {}", begin)
                                            : fmt::format("steps {} to {}", begin, begin + p.steps - 1);
@@ -261,6 +264,18 @@ class Windows {
     std::fill_n(skipped_.begin() + begin, p.steps, true);
     impl_.say_not_finite(what_, found);
     return false;
+  }
+
+  const std::byte* data_at(std::size_t i, std::int64_t begin) const {
+    const bool timed = !form_.modulator || form_.modulator_per_step || i + 1 < data_.size();
+    return data_[i].bytes() + (timed ? bytes_before(data_[i].aval(), length_, begin) : 0);
+  }
+  // On a device the data of the next window goes there while this one runs. It counts if that window comes.
+  void give_ahead(const Prepared& p, std::int64_t begin) {
+    if (begin + p.steps > length_) return;
+    for (std::size_t i = 0; i < p.data.size(); ++i)
+      if (!p.launch->give_ahead(p.data[i], data_at(i, begin))) return;
+    ahead_ = &p, ahead_begin_ = begin;
   }
 
   // A part of a result that has `total` entries in all, from entry `begin` on.
@@ -307,6 +322,8 @@ class Windows {
   Tensors data_;
   std::vector<double> hyper_;
   std::deque<Prepared> prepared_;
+  const Prepared* ahead_ = nullptr;  // whose data is on its way
+  std::int64_t ahead_begin_ = 0;
   std::vector<bool> skipped_;  // steps of windows that were not finite
   Tensor losses_;
   Tensors aux_;

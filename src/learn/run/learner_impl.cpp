@@ -102,16 +102,9 @@ Arrays Learner::Impl::memory_now() {
 
 void Learner::Impl::zero_sums() {
   const std::vector<ParamLeaf> leaves = param_leaves(graph.module_info);
-  for (std::size_t i = 0; i < params.size(); ++i) {
-    const std::string name = param_name(params[i]);
-    Tensor sum = session.taken(PortRole::Gradient, name);  // the buffer is used again
-    const Aval& type = graph.module_info.jaxpr().invars[leaves[i].input].aval;
-    if (sum.defined() && sum.unique())
-      std::memset(sum.writable(), 0, type.bytes());
-    else
-      sum = Tensor::zeros(type);
-    session.set(PortRole::Gradient, name, sum);
-  }
+  for (std::size_t i = 0; i < params.size(); ++i)
+    session.clear(PortRole::Gradient, param_name(params[i]),
+                  graph.module_info.jaxpr().invars[leaves[i].input].aval);
 }
 
 Arrays Learner::Impl::evolve(const char* what, ArraySpan args, const Array& weights, EvolveForm form,

@@ -21,6 +21,7 @@ static inline __attribute__((unused)) void __syncthreads() {
   threadIdx.x = own;
 }
 static inline __attribute__((unused)) void __threadfence() {}
+static inline __attribute__((unused)) void __threadfence_system() {}
 static inline __attribute__((unused)) int atomicAdd(int* at, int more) {
   const int old = *at;
   *at = old + more;
