@@ -69,7 +69,8 @@ void Staging::fill(std::span<const DeviceMemory::Upload> given,
   if (block_ == nullptr) {
     static_cast<void>(copies(device_));
     void* block = nullptr;
-    device_.check(device_.driver().host_alloc(&block, kBlock, 0), "pinned memory");
+    constexpr unsigned kPortable = 1, kMapped = 2;  // kernels see it
+    device_.check(device_.driver().host_alloc(&block, kBlock, kPortable | kMapped), "pinned memory");
     block_ = static_cast<std::byte*>(block);
     std::memset(block_, 0, kHead);
   }
