@@ -3,10 +3,12 @@
 
     PYTHONPATH=build/release/python build/venv/bin/python bench/python_step.py [--backend native] [--hidden 256]
 
-The model is that of workload W1 with batch 1. Each figure is the best of several rounds, both sides in turn.
+The model is that of workload W1 with batch 1. Each figure is the best of many rounds in which both sides take turns, in
+CPU time of one thread.
 """
 
 import argparse
+import ctypes
 import time
 
 import numpy as np
@@ -42,53 +44,80 @@ def mse(y, t):
     return et.mean(et.square(y - t))
 
 
-def best(f, rounds):
-    return min(f() for _ in range(rounds))
+def keep_freed_memory():
+    """Else pages that go back to the system and come again with each result are measured, by chance on either side."""
+    trim_threshold, mmap_max = -1, -4
+    libc = ctypes.CDLL(None)
+    libc.mallopt(trim_threshold, 2**30)
+    libc.mallopt(mmap_max, 0)
+
+
+def in_turn(rounds, *runs):
+    """The best of each over rounds that take turns, in seconds of CPU: others on the machine count little."""
+    seen = [[run() for run in runs] for _ in range(rounds)]
+    return [min(column) for column in zip(*seen)]
+
+
+def cpu_time(f, count):
+    def run():
+        begin = time.thread_time()
+        f()
+        return (time.thread_time() - begin) / count
+
+    return run
+
+
+def row(name, inside, outside):
+    more = outside - inside
+    print(f"  {name:32}{inside * 1e6:8.2f}us{outside * 1e6:8.2f}us{more * 1e6:8.2f}us{100 * more / inside:8.2f}%", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--backend", default="native")
     parser.add_argument("--hidden", type=int, default=256)
-    parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=101)
     args = parser.parse_args()
+    keep_freed_memory()
+    et.set_num_threads(1)  # one thread's clock sees everything
     net = RNN(100, args.hidden, 10)
     learner = et.compile(net, et.D_RTRL, et.zeros((1, 100)), batch_size=1, backend=args.backend)
     learner.bind_step(mse)
-    xs = np.asarray(et.random.normal(et.random.key(5), (args.steps, 1, 100)))
-    ys = np.asarray(et.random.normal(et.random.key(6), (args.steps, 1, 10)))
+    xs = np.asarray(et.random.normal(et.random.key(5), (1000, 1, 100)))
+    ys = np.asarray(et.random.normal(et.random.key(6), (1000, 1, 10)))
     x, y, ax, ay = xs[0].copy(), ys[0].copy(), et.asarray(xs[0]), et.asarray(ys[0])
     learner.prepare(y)
     et.wait_for_compilations()
 
-    def python(a, b):
+    def steps(a, b):
         def run():
             step = learner.step
-            begin = time.perf_counter()
             for _ in range(args.steps):
                 step(a, b)
-            return (time.perf_counter() - begin) / args.steps
 
         return run
 
-    def cpp():
-        return learner._seconds_of_steps(x, y, args.steps) / args.steps
-
-    print(f"{'learner.step(x, y), W1 b1':34}{'C++':>10}{'Python':>10}{'more':>10}")
+    print(f"{'learner.step(x, y), W1 b1':34}{'C++':>10}{'Python':>10}{'more':>10}{'':>9}")
+    inside = cpu_time(lambda: learner._seconds_of_steps(x, y, args.steps), args.steps)
     for name, a, b in (("NumPy arrays", x, y), ("et.Array", ax, ay)):
-        inside, outside = best(cpp, args.rounds), best(python(a, b), args.rounds)
-        print(f"  {name:32}{inside * 1e6:8.2f}us{outside * 1e6:8.2f}us{(outside - inside) * 1e6:8.2f}us")
+        row(name, *in_turn(args.rounds, inside, cpu_time(steps(a, b), args.steps)))
 
-    learner.etrace_grad(xs, ys, mse)
-    et.wait_for_compilations()
+    print(f"{'etrace_grad, each step of':34}{'C++':>10}{'Python':>10}{'more':>10}{'':>9}")
+    for count in (100, 1000):
+        data = xs[:count], ys[:count]
+        learner.etrace_grad(*data, mse)
+        et.wait_for_compilations()
+        times = 1000 // count  # calls of a round
+        flat, recorded, function = learner._recorded("etrace_grad", data, mse, None, {})
 
-    def sequence():
-        begin = time.perf_counter()
-        learner.etrace_grad(xs, ys, mse)
-        return (time.perf_counter() - begin) / args.steps
+        def sequences():
+            for _ in range(times):
+                last = learner.etrace_grad(*data, mse)
+            return last
 
-    print(f"  etrace_grad of {args.steps} steps: {best(sequence, args.rounds) * 1e6:.2f} us per step")
+        within = cpu_time(lambda: learner._grad_again(flat, recorded.step, function, times), count * times)
+        row(f"{count} steps", *in_turn(args.rounds, within, cpu_time(sequences, count * times)))
 
 
 if __name__ == "__main__":

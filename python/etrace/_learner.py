@@ -8,6 +8,8 @@
 from __future__ import annotations
 
 import numbers
+import types
+import weakref
 from typing import Any, NamedTuple
 
 from . import _core
@@ -15,10 +17,10 @@ from . import _errors
 from ._functions import FunctionCache, require_callable
 from ._graph import ETraceGraph, Plan, Report
 from ._module import init_all_states
-from ._progress import Progress
+from ._progress import shown as progress_of
 from ._rules import python_part, rule_of
 from ._trace import Model, Root
-from ._trees import flatten, unflatten
+from ._trees import flatten, is_leaf, unflatten
 
 _LEARNER_OPTIONS = (
     "batch_size",
@@ -34,6 +36,11 @@ _LEARNER_OPTIONS = (
     "trace_passes",
     "not_finite",
 )
+
+
+def _never():
+    """A reference to nothing."""
+    return _never
 
 
 class SequenceGradient(NamedTuple):
@@ -84,6 +91,7 @@ class Learner(_core._Learner):
             self._out_tree = root.out_tree
         self.rule = rule
         self._functions = FunctionCache()
+        self._last = _never, None  # the loss of the last call, and what was recorded of it
 
     # Steps ---------------------------------------------------------------------------------------------------------
     def update(self, *args):
@@ -129,6 +137,8 @@ class Learner(_core._Learner):
             recorded = self._functions.find(
                 loss, ("loss", windows, per_sample), lambda: _core._Function.of_loss(windows, per_sample)
             )
+            if isinstance(loss, types.FunctionType) and not windows and not per_sample:
+                self._last = weakref.ref(loss), recorded
             return data, recorded, loss
         require_callable("step_fn", step_fn)
         recorded = self._functions.find(step_fn, ("step", repr(tree)), _core._Function.of_steps)
@@ -155,9 +165,15 @@ class Learner(_core._Learner):
         `chunk_size`: steps of a window, for multi-step learners; `reduction`: "mean" or "sum"; `modulator`: the third
         factor, for rules that take one; `progress`: True for a bar, or a function (done, total).
         """
+        if len(sequences) == 3 and not (options or progress) and loss is step_fn is None:
+            known, recorded = self._last
+            xs, ys, loss = sequences
+            if known() is loss is not None and is_leaf(xs) and is_leaf(ys):  # the last call again: quickly
+                return SequenceGradient._make(self._grad((xs, ys), recorded.step, loss, options, None)[:3] + ((),))
+            loss = None
         data, recorded, function = self._recorded("etrace_grad", sequences, loss, step_fn, options)
-        with Progress(progress, _length(data), "etrace_grad") as shown:
-            grads, losses, total, aux = self._grad(data, recorded.step, function, options, shown)
+        with progress_of(progress, data, "etrace_grad") as told:
+            grads, losses, total, aux = self._grad(data, recorded.step, function, options, told)
         return SequenceGradient(grads, losses, total, self._aux(recorded, aux))
 
     def etrace_train(
@@ -176,15 +192,15 @@ class Learner(_core._Learner):
                 stage="etrace_train",
             )
         data, recorded, function = self._recorded("etrace_train", sequences, loss, step_fn, options)
-        with Progress(progress, _length(data), "etrace_train") as shown:
-            losses, total, aux, updates = self._train(data, recorded.step, function, optimizer, options, shown)
+        with progress_of(progress, data, "etrace_train") as told:
+            losses, total, aux, updates = self._train(data, recorded.step, function, optimizer, options, told)
         return SequenceTraining(losses, total, self._aux(recorded, aux), updates)
 
     def etrace_evolve(self, *sequences, mask=None, freeze: bool = False, progress=None):
         """Runs through without gradients; the model's results, time first."""
         data, _ = flatten(sequences)
-        with Progress(progress, _length(data), "etrace_evolve") as shown:
-            return self._results(self._evolve(data, mask, freeze, shown))
+        with progress_of(progress, data, "etrace_evolve") as told:
+            return self._results(self._evolve(data, mask, freeze, told))
 
     def train_synthetic_gradient(self, *sequences, loss=None, step_fn=None, optimizer=None, **options) -> list[float]:
         """Fits the estimate of a rule that has one (DNI); options: chunk_size, epochs, learning_rate, reset."""
@@ -240,11 +256,6 @@ class Learner(_core._Learner):
 
 def _steps(losses) -> str:
     return "1 step" if losses.shape == (1,) else f"{losses.shape[0]} steps"
-
-
-def _length(data) -> int:
-    shape = getattr(data[0], "shape", None) if data else None
-    return int(shape[0]) if shape else 0
 
 
 def compile(model, rule, *example, verbose: int = 0, **options) -> Learner:

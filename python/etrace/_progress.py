@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 
@@ -29,6 +30,17 @@ def _bar(total: int, what: str):
     except ImportError:
         return _Lines(total, what)
     return tqdm(total=total, desc=what, unit="step")
+
+
+_NOBODY = contextlib.nullcontext()
+
+
+def shown(wanted, data, what: str):
+    """A context that gives what is told the steps that were done; None where nobody wants to know."""
+    if wanted is None or wanted is False:
+        return _NOBODY
+    shape = getattr(data[0], "shape", None) if data else None
+    return Progress(wanted, int(shape[0]) if shape else 0, what)
 
 
 class Progress:

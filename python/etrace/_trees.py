@@ -42,6 +42,7 @@ class TreeDef:
 
 _LEAF = TreeDef("leaf")
 _NONE = TreeDef("none")
+_NUMBERS = (float, int, bool)
 
 
 def _is_namedtuple(x: Any) -> bool:
@@ -57,10 +58,16 @@ def _jax_children(x: Any):
     return None if len(leaves) == 1 and leaves[0] is x else (leaves, form)
 
 
+def is_leaf(x: Any) -> bool:
+    """Whether it is seen at once that this is a leaf: an array of ours or NumPy's, or a number."""
+    kind = type(x)
+    return kind is _core.Array or kind.__module__ == "numpy" or kind in _NUMBERS
+
+
 def _flatten(x: Any, leaves: list) -> TreeDef:
     if x is None:
         return _NONE
-    if isinstance(x, _core.Array):
+    if is_leaf(x):
         leaves.append(x)
         return _LEAF
     if isinstance(x, _core.Quantity):
@@ -68,8 +75,7 @@ def _flatten(x: Any, leaves: list) -> TreeDef:
     if _is_namedtuple(x):
         return TreeDef("namedtuple", type(x), tuple(_flatten(v, leaves) for v in x))
     if isinstance(x, (list, tuple)):
-        kind = "list" if isinstance(x, list) else "tuple"
-        return TreeDef(kind, None, tuple(_flatten(v, leaves) for v in x))
+        return TreeDef("list" if isinstance(x, list) else "tuple", None, tuple(_flatten(v, leaves) for v in x))
     if isinstance(x, dict):
         keys = _sorted_keys(x)
         return TreeDef("dict", keys, tuple(_flatten(x[k], leaves) for k in keys))

@@ -132,13 +132,27 @@ nb::tuple grad(LearnerObject& l, nb::handle sequences, const PythonFunction& f, 
   const Arrays data = data_of(l, sequences);
   SequenceOptions o;
   Fields fields;
-  read_sequence_options(o, l.working, fields);
-  read_fields("etrace_grad", options, fields);
+  if (nb::len(options) > 0) {
+    read_sequence_options(o, l.working, fields);
+    read_fields("etrace_grad", options, fields);
+  }
   LongCall call(l);
   call.call.function = function;
   follow_progress(call, l, progress);
   SequenceGradient g = call.run([&] { return l.core->learner.etrace_grad(data, f.step, o); });
   return nb::make_tuple(nb::cast(std::move(g.grads)), g.losses, g.loss, to_list(g.aux));
+}
+
+// The same n times without coming back to Python, for benchmarks.
+void grad_again(LearnerObject& l, nb::handle sequences, const PythonFunction& f, nb::handle function,
+                std::int64_t n) {
+  const Arrays data = data_of(l, sequences);
+  LongCall call(l);
+  call.call.function = function;
+  call.run([&] {
+    SequenceGradient last;  // a loop holds what it got until it gets the next one
+    for (std::int64_t i = 0; i < n; ++i) last = l.core->learner.etrace_grad(data, f.step, {});
+  });
 }
 
 nb::tuple train(LearnerObject& l, nb::handle sequences, const PythonFunction& f, nb::handle function,
@@ -213,6 +227,7 @@ nb::list traces_of(const std::vector<EligibilityTrace>& traces) {
 
 void bind_sequences(nb::class_<LearnerObject>& c) {
   c.def("_grad", grad, "sequences"_a, "step"_a, "function"_a, "options"_a, "progress"_a.none())
+      .def("_grad_again", grad_again, "sequences"_a, "step"_a, "function"_a, "n"_a)
       .def("_train", train, "sequences"_a, "step"_a, "function"_a, "optimizer"_a, "options"_a,
            "progress"_a.none())
       .def("_evolve", evolve, "sequences"_a, "mask"_a.none(), "freeze"_a, "progress"_a.none())
