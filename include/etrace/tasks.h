@@ -34,6 +34,9 @@ struct TaskBatch {
   Array inputs;   // [steps, batch, num_inputs]
   Array targets;  // loss "cross_entropy": labels i32[steps, batch]; "mse": [steps, batch, num_outputs]
   Array mask;     // [steps], 1 where a step is scored, else 0; targets of other steps are 0
+  // [steps, batch], 0 where a sample has no step yet and stands still; undefined: all have every step. The
+  // last step of a series is always the last one of the batch.
+  Array active = {};
   // The first so many samples count; the others fill the last batch of a part that ends. None: all.
   std::optional<std::int64_t> samples = {};
 };
@@ -57,6 +60,8 @@ class Task {
   TaskBatch batch(std::uint64_t index, std::int64_t batch_size) const;  // ValueError for a size below 1
   // How many samples a part has; none: it never ends.
   virtual std::optional<std::int64_t> samples(Part) const { return std::nullopt; }
+  // Whether batches say which steps samples have (TaskBatch::active): always, or never.
+  virtual bool has_padding() const { return false; }
   // Lines about the data behind the task, for people; empty where it is drawn at random.
   virtual std::string about() const { return {}; }
   // What is needed to ask a trained model about new data, by name: classes, normalisation. Kept with

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "cli/help.h"
+#include "cli/option_values.h"
 #include "cli/verbs.h"
 #include "data/catalog.h"
 #include "data/hdf5.h"
@@ -19,7 +20,7 @@ namespace {
 struct DataCommand {
   std::string what, file, format;
   std::vector<std::string> options;
-  bool check = false;
+  std::int64_t sample = -1;
 };
 
 std::string formats_text() {
@@ -57,6 +58,25 @@ data::GivenOptions given_options(const std::vector<std::string>& texts) {
   return out;
 }
 
+// A series as a table: a line per step.
+std::string sample_text(const data::Dataset& data, std::int64_t number) {
+  const auto i = static_cast<std::size_t>(number);
+  if (i >= data.samples.size())
+    throw ValueError("data",
+                     fmt::format("--sample {}: the samples are 0 to {}", number, data.samples.size() - 1));
+  const data::Sample& s = data.samples[i];
+  std::vector<float> values(static_cast<std::size_t>(s.steps * data.channels));
+  data.write(i, values.data());
+  std::string text = fmt::format("sample {}: class {}{}, a line per step\n", number,
+                                 data.classes[static_cast<std::size_t>(s.label)],
+                                 s.group.empty() ? "" : ", group " + s.group);
+  for (std::int64_t t = 0; t < s.steps; ++t) {
+    const auto begin = values.begin() + t * data.channels;
+    text += fmt::format("{}\n", fmt::join(begin, begin + data.channels, ","));
+  }
+  return text;
+}
+
 void show_file(const DataCommand& c) {
   std::string path = c.file, format = c.format;
   if (const data::KnownData* known = data::find_known_data(c.file)) {
@@ -72,6 +92,7 @@ void show_file(const DataCommand& c) {
   for (const data::DataFile& f : data->files)
     std::cout << fmt::format("  file {}, {} bytes\n", f.path, f.bytes);
   for (const std::string& note : data->notes) std::cout << "  " << note << "\n";
+  if (c.sample >= 0) std::cout << sample_text(*data, c.sample);
 }
 
 void run_data(const DataCommand& c) {
@@ -105,6 +126,9 @@ void add_data(CLI::App& app, Status&) {
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false)
       ->take_all();
+  verb->add_option("--sample", c->sample, "print the series of the sample of this number, too")
+      ->type_name("N")
+      ->check(count_from(0));
   verb->callback([c] { run_data(*c); });
 }
 

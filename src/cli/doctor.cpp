@@ -1,11 +1,19 @@
-// etrace doctor: what of this machine etrace would use, and what is missing for the rest.
+// etrace doctor: what of this machine etrace would use, and what would improve it.
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <thread>
 
 #include "base/memory.h"
+#include "base/wrap.h"
+#include "bench/ceilings.h"
 #include "cli/verbs.h"
 #include "cuda/device.h"
+#include "data/catalog.h"
+#include "data/hdf5.h"
 #include "etrace/error.h"
 #include "etrace/version.h"
 #include "native/cache.h"
@@ -16,27 +24,68 @@ namespace etrace::cli {
 
 namespace {
 
+using Advice = std::vector<std::string>;
+
 void machine_line(const char* what, const std::string& text) {
   std::cout << fmt::format("{:<10}{}\n", what, text);
 }
 
-void native_lines() {
+std::string processor_name() {
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  return "unknown processor";
+}
+
+void processor_lines(Advice& advice) {
+  const int threads = default_threads();
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  machine_line("processor", fmt::format("{}, {} processors", processor_name(), cores));
+  machine_line("threads", std::to_string(threads));
+  if (threads < cores)
+    advice.push_back(fmt::format("ETRACE_NUM_THREADS lets it use {} of {} processors", threads, cores));
+  const auto page = static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
+  const std::int64_t total = page * sysconf(_SC_PHYS_PAGES), free = page * sysconf(_SC_AVPHYS_PAGES);
+  machine_line("memory", fmt::format("{}, {} free", bytes_text(total), bytes_text(free)));
+  constexpr std::size_t kBuffer = std::size_t{64} << 20U;
+  const double seconds = seconds_of_copy(default_pool(), kBuffer);
+  machine_line("speed", fmt::format("{:.1f} GB/s of memory (read and written), {:.0f} GFLOP/s in f32",
+                                    2.0 * static_cast<double>(kBuffer) / seconds / 1e9,
+                                    fma_rate(default_pool()) / 1e9));
+}
+
+void native_lines(Advice& advice) {
   std::string reason;
   const bool found = native::find_compiler(reason).has_value();
   machine_line("compiler", found
                                ? native::compiler_identity().substr(0, native::compiler_identity().find('\n'))
-                               : "none (" + reason + "); the interpreter runs alone: set CC to a C compiler");
+                               : "none (" + reason + "); the interpreter runs alone");
+  if (!found)
+    advice.emplace_back("a C compiler makes training several times faster: `apt-get install gcc`, or set CC");
   try {
-    machine_line("cache", native::Cache().folder());
+    const native::Cache cache;
+    std::error_code error;
+    std::int64_t bytes = 0, objects = 0;
+    for (const auto& e : std::filesystem::recursive_directory_iterator(cache.folder(), error))
+      if (e.is_regular_file(error)) {
+        bytes += static_cast<std::int64_t>(e.file_size(error));
+        ++objects;
+      }
+    machine_line("cache", fmt::format("{}, {} files, {}", cache.folder(), objects, bytes_text(bytes)));
   } catch (const Error& e) {
     machine_line("cache", e.message());
+    advice.emplace_back(
+        "without a cache programs are compiled in every process: set ETRACE_CACHE_DIR to a "
+        "folder that only you can write");
   }
 }
 
-bool cuda_lines() {
+bool cuda_lines(Advice& advice) {
   const cuda::CudaStatus s = cuda::cuda_status();
   if (!s.missing.empty()) {
     machine_line("cuda", "cannot run: " + s.missing);
+    if (std::filesystem::exists("/dev/nvidia0"))
+      advice.push_back("there is a GPU, and the backend cuda cannot use it: " + s.missing);
     return false;
   }
   machine_line("cuda", s.device);
@@ -48,19 +97,48 @@ bool cuda_lines() {
   return true;
 }
 
+void data_lines(Advice& advice) {
+  std::vector<std::string> here, missing;
+  for (const data::KnownData& d : data::known_data())
+    (data::installed_path(d).empty() ? missing : here).push_back(d.name);
+  machine_line("data", fmt::format("{}; in {}",
+                                   here.empty() ? "no data set" : fmt::format("{}", fmt::join(here, ", ")),
+                                   data::data_folder()));
+  const std::string hdf5 = data::hdf5_library();
+  machine_line("hdf5", hdf5.empty() ? "none" : hdf5);
+  if (!missing.empty())
+    advice.push_back(
+        fmt::format("data sets that are not here: {}; `etrace data` says which packages bring "
+                    "them",
+                    fmt::join(missing, ", ")));
+  if (hdf5.empty()) advice.emplace_back("SHD and SSC need HDF5: `apt-get install libhdf5-103-1`");
+}
+
+void print_advice(const Advice& advice) {
+  std::cout << (advice.empty() ? "nothing is missing\n" : "\nwhat would improve it:\n");
+  for (const std::string& line : advice) std::cout << wrapped("  -", 4, line);
+}
+
 }  // namespace
 
 void add_doctor(CLI::App& app, Status& status) {
-  CLI::App* verb = app.add_subcommand("doctor", "what of this machine would be used, and what is missing");
+  CLI::App* verb = app.add_subcommand(
+      "doctor",
+      "what of this machine would be used (compiler, cores, memory, cache, GPU, data), and what is missing");
   auto cuda_alone = std::make_shared<bool>(false);
   verb->add_flag("--cuda", *cuda_alone, "the CUDA device alone; exit status 1 if it cannot be used");
   verb->callback([cuda_alone, &status] {
-    if (!*cuda_alone) {
-      machine_line("etrace", std::string(version()));
-      machine_line("threads", std::to_string(default_threads()));
-      native_lines();
+    Advice advice;
+    if (*cuda_alone) {
+      if (!cuda_lines(advice)) status.code = 1;
+      return;
     }
-    if (!cuda_lines() && *cuda_alone) status.code = 1;
+    machine_line("etrace", std::string(version()));
+    processor_lines(advice);
+    native_lines(advice);
+    cuda_lines(advice);
+    data_lines(advice);
+    print_advice(advice);
   });
 }
 

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <set>
 
 #include "data/csv_line.h"
 #include "data/reader.h"
@@ -32,8 +34,10 @@ CsvTable read_table(const std::string& path, const std::string& text) {
   CsvTable out;
   std::size_t number = 0;
   char separator = '\0';
-  for (const std::string_view line : lines_of(text)) {
+  for (std::string_view line : lines_of(text)) {
     ++number;
+    constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+    if (number == 1 && line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
     if (trimmed(line).empty() || line.front() == '#') continue;
     if (separator == '\0') separator = separator_of(line);
     Fields fields = csv_fields(path, number, line, separator);
@@ -68,9 +72,33 @@ float csv_number(const std::string& path, const CsvTable& table, std::size_t row
   return static_cast<float>(value);
 }
 
-void add_rows(DenseData& data, const std::string& path, const CsvTable& table, std::size_t label,
+// Columns that are no numbers.
+struct CsvColumns {
+  std::size_t label;
+  std::optional<std::size_t> series, group;
+  bool is_number(std::size_t c) const { return c != label && c != series && c != group; }
+  std::int64_t count() const { return 1 + (series ? 1 : 0) + (group ? 1 : 0); }
+};
+
+void add_sample(DenseData& data, const CsvTable& table, const CsvColumns& columns, std::size_t row,
+                const std::vector<float>& values, Given part) {
+  const auto text = [&](std::size_t c) { return std::string(trimmed(table.rows[row][c])); };
+  data.add({.steps = static_cast<std::int64_t>(values.size()) / data.channels,
+            .label = class_number(data, text(columns.label)),
+            .part = part,
+            .group = columns.group ? text(*columns.group) : ""},
+           values);
+}
+
+void add_numbers(const std::string& path, const CsvTable& table, const CsvColumns& columns, std::size_t row,
+                 std::vector<float>& values) {
+  for (std::size_t c = 0; c < table.rows[row].size(); ++c)
+    if (columns.is_number(c)) values.push_back(csv_number(path, table, row, c));
+}
+
+void add_rows(DenseData& data, const std::string& path, const CsvTable& table, const CsvColumns& columns,
               std::int64_t channels, Given part) {
-  const auto numbers = static_cast<std::int64_t>(table.rows.front().size()) - 1;
+  const auto numbers = static_cast<std::int64_t>(table.rows.front().size()) - columns.count();
   if (numbers < 1 || numbers % channels != 0)
     throw ValueError("data",
                      fmt::format("'{}': a line has {} numbers beside the label, which is no multiple of "
@@ -79,48 +107,48 @@ void add_rows(DenseData& data, const std::string& path, const CsvTable& table, s
   data.channels = channels;
   for (std::size_t r = 0; r < table.rows.size(); ++r) {
     std::vector<float> values;
-    for (std::size_t c = 0; c < table.rows[r].size(); ++c)
-      if (c != label) values.push_back(csv_number(path, table, r, c));
-    data.add({.steps = numbers / channels,
-              .label = class_number(data, std::string(trimmed(table.rows[r][label]))),
-              .part = part},
-             values);
+    add_numbers(path, table, columns, r, values);
+    add_sample(data, table, columns, r, values, part);
   }
 }
 
-void add_steps(DenseData& data, const std::string& path, const CsvTable& table, std::size_t label,
-               std::size_t series, Given part) {
-  const auto channels = static_cast<std::int64_t>(table.rows.front().size()) - 2;
-  if (channels < 1 || label == series)
+void add_steps(DenseData& data, const std::string& path, const CsvTable& table, const CsvColumns& columns,
+               Given part) {
+  const auto channels = static_cast<std::int64_t>(table.rows.front().size()) - columns.count();
+  const std::size_t series = *columns.series;
+  if (channels < 1 || columns.label == series)
     throw ValueError("data",
                      fmt::format("'{}': expected a column for the series, one for the label, and one or "
                                  "more for numbers",
                                  path));
   data.channels = channels;
   std::vector<float> values;
+  std::set<std::string> seen;
   for (std::size_t r = 0; r < table.rows.size(); ++r) {
-    for (std::size_t c = 0; c < table.rows[r].size(); ++c)
-      if (c != label && c != series) values.push_back(csv_number(path, table, r, c));
-    const bool last = r + 1 == table.rows.size() || table.rows[r + 1][series] != table.rows[r][series];
-    if (!last && table.rows[r + 1][label] != table.rows[r][label])
-      bad_line(path, table.lines[r + 1], fmt::format("series {} has two labels", table.rows[r][series]));
+    const std::string& name = table.rows[r][series];
+    if (values.empty() && !seen.insert(name).second)
+      bad_line(path, table.lines[r],
+               fmt::format("series {} goes on behind another one; sort the lines by series", name));
+    add_numbers(path, table, columns, r, values);
+    const bool last = r + 1 == table.rows.size() || table.rows[r + 1][series] != name;
+    if (!last && table.rows[r + 1][columns.label] != table.rows[r][columns.label])
+      bad_line(path, table.lines[r + 1], fmt::format("series {} has two labels", name));
     if (!last) continue;
-    data.add({.steps = static_cast<std::int64_t>(values.size()) / channels,
-              .label = class_number(data, std::string(trimmed(table.rows[r][label]))),
-              .part = part},
-             values);
+    add_sample(data, table, columns, r, values, part);
     values.clear();
   }
 }
 
 void add_csv(DenseData& data, const std::string& path, const ReaderOptions& o, Given part) {
   const CsvTable table = read_table(path, read_unpacked(path));
-  const std::size_t label = column(path, table, "label", o.text("label"));
+  CsvColumns columns{column(path, table, "label", o.text("label")), {}, {}};
+  if (!o.text("series").empty()) columns.series = column(path, table, "series", o.text("series"));
+  if (!o.text("group").empty()) columns.group = column(path, table, "group", o.text("group"));
   const std::int64_t before = data.channels;
-  if (o.text("series").empty())
-    add_rows(data, path, table, label, o.whole("channels", 1, 1 << 24), part);
+  if (columns.series)
+    add_steps(data, path, table, columns, part);
   else
-    add_steps(data, path, table, label, column(path, table, "series", o.text("series")), part);
+    add_rows(data, path, table, columns, o.whole("channels", 1, 1 << 24), part);
   if (before != 0 && before != data.channels)
     throw ValueError(
         "data", fmt::format("'{}' has {} channels, the file before had {}", path, data.channels, before));
@@ -151,7 +179,8 @@ const RegisterReader kCsv(
      .options = {{"label", "-1", "the column of the label: its name, or its number; -1 is the last one"},
                  {"channels", "1", "numbers per step, where a line is a sample"},
                  {"series", "",
-                  "the column that says which series a line belongs to; empty: a line is a sample"}},
+                  "the column that says which series a line belongs to; empty: a line is a sample"},
+                 {"group", "", "the column of speakers, users …, which --set by_group=1 keeps together"}},
      .recognises =
          [](const std::string& path) { return has_ending(path, ".csv") || has_ending(path, ".tsv"); },
      .read = read_csv});

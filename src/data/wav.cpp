@@ -197,7 +197,10 @@ std::unique_ptr<Dataset> read_sounds(const std::string& path, const ReaderOption
   for (const std::string& folder : folders_in(path))
     for (const std::string& file : files_in(folder))
       if (is_wav(file)) {
-        add_sound(*data, file, file_name(folder), "", mel);
+        // Names such as SPEAKER_nohash_0.wav say who speaks.
+        const std::string name = file_name(file);
+        const std::size_t end = name.find('_');
+        add_sound(*data, file, file_name(folder), end == std::string::npos ? "" : name.substr(0, end), mel);
         ++files;
       }
   if (files == 0)

@@ -42,6 +42,12 @@ std::unique_ptr<data::Dataset> dataset_of(const TaskOptions& o) {
   return out;
 }
 
+bool is_frozen(const std::string& padding) {
+  if (padding != "frozen" && padding != "zeros" && !padding.empty())
+    throw ValueError("data", fmt::format("padding={}: expected frozen or zeros", padding));
+  return padding != "zeros";
+}
+
 const RegisterTask kData(
     {.name = "data",
      .doc = "which class does a series belong to? data from a file, a folder or a known data set",
@@ -59,6 +65,7 @@ const RegisterTask kData(
                                                              .valid = setting(o, "valid"),
                                                              .normalise = setting(o, "normalise") != 0.0,
                                                              .by_group = setting(o, "by_group") != 0.0,
+                                                             .frozen = is_frozen(text_setting(o, "padding")),
                                                              .seed = o.seed,
                                                              .dtype = o.dtype});
          },
@@ -66,9 +73,13 @@ const RegisterTask kData(
                  {.model = "lif", .hidden = 128, .updates = 1500, .schedule = "cosine"},
                  {.model = "alif", .hidden = 128, .updates = 1500, .schedule = "cosine"}},
      .solved = 0.95,
-     .texts = {{"file", "", "a file or a folder, or a name that `etrace data` lists"},
-               {"format", "", "the reader (default: the one that knows the file)"},
-               {"read", "", "options of the reader, as in read=steps=50,pool=2"}}});
+     .texts = {
+         {"file", "", "a file or a folder, or a name that `etrace data` lists"},
+         {"format", "", "the reader (default: the one that knows the file)"},
+         {"read", "", "options of the reader, as in read=steps=50,pool=2"},
+         {"padding", "",
+          "before the first step of shorter series: frozen (they stand still), or zeros (which come in); "
+          "default: frozen, where the rule can"}}});
 
 }  // namespace
 

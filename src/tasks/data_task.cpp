@@ -40,6 +40,11 @@ void take_part(const data::Dataset& d, const Array& key, double part, bool by_gr
   std::erase_if(from, [&](std::size_t i) { return std::binary_search(to.begin(), to.end(), i); });
 }
 
+bool lengths_differ(const data::Dataset& d) {
+  return std::any_of(d.samples.begin(), d.samples.end(),
+                     [&](const data::Sample& s) { return s.steps != d.samples.front().steps; });
+}
+
 std::int64_t longest(const data::Dataset& d) {
   std::int64_t steps = 0;
   for (const data::Sample& s : d.samples) steps = std::max(steps, s.steps);
@@ -63,7 +68,7 @@ Task::Spec spec_of(const data::Dataset& d, const DataTaskOptions& o) {
 }  // namespace
 
 DataTask::DataTask(std::shared_ptr<const data::Dataset> data, const DataTaskOptions& o)
-    : Task(spec_of(*data, o)), data_(std::move(data)) {
+    : Task(spec_of(*data, o)), data_(std::move(data)), frozen_(o.frozen && lengths_differ(*data_)) {
   split(o);
   if (o.normalise) measure();
 }
@@ -128,6 +133,9 @@ std::string DataTask::about() const {
       fmt::format("  data {}: {}\n  {}; {}\n", data_->name, describe(*data_), split_text_,
                   mean_.empty() ? "channels are as they are" : "channels normalised over the training part");
   for (const data::DataFile& f : data_->files) text += fmt::format("  file {}, {} bytes\n", f.path, f.bytes);
+  if (lengths_differ(*data_))
+    text += frozen_ ? "  shorter series stand still before their first step\n"
+                    : "  zeros come in before the first step of shorter series\n";
   for (const std::string& note : data_->notes) text += fmt::format("  {}\n", note);
   return text;
 }
@@ -135,7 +143,8 @@ std::string DataTask::about() const {
 std::vector<std::pair<std::string, std::string>> DataTask::facts() const {
   std::vector<std::pair<std::string, std::string>> out{
       {"data classes", fmt::format("{}", fmt::join(data_->classes, "\n"))},
-      {"data steps", std::to_string(spec().steps)}};
+      {"data steps", std::to_string(spec().steps)},
+      {"data padding", frozen_ ? "frozen" : "zeros"}};
   if (mean_.empty()) return out;
   out.emplace_back("data mean", fmt::format("{}", fmt::join(mean_, ",")));
   out.emplace_back("data scale", fmt::format("{}", fmt::join(scale_, ",")));
@@ -169,16 +178,16 @@ std::vector<std::size_t> DataTask::chosen(const Draw& d, std::int64_t& counted) 
     while (out.size() < size) out.push_back(out.front());
     return out;
   }
-  Indices order;
-  std::uint64_t epoch = UINT64_MAX;
+  const std::lock_guard<std::mutex> hold(order_lock_);
   for (std::uint64_t k = d.index * size; k < (d.index + 1) * size; ++k) {
-    if (k / n != epoch) {
-      epoch = k / n;
-      order = permuted(random::fold_in(random::key(spec().seed),
-                                       full({}, static_cast<std::int64_t>(epoch & 0xffffffffU), Dtype::U32)),
-                       part);
+    if (k / n != epoch_ || order_.empty()) {
+      epoch_ = k / n;
+      order_ =
+          permuted(random::fold_in(random::key(spec().seed),
+                                   full({}, static_cast<std::int64_t>(epoch_ & 0xffffffffU), Dtype::U32)),
+                   part);
     }
-    out.push_back(order[k % n]);
+    out.push_back(order_[k % n]);
   }
   return out;
 }
@@ -200,7 +209,17 @@ TaskBatch DataTask::draw(const Draw& d) const {
       std::copy_n(series.begin() + t * channels, channels, x + (t * d.size + b) * channels);
     y[(steps - 1) * d.size + b] = data_->samples[i].label;
   }
-  return {convert(inputs, spec().dtype), Array(labels), last_steps(steps, 1, spec().dtype), counted};
+  TaskBatch out{convert(inputs, spec().dtype), Array(labels), last_steps(steps, 1, spec().dtype)};
+  out.samples = counted;
+  if (!frozen_) return out;
+  Tensor active = Tensor::uninitialized({Dtype::F32, Shape{steps, d.size}});
+  auto* on = reinterpret_cast<float*>(active.writable());
+  for (std::int64_t t = 0; t < steps; ++t)
+    for (std::int64_t b = 0; b < d.size; ++b)
+      on[t * d.size + b] =
+          t >= steps - data_->samples[samples[static_cast<std::size_t>(b)]].steps ? 1.0F : 0.0F;
+  out.active = convert(active, spec().dtype);
+  return out;
 }
 
 }  // namespace etrace

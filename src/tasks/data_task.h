@@ -1,5 +1,6 @@
 // A task over data: batches of its samples, split, normalised and shuffled.
-//   padding        series that are shorter than the longest are aligned at their end; before them stand zeros
+//   padding        series that are shorter than the longest are aligned at their end; before their first step
+//                  samples stand still (TaskBatch::active), or take in zeros
 //   parts          as the data gives them; else the seed draws `test` of the samples (or of the groups:
 //   speakers,
 //                  writers …), and `valid` of the training part for checks
@@ -8,6 +9,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 
 #include "data/dataset.h"
 #include "etrace/tasks.h"
@@ -19,6 +21,7 @@ struct DataTaskOptions {
   std::string name;
   double test = 0.2, valid = 0.1;
   bool normalise = true, by_group = false;
+  bool frozen = true;  // shorter series stand still before their first step; else zeros come in
   std::uint64_t seed = 0;
   Dtype dtype = Dtype::F32;
 };
@@ -29,9 +32,10 @@ class DataTask : public Task {
   DataTask(std::shared_ptr<const data::Dataset>, const DataTaskOptions&);
 
   std::optional<std::int64_t> samples(Part) const override;
+  bool has_padding() const override { return frozen_; }
   std::string about() const override;
-  // "data classes" (a line each), "data steps", and "data mean", "data scale" (with commas) if it is
-  // normalised.
+  // "data classes" (a line each), "data steps", "data padding" (frozen or zeros), and "data mean", "data
+  // scale" (with commas) if it is normalised.
   std::vector<std::pair<std::string, std::string>> facts() const override;
   const data::Dataset& dataset() const { return *data_; }
   // What a series of the data becomes before a model sees it: [steps, channels] at `out`, padded at the
@@ -48,6 +52,11 @@ class DataTask : public Task {
   std::vector<std::size_t> parts_[3];  // by Part
   std::vector<float> mean_, scale_;    // per channel; empty: as it is
   std::string split_text_;
+  bool frozen_ = false;
+  // The order of one epoch, which its batches share; batches may be asked for in several threads.
+  mutable std::mutex order_lock_;
+  mutable std::uint64_t epoch_ = 0;
+  mutable std::vector<std::size_t> order_;
 };
 
 }  // namespace etrace

@@ -9,16 +9,18 @@
 #include "etrace/loss.h"
 #include "etrace/ops/numpy.h"
 #include "io/step_outputs.h"
+#include "train/padding.h"
 
 namespace etrace::train {
 
 namespace {
 
-// The loss of a step, and the output for the accuracy.
+// The loss of a step, and the output for the accuracy. Slices: inputs, targets, and where samples stand
+// still.
 StepFunction scored_step(const Task& task) {
   const auto loss = loss::find(task.spec().loss).function;
-  return [loss](StepCall& model, ArraySpan slices) {
-    const Array output = model(slices[0]);
+  return [loss, padded = task.has_padding()](StepCall& model, ArraySpan slices) {
+    const Array output = padded ? model({slices[0], slices[2]})[0] : model(slices[0]);
     return LossAndAux{loss(output, slices[1]), {output}};
   };
 }
@@ -26,8 +28,14 @@ StepFunction scored_step(const Task& task) {
 // Inputs, then targets: one label per sample, or numbers like the output.
 Avals slice_types(const Model& step, const Task& task) {
   const Aval input = argument_types(step).at(0), output = result_types(step).at(0);
-  if (!has_accuracy(task)) return {input, output};
-  return {input, {Dtype::I32, Shape{output.shape[0]}}};
+  Avals out{input, output};
+  if (has_accuracy(task)) out[1] = {Dtype::I32, Shape{output.shape[0]}};
+  if (task.has_padding()) out.push_back({task.spec().dtype, Shape{output.shape[0]}});
+  return out;
+}
+
+Model scored_model(const Model& step, const Task& task) {
+  return task.has_padding() ? with_padding(step, result_types(step).at(0).shape[0], task.spec().dtype) : step;
 }
 
 }  // namespace
@@ -44,7 +52,7 @@ std::string score_line(const Score& score, std::int64_t batches) {
 }
 
 Evaluator::Evaluator(Module& module, const Model& step, const Task& task, const std::string& backend)
-    : task_(&task), run_(step, scored_step(task), slice_types(step, task), backend) {
+    : task_(&task), run_(scored_model(step, task), scored_step(task), slice_types(step, task), backend) {
   run_.follow(module);
 }
 
@@ -68,7 +76,9 @@ std::vector<double> Evaluator::step_losses(const ScoreRun::Scores& out, const Ta
 }
 
 Score Evaluator::operator()(const TaskBatch& batch) {
-  const ScoreRun::Scores out = run_(Arrays{batch.inputs, batch.targets});
+  Arrays sequences{batch.inputs, batch.targets};
+  if (task_->has_padding()) sequences.push_back(batch.active);
+  const ScoreRun::Scores out = run_(sequences);
   const std::vector<double> losses = step_losses(out, batch), weights = batch.mask.tensor().to_doubles();
   double sum = 0.0, weight = 0.0;
   for (std::size_t t = 0; t < losses.size(); ++t) {

@@ -12,6 +12,7 @@
 #include "etrace/ops/numpy.h"
 #include "learn/run/score_run.h"
 #include "module/parameter_file.h"
+#include "train/padding.h"
 #include "train/run_folder.h"
 #include "train/saved_parameters.h"
 
@@ -23,6 +24,7 @@ struct Facts {
   std::vector<std::string> classes;
   std::vector<float> mean, scale;
   std::int64_t steps = 0;
+  bool frozen = false;  // before their first step, shorter series stand still
 };
 
 std::vector<float> numbers_of(const std::string* text) {
@@ -49,6 +51,7 @@ Facts facts_of(const SavedSettings& saved, const std::string& run) {
   out.mean = numbers_of(saved.find("data mean"));
   out.scale = numbers_of(saved.find("data scale"));
   saved.number("data steps", out.steps);
+  if (const std::string* padding = saved.find("data padding")) out.frozen = *padding == "frozen";
   return out;
 }
 
@@ -94,6 +97,18 @@ Tensor batch_of(const data::Dataset& data, const Facts& facts, std::size_t first
   return out;
 }
 
+// [steps, samples]: 0 where a sample stands still.
+Tensor active_of(const data::Dataset& data, const Facts& facts, std::size_t first, std::size_t count,
+                 std::int64_t steps, std::int64_t batch) {
+  Tensor out = Tensor::uninitialized({Dtype::F32, Shape{steps, batch}});
+  auto* on = reinterpret_cast<float*>(out.writable());
+  std::fill_n(on, steps * batch, 1.0F);
+  for (std::size_t k = 0; k < count && facts.frozen; ++k)
+    for (std::int64_t t = 0; t < steps - data.samples[first + k].steps; ++t)
+      on[t * batch + static_cast<std::int64_t>(k)] = 0.0F;
+  return out;
+}
+
 Predictions::Row row_of(const std::vector<double>& outputs, std::size_t at, std::size_t classes) {
   const auto begin = outputs.begin() + static_cast<std::ptrdiff_t>(at);
   const auto best = std::max_element(begin, begin + static_cast<std::ptrdiff_t>(classes));
@@ -130,18 +145,19 @@ Predictions predict(const std::string& run, const std::string& file, const std::
       make_model(model, {.sizes = sizes, .batch = kBatch, .dtype = type, .memory = memory});
   take_parameters(*ready.module, parameters, path);
   const StepFunction step = [](StepCall& m, ArraySpan slices) {
-    const Array out = m(slices[0]);
+    const Array out = m({slices[0], slices[1]})[0];
     return LossAndAux{sum(out) * 0.0, {out}};
   };
-  ScoreRun score(trace_step(*ready.module, ready.example).model, step, Avals{ready.example[0].aval()},
-                 backend);
+  ScoreRun score(with_padding(trace_step(*ready.module, ready.example).model, kBatch, type), step,
+                 Avals{ready.example[0].aval(), {type, Shape{kBatch}}}, backend);
   score.follow(*ready.module);
 
   Predictions out{.classes = facts.classes};
   for (std::size_t first = 0; first < data->samples.size(); first += kBatch) {
     const std::size_t count = std::min<std::size_t>(kBatch, data->samples.size() - first);
     const Array x = convert(batch_of(*data, facts, first, count, kBatch), type);
-    const Tensor outputs = score(Arrays{x}).aux[0];  // [steps, batch, classes]
+    const Array active = convert(active_of(*data, facts, first, count, x.dim(0), kBatch), type);
+    const Tensor outputs = score(Arrays{x, active}).aux[0];  // [steps, batch, classes]
     const std::vector<double> values = outputs.to_doubles();
     const std::size_t classes = out.classes.size(),
                       last = static_cast<std::size_t>((x.dim(0) - 1) * kBatch) * classes;

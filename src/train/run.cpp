@@ -126,7 +126,7 @@ void Run::start() {
     });
   }
   if (!plan_.json.empty()) log_.also(plan_.json, resumed);
-  log_.start(training_);                      // what fails here fails before the work
+  log_.start(training_);  // what fails here fails before the work
   if (found && is_place_of_check()) repeat_check();
   first_activity_ = training_.activity();
   write_status("running");

@@ -14,7 +14,9 @@
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
 #include "etrace/verify.h"
+#include "io/step_outputs.h"
 #include "train/engine.h"
+#include "train/padding.h"
 #include "train/rule_text.h"
 
 namespace etrace::train {
@@ -83,14 +85,62 @@ Array hits(const Array& outputs, const Array& labels, const Array& mask) {
   return sum(sum(right, {static_cast<int>(right.rank()) - 1}) * mask);
 }
 
+// What learning is given of a batch: inputs, targets, mask; where samples stand still also the weight of
+// every step's losses, so that their sum is the mean.
+Arrays slices_of(const TaskBatch& batch) {
+  Arrays out{batch.inputs, batch.targets, batch.mask};
+  if (batch.active.defined())
+    out.push_back(batch.mask / (sum(batch.mask) * static_cast<double>(batch.inputs.dim(1))));
+  return out;
+}
+
+// The same where single samples stand still: the mask of the learner says which, and the losses of samples
+// are weighed here.
+StepFunction padded_step_of(const Task& task, bool windows) {
+  const auto loss = loss::find(task.spec().loss).function;
+  const bool counts = has_accuracy(task);
+  return [loss, counts, windows](StepCall& model, ArraySpan slices) {
+    const Array output = windows ? model(MultiStepData{slices[0]}) : model(slices[0]);
+    const Function one = [&](ArraySpan a) { return Arrays{loss(a[0], a[1])}; };
+    const Function samples = [&](ArraySpan a) { return vmap(one)(a); };
+    const Arrays pair{output, slices[1]};
+    const Array losses = windows ? vmap(samples)(pair)[0] : samples(pair)[0];
+    LossAndAux out{losses * (windows ? expand_dims(slices[3], {1}) : slices[3])};
+    if (counts) out.aux = {hits(output, slices[1], slices[2])};
+    return out;
+  };
+}
+
 // The loss of a step (of each of a window), and the hits for the accuracy. Slices: inputs, targets, mask.
 StepFunction step_of(const Task& task, bool windows) {
+  if (task.has_padding()) return padded_step_of(task, windows);
   const auto loss = loss::find(task.spec().loss).function;
   const bool counts = has_accuracy(task);
   return [loss, counts, windows](StepCall& model, ArraySpan slices) {
     const Array output = windows ? model(MultiStepData{slices[0]}) : model(slices[0]);
     const Function each = [&](ArraySpan a) { return Arrays{loss(a[0], a[1])}; };
     LossAndAux out{windows ? vmap(each)(Arrays{output, slices[1]})[0] : loss(output, slices[1])};
+    if (counts) out.aux = {hits(output, slices[1], slices[2])};
+    return out;
+  };
+}
+
+// Reverse mode through whole sequences: inputs, targets, mask, and which samples have the step.
+Arrays whole_slices_of(const TaskBatch& batch) {
+  Arrays out{batch.inputs, batch.targets, batch.mask};
+  if (batch.active.defined()) out.push_back(batch.active);
+  return out;
+}
+Model stepped(const Model& model, const Task& task) {
+  return task.has_padding() ? with_padding(model, result_types(model).at(0).shape[0], task.spec().dtype)
+                            : model;
+}
+StepFunction whole_step_of(const Task& task) {
+  if (!task.has_padding()) return step_of(task, false);
+  const auto loss = loss::find(task.spec().loss).function;
+  return [loss, counts = has_accuracy(task)](StepCall& model, ArraySpan slices) {
+    const Array output = model({slices[0], slices[3]})[0];
+    LossAndAux out{loss(output, slices[1])};
     if (counts) out.aux = {hits(output, slices[1], slices[2])};
     return out;
   };
@@ -196,6 +246,12 @@ TrainSettings resolved(TrainSettings s) {
   if (!s.learning_rate && s.optimizer == "adam") s.learning_rate = recipe.learning_rate;
   if (!s.memory) s.memory = recipe.memory;
   if (s.schedule.empty()) s.schedule = s.optimizer == "adam" ? recipe.schedule : "constant";
+  const auto is_padding = [](const auto& option) { return option.first == "padding"; };
+  const auto texts = row_names(task->texts);
+  if (std::find(texts.begin(), texts.end(), "padding") != texts.end() &&
+      std::none_of(s.task_texts.begin(), s.task_texts.end(), is_padding))
+    s.task_texts.emplace_back("padding",
+                              freezes_samples(*rule_from(s.rule, s.rule_options)) ? "frozen" : "zeros");
   return s;
 }
 
@@ -309,6 +365,7 @@ Training::Training(const TrainSettings& given) : settings_(resolved(given)) {
   require_at_least_one("--hidden", settings.hidden);
   require_at_least_one("--batch", settings.batch);
   task_ = task_of(settings);
+  if (settings.prefetch) ahead_ = std::make_unique<BatchAhead>(*task_, settings.batch);
   const std::int64_t steps = task_->spec().steps;
   const auto rule = rule_from(settings.rule, settings.rule_options);
   way_ = learning_way(settings, *rule, steps);
@@ -328,9 +385,14 @@ Training::Training(const TrainSettings& given) : settings_(resolved(given)) {
   texts_ = complete_texts();
 }
 
-TrainOptions Training::train_options(const Array& mask) const {
+TrainOptions Training::train_options(const TaskBatch& batch) const {
   TrainOptions options;
-  options.mask = mask;
+  options.mask = batch.mask;
+  if (batch.active.defined()) {
+    options.mask = batch.active;
+    options.freeze = true;
+    options.reduction = Reduction::Sum;
+  }
   options.update = settings_.update;
   options.window = way_.window;
   if (way_.method == VjpMethod::MultiStep) options.chunk_size = way_.window;
@@ -340,10 +402,9 @@ TrainOptions Training::train_options(const Array& mask) const {
 LearnerPlan Training::programs(Learner::PlanForm form) const {
   const TaskBatch batch = task_->batch(0, settings_.batch);
   Avals slices;
-  for (const Array& a : {batch.inputs, batch.targets, batch.mask})
-    slices.push_back({a.dtype(), a.shape().without(0)});
+  for (const Array& a : slices_of(batch)) slices.push_back({a.dtype(), a.shape().without(0)});
   LearnerPlan out =
-      learner_->train_plan(slices, task_->spec().steps, step_, *optimizer_, train_options(batch.mask), form);
+      learner_->train_plan(slices, task_->spec().steps, step_, *optimizer_, train_options(batch), form);
   std::size_t scores = 0;
   for (Program& p : evaluator_->programs()) {
     if (form == Learner::PlanForm::AsCompiled) p = lean(std::move(p));
@@ -360,12 +421,13 @@ std::vector<Program> Training::compiled() const {
 }
 
 Score Training::learn() {
-  const TaskBatch batch = task_->batch(static_cast<std::uint64_t>(batches_), settings_.batch);
+  const auto number = static_cast<std::uint64_t>(batches_);
+  const TaskBatch batch = ahead_ ? (*ahead_)(number) : task_->batch(number, settings_.batch);
   learner_->reset_state();
   learner_->reset_model_state();
   if (is_bptt()) return learn_whole(batch);
-  const SequenceTraining r = learner_->etrace_train(Arrays{batch.inputs, batch.targets, batch.mask}, step_,
-                                                    *optimizer_, train_options(batch.mask));
+  const SequenceTraining r =
+      learner_->etrace_train(slices_of(batch), step_, *optimizer_, train_options(batch));
   ++batches_;
   Score score{r.loss};
   if (has_accuracy())
@@ -378,14 +440,14 @@ bool Training::is_bptt() const { return train::is_bptt(settings_.rule); }
 
 WholeSequence& Training::whole_sequence() {
   if (!whole_)
-    whole_ = std::make_unique<WholeSequence>(*ready_.module, learner_->graph().module_info.model,
-                                             step_of(*task_, false), settings_.backend);
+    whole_ =
+        std::make_unique<WholeSequence>(*ready_.module, stepped(learner_->graph().module_info.model, *task_),
+                                        whole_step_of(*task_), settings_.backend);
   return *whole_;
 }
 
 Score Training::learn_whole(const TaskBatch& batch) {
-  const WholeSequence::Result r =
-      whole_sequence()(Arrays{batch.inputs, batch.targets, batch.mask}, batch.mask);
+  const WholeSequence::Result r = whole_sequence()(whole_slices_of(batch), batch.mask);
   optimizer_->update(r.grads);
   ++batches_;
   Score score{r.loss};
@@ -399,11 +461,10 @@ Training::Fidelity Training::fidelity() {
   Fidelity out;
   if (is_bptt()) return out;
   const TaskBatch batch = task_->batch(first_batch(Part::Check), settings_.batch);
-  const Arrays sequences{batch.inputs, batch.targets, batch.mask};
   learner_->reset_state();
   learner_->reset_model_state();
-  const ParamValues online = learner_->etrace_grad(sequences, step_, train_options(batch.mask)).grads;
-  const ParamValues exact = whole_sequence()(sequences, batch.mask).grads;
+  const ParamValues online = learner_->etrace_grad(slices_of(batch), step_, train_options(batch)).grads;
+  const ParamValues exact = whole_sequence()(whole_slices_of(batch), batch.mask).grads;
   std::vector<double> all_online, all_exact;
   for (std::size_t i = 0; i < exact.leaves.size(); ++i) {
     if (!exact.values[i].defined()) continue;

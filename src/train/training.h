@@ -10,6 +10,7 @@
 
 #include "etrace/learner.h"
 #include "train/activity.h"
+#include "train/batch_ahead.h"
 #include "train/evaluator.h"
 #include "train/judge.h"
 #include "train/whole_sequence.h"
@@ -41,6 +42,7 @@ struct TrainSettings {
   std::uint64_t seed = 0;
   Dtype dtype = Dtype::F32;
   std::string backend = default_backend();  // no number depends on it
+  bool prefetch = true;                     // the next batch is made in a second thread; the same
 };
 
 // Steps of the windows that reverse mode runs through; docs/choosing-a-rule.md says why so many.
@@ -128,7 +130,7 @@ class Training {
   Learner::Notes resume(const std::string& checkpoint, bool new_rate = false);
 
  private:
-  TrainOptions train_options(const Array& mask) const;
+  TrainOptions train_options(const TaskBatch&) const;
   Learner::Notes complete_texts() const;
   std::string learned_text() const;
   std::string rule_description() const;
@@ -138,6 +140,7 @@ class Training {
 
   TrainSettings settings_;
   std::unique_ptr<Task> task_;
+  std::unique_ptr<BatchAhead> ahead_;  // none: batches are made when they are needed
   ReadyModel ready_;
   LearningWay way_;
   std::unique_ptr<Learner> learner_;

@@ -13,6 +13,7 @@
 #include "data/mel.h"
 #include "data/reader.h"
 #include "data/text_file.h"
+#include "data/written_files.h"
 #include "etrace/error.h"
 #include "support/errors.h"
 
@@ -20,30 +21,10 @@ namespace etrace::data {
 namespace {
 
 namespace fs = std::filesystem;
+using namespace written;  // NOLINT: all of it
 using etrace::testing::message_of;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-std::string big(std::uint64_t value, int bytes) {
-  std::string out;
-  for (int k = bytes - 1; k >= 0; --k) out.push_back(static_cast<char>(value >> (8 * k) & 0xff));
-  return out;
-}
-std::string little(std::uint64_t value, int bytes) {
-  std::string out;
-  for (int k = 0; k < bytes; ++k) out.push_back(static_cast<char>(value >> (8 * k) & 0xff));
-  return out;
-}
-// gzip with one stored block.
-std::string gzipped(const std::string& text) {
-  std::uint32_t crc = ~0U;
-  for (const char c : text) {
-    crc ^= static_cast<unsigned char>(c);
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0xEDB88320U : 0U);
-  }
-  return std::string("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x01", 11) + little(text.size(), 2) +
-         little(~text.size() & 0xffff, 2) + text + little(~crc, 4) + little(text.size(), 4);
-}
 
 class Readers : public ::testing::Test {
  protected:
@@ -164,14 +145,6 @@ TEST_F(Readers, Csv) {
               HasSubstr("has no option 'lable' (did you mean label?)"));
 }
 
-std::string wav(const std::string& sound, int tag = 1, int bits = 16, const std::string& before = {}) {
-  const int block = bits / 8;
-  return "RIFF" + little(36 + sound.size(), 4) + "WAVE" + before + "fmt " + little(16, 4) +
-         little(static_cast<std::uint64_t>(tag), 2) + little(1, 2) + little(8000, 4) +
-         little(static_cast<std::uint64_t>(8000 * block), 4) + little(static_cast<std::uint64_t>(block), 2) +
-         little(static_cast<std::uint64_t>(bits), 2) + "data" + little(sound.size(), 4) + sound;
-}
-
 TEST_F(Readers, Wav) {
   const Sound s = read_wav(put("a.wav", wav(little(0x4000, 2) + little(0xc000, 2))));
   EXPECT_EQ(s.rate, 8000);
@@ -255,19 +228,6 @@ TEST_F(Readers, Nmnist) {
   EXPECT_EQ(d->samples[2].part, Given::Test);
 }
 
-std::string aedat(const std::vector<std::array<std::uint32_t, 5>>& events) {  // valid, on, y, x, time
-  std::string packet;
-  for (const auto& e : events)
-    packet += little(e[0] | e[1] << 1 | e[2] << 2 | e[3] << 17, 4) + little(e[4], 4);
-  const auto n = events.size();
-  const auto header = [](int type, std::uint64_t size, std::uint64_t count) {
-    return little(static_cast<std::uint64_t>(type), 2) + little(0, 2) + little(size, 4) + little(4, 4) +
-           little(0, 4) + little(count, 4) + little(count, 4) + little(count, 4);
-  };
-  return "#!AER-DAT3.1\r\n#Format: RAW\r\n#!END-HEADER\r\n" + header(0, 4, 1) + "skip" + header(1, 8, n) +
-         packet;
-}
-
 TEST_F(Readers, DvsGestureRecordings) {
   const std::string bytes =
       aedat({{1, 1, 5, 9, 100}, {0, 1, 6, 9, 200}, {1, 0, 127, 127, 30000}, {1, 1, 1, 1, 60000}});
@@ -292,65 +252,6 @@ TEST_F(Readers, DvsGestureRecordings) {
   put("g/user01_fluo.aedat", bytes.substr(0, bytes.size() - 3));
   EXPECT_THAT(refused(path("g")),
               AllOf(HasSubstr("user01_fluo.aedat', byte"), HasSubstr("the file ends within a packet")));
-}
-
-// Files that were damaged: an error or other data, never a crash.
-TEST_F(Readers, MutatedFilesAreRefusedOrRead) {
-  std::string noise;
-  for (int i = 0; i < 300; ++i) noise += little(static_cast<std::uint64_t>(i * 7919 % 65536), 2);
-  const std::string image = big(0x00000803, 4) + big(2, 4) + big(2, 4) + big(3, 4) + std::string(12, 'x');
-  put("m/train-labels-idx1-ubyte", big(0x00000801, 4) + big(2, 4) + std::string("\x05\x03", 2));
-  put("g/user01_fluo_labels.csv", "class,startTime_usec,endTime_usec\n1,0,50000\n");
-  struct Case {
-    std::string read, file, bytes;
-  };
-  const std::vector<Case> cases{
-      {path("m"), "m/train-images-idx3-ubyte", image},
-      {path("m"), "m/train-images-idx3-ubyte.gz", gzipped(image)},
-      {path("A_TRAIN.ts"), "A_TRAIN.ts", "@classLabel true x y\n@data\n1,2,3:4,5,6:x\n7,?:8,9:y\n"},
-      {path("a.csv"), "a.csv", "a,b,c,d,kind\n1,2,3,4,\"x, y\"\n5,6,7,8,z\n"},
-      {path("w"), "w/yes/1.wav", wav(noise)},
-      {path("nm"), "nm/Train/0/a.bin", big(0x0102800000, 5) + big(0x0102806000, 5)},
-      {path("g"), "g/user01_fluo.aedat", aedat({{1, 1, 5, 9, 100}, {1, 0, 127, 127, 30000}})},
-  };
-  std::mt19937 random(7);
-  int refused = 0, read = 0;
-  for (const Case& c : cases) {
-    for (int k = 0; k < 400; ++k) {
-      std::string bytes = c.bytes;
-      const int changes = 1 + static_cast<int>(random() % 4);
-      for (int j = 0; j < changes && !bytes.empty(); ++j) {
-        const std::size_t at = random() % bytes.size();
-        switch (random() % 4) {
-          case 0:
-            bytes[at] = static_cast<char>(random());
-            break;
-          case 1:
-            bytes.resize(at);
-            break;
-          case 2:
-            bytes.erase(at, 1 + random() % 8);
-            break;
-          default:
-            bytes.insert(at, bytes.substr(random() % bytes.size(), random() % 16));
-            break;
-        }
-      }
-      put(c.file, bytes);
-      try {
-        const auto d = read_data(c.read);
-        for (std::size_t i = 0; i < d->samples.size(); ++i) series(*d, i);
-        ++read;
-      } catch (const InternalError& e) {
-        ADD_FAILURE() << c.file << ": " << e.what();
-      } catch (const Error&) {
-        ++refused;
-      }
-    }
-    fs::remove(path(c.file));
-  }
-  EXPECT_GT(refused, 500);
-  EXPECT_GT(read, 100);
 }
 
 TEST_F(Readers, UnknownThingsAreNamed) {

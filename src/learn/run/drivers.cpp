@@ -76,31 +76,33 @@ std::optional<std::int64_t> samples_of(const Array& weights) {
 // is frozen may hold anything, and is zero here where it is not finite: no weight takes away what is no
 // number.
 Tensors finite_data(const char* what, ArraySpan sequences, const Array& weights, bool freeze) {
-  std::vector<bool> counts(static_cast<std::size_t>(weights.shape()[0]), true);
-  if (freeze) {
-    const std::vector<double> w = weights.tensor().to_doubles();
-    const std::size_t per_step = w.size() / counts.size();
-    for (std::size_t t = 0; t < counts.size(); ++t)
-      counts[t] = std::any_of(w.begin() + static_cast<std::ptrdiff_t>(t * per_step),
-                              w.begin() + static_cast<std::ptrdiff_t>((t + 1) * per_step),
-                              [](double v) { return v != 0.0; });
-  }
+  const auto length = static_cast<std::size_t>(weights.shape()[0]);
+  const std::vector<double> w = freeze ? weights.tensor().to_doubles() : std::vector<double>(length, 1.0);
+  const std::size_t samples = w.size() / length;
+  // Whether anything of a step counts, or of the sample that number k of it belongs to.
+  const auto counts = [&](std::size_t step, std::size_t k, std::size_t per_step, bool by_sample) {
+    if (by_sample) return w[step * samples + k / (per_step / samples)] != 0.0;
+    const auto begin = w.begin() + static_cast<std::ptrdiff_t>(step * samples);
+    return std::any_of(begin, begin + static_cast<std::ptrdiff_t>(samples),
+                       [](double v) { return v != 0.0; });
+  };
   Tensors out;
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     out.push_back(sequences[i].tensor());
     if (all_finite(out.back())) continue;
     const std::vector<double> values = out.back().to_doubles();
-    const std::size_t per_step = values.size() / counts.size(),
-                      bytes = out.back().aval().bytes() / counts.size();
+    const std::size_t per_step = values.size() / length, bytes = out.back().aval().bytes() / values.size();
+    const Shape& shape = sequences[i].shape();
+    const bool by_sample = samples > 1 && shape.rank() > 1 && shape[1] == static_cast<std::int64_t>(samples);
     Tensor clean = Tensor::copy_of(out.back().aval(), out.back().bytes());
     for (std::size_t k = 0; k < values.size(); ++k) {
       if (std::isfinite(values[k])) continue;
-      if (counts[k / per_step])
+      if (counts(k / per_step, k % per_step, per_step, by_sample))
         throw ValueError(what,
                          fmt::format("sequence {} holds {} at step {}; nothing was changed. Padding may hold "
                                      "anything with a mask of zero there and freeze",
                                      i, unsigned_nan(values[k]), k / per_step));
-      std::memset(clean.writable() + k / per_step * bytes, 0, bytes);
+      std::memset(clean.writable() + k * bytes, 0, bytes);
     }
     out.back() = std::move(clean);
   }

@@ -1,0 +1,185 @@
+// Files that were damaged: every reader gives an error that names a file, or other data; never a crash, and
+// no fault of our own. ETRACE_MUTATIONS=N damages every kind of file N times (the suite: 150), ETRACE_SEED=N
+// in another way:
+//   ETRACE_MUTATIONS=5000 build/asan-ubsan/tests/etrace_test_data --gtest_filter='Mutated*'
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "data/reader.h"
+#include "data/written_files.h"
+#include "etrace/error.h"
+#include "etrace/ops/numpy.h"
+#include "etrace/stream.h"
+#include "io/npz.h"
+
+namespace etrace::data {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace written;  // NOLINT: all of it
+
+std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+class Mutated : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  void put(const std::string& name, const std::string& bytes) const {
+    fs::create_directories(fs::path(path(name)).parent_path());
+    std::ofstream(path(name), std::ios::binary) << bytes;
+  }
+
+  std::string damaged(std::string bytes) {
+    const int changes = 1 + static_cast<int>(random_() % 4);
+    for (int j = 0; j < changes && !bytes.empty(); ++j) {
+      const std::size_t at = random_() % bytes.size();
+      switch (random_() % 7) {
+        case 0:
+          bytes[at] = static_cast<char>(random_());
+          break;
+        case 1:
+          bytes[at] = static_cast<char>(bytes[at] ^ (1 << random_() % 8));
+          break;
+        case 2:
+          bytes.resize(at);
+          break;
+        case 3:
+          bytes.erase(at, 1 + random_() % 8);
+          break;
+        case 4:
+          bytes.insert(at, bytes.substr(random_() % bytes.size(), random_() % 16));
+          break;
+        case 5:  // numbers at their bounds
+          for (std::size_t k = at; k < std::min(bytes.size(), at + (1U << random_() % 4)); ++k)
+            bytes[k] = random_() % 2 == 0 ? '\xff' : '\0';
+          break;
+        default: {
+          constexpr const char* kWords[] = {"nan", "-1", "99999999999999999999", "1e999", "\"", ",", "\n",
+                                            ":",   "?"};
+          bytes.insert(at, kWords[random_() % std::size(kWords)]);
+          break;
+        }
+      }
+    }
+    return bytes;
+  }
+
+  // `file` is damaged, `read` is read.
+  void expect_manners(const std::string& read, const std::string& file, const std::string& bytes,
+                      const GivenOptions& options = {}) {
+    put(file, bytes);
+    ASSERT_NO_THROW(read_data(path(read), "", options)) << file << " as it is written";
+    const std::uint64_t count = from_environment("ETRACE_MUTATIONS", 150);
+    for (std::uint64_t k = 0; k < count; ++k) {
+      put(file, damaged(bytes));
+      try {
+        const auto d = read_data(path(read), "", options);
+        std::vector<float> series;
+        for (std::size_t i = 0; i < d->samples.size(); ++i) {
+          series.resize(static_cast<std::size_t>(d->samples[i].steps * d->channels));
+          d->write(i, series.data());
+        }
+      } catch (const InternalError& e) {
+        ADD_FAILURE() << file << ": " << e.what();
+        fs::copy(path(file), ::testing::TempDir() + "/etrace_damaged", fs::copy_options::overwrite_existing);
+      } catch (const Error& e) {
+        EXPECT_NE(std::string(e.what()).find(folder_), std::string::npos) << "no file is named: " << e.what();
+      }
+    }
+    fs::remove(path(file));
+  }
+
+  std::mt19937 random_{static_cast<unsigned>(from_environment("ETRACE_SEED", 7))};
+  std::string folder_ = ::testing::TempDir() + "/etrace_mutated_" + std::to_string(getpid());
+};
+
+TEST_F(Mutated, Idx) {
+  const std::string image = big(0x00000803, 4) + big(2, 4) + big(2, 4) + big(3, 4) + std::string(12, 'x'),
+                    labels = big(0x00000801, 4) + big(2, 4) + std::string("\x05\x03", 2);
+  put("m/train-labels-idx1-ubyte", labels);
+  expect_manners("m", "m/train-images-idx3-ubyte", image);
+  expect_manners("m", "m/train-images-idx3-ubyte.gz", gzipped(image));
+  put("m/train-images-idx3-ubyte", image);
+  expect_manners("m", "m/train-labels-idx1-ubyte", labels);
+}
+
+TEST_F(Mutated, Texts) {
+  expect_manners("A_TRAIN.ts", "A_TRAIN.ts", "@classLabel true x y\n@data\n1,2,3:4,5,6:x\n7,?:8,9:y\n");
+  const std::string rows = "a,b,c,d,kind\n1,2,3,4,\"x, y\"\n5,6,7,8,z\n";
+  expect_manners("a.csv", "a.csv", rows);
+  expect_manners("a.csv", "a.csv", rows, {{"channels", "2"}, {"label", "kind"}});
+  expect_manners("a.csv.gz", "a.csv.gz", gzipped(rows));
+  expect_manners("b.csv", "b.csv", "id;label;u\n7;on;1\n7;on;2\n8;off;3\n",
+                 {{"series", "id"}, {"label", "label"}});
+}
+
+TEST_F(Mutated, Arrays) {
+  const Array x = reshape(arange(24, Dtype::F32), {4, 3, 2}), y = convert(arange(4), Dtype::I64);
+  const std::string bytes = write_npz({{"X", x.tensor()}, {"y", y.tensor()}});
+  expect_manners("a.npz", "a.npz", bytes);
+  const Array events = reshape(convert(arange(40), Dtype::F64), {10, 4});
+  const std::string table = write_npy(events.tensor(), "events");
+  put("d/user01_led/1.npy", table);
+  expect_manners("d", "d/user01_led/0.npy", table);
+}
+
+TEST_F(Mutated, Sounds) {
+  std::string noise;
+  for (int i = 0; i < 300; ++i) noise += little(static_cast<std::uint64_t>(i * 7919 % 65536), 2);
+  put("w/no/1.wav", wav(noise));
+  expect_manners("w", "w/yes/1.wav", wav(noise), {{"mels", "4"}});
+  expect_manners("w", "w/yes/1.wav", wav(noise, 3, 32, "LIST" + little(3, 4) + "abc "), {{"mels", "4"}});
+}
+
+TEST_F(Mutated, Cameras) {
+  put("nm/Train/1/a.bin", big(0x0102800000, 5));
+  expect_manners("nm", "nm/Train/0/a.bin",
+                 big(0x0102800000, 5) + big(0x01f0806000, 5) + big(0x0102806000, 5));
+  const std::string labels = "class,startTime_usec,endTime_usec\n1,0,50000\n2,50000,90000\n",
+                    events = aedat({{1, 1, 5, 9, 100}, {1, 0, 127, 127, 30000}, {1, 0, 1, 2, 60000}});
+  put("g/user01_fluo_labels.csv", labels);
+  expect_manners("g", "g/user01_fluo.aedat", events);
+  put("g/user01_fluo.aedat", events);
+  expect_manners("g", "g/user01_fluo_labels.csv", labels);
+}
+
+TEST_F(Mutated, Streams) {
+  std::string rows = "a,b,kind\n";
+  for (int i = 0; i < 20; ++i) rows += std::to_string(i) + ",-0.5," + (i % 2 == 0 ? "x" : "\"y\"") + "\n";
+  const std::uint64_t count = from_environment("ETRACE_MUTATIONS", 150);
+  for (std::uint64_t k = 0; k < count; ++k) {
+    put("s.csv", damaged(rows));
+    try {
+      CsvStream s({.path = path("s.csv")});
+      s.look(5);
+      StreamRow row;
+      for (auto next = s.next(row); next == CsvStream::Next::Row || next == CsvStream::Next::Bad;
+           next = s.next(row))
+        if (next == CsvStream::Next::Row) {
+          EXPECT_FALSE(row.label.empty());
+          for (const double v : row.numbers) EXPECT_TRUE(std::isfinite(v));
+        } else {
+          EXPECT_NE(row.problem.find("s.csv', line "), std::string::npos) << row.problem;
+        }
+    } catch (const InternalError& e) {
+      ADD_FAILURE() << e.what();
+    } catch (const Error& e) {
+      EXPECT_NE(std::string(e.what()).find(folder_), std::string::npos) << e.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace etrace::data
