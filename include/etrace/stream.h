@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "etrace/backend.h"
 #include "etrace/learner.h"
 
 #pragma GCC visibility push(default)

@@ -1,6 +1,5 @@
 // etrace doctor: what of this machine etrace would use, and what would improve it.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -37,6 +36,27 @@ std::string processor_name() {
   return "unknown processor";
 }
 
+// A line of /proc/meminfo, in bytes; 0: it is not told.
+std::int64_t memory_of(const std::string& key) {
+  std::ifstream in("/proc/meminfo");
+  std::string name, unit;
+  for (std::int64_t kilobytes = 0; in >> name >> kilobytes; std::getline(in, unit))
+    if (name == key) return 1024 * kilobytes;
+  return 0;
+}
+
+// The first line that the compiler says of itself.
+std::string compiler_name() {
+  const std::string identity = native::compiler_identity().substr(0, native::compiler_identity().find('\n'));
+  std::vector<std::string> words;
+  for (std::size_t at = 0; at < identity.size();) {
+    const std::size_t end = std::min(identity.find(' ', at), identity.size());
+    words.push_back(identity.substr(at, end - at));
+    at = end + 1;
+  }
+  return words.size() < 2 ? identity : fmt::format("{} ({})", words[0], words[1]);
+}
+
 void processor_lines(Advice& advice) {
   const int threads = default_threads();
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
@@ -44,9 +64,8 @@ void processor_lines(Advice& advice) {
   machine_line("threads", std::to_string(threads));
   if (threads < cores)
     advice.push_back(fmt::format("ETRACE_NUM_THREADS lets it use {} of {} processors", threads, cores));
-  const auto page = static_cast<std::int64_t>(sysconf(_SC_PAGESIZE));
-  const std::int64_t total = page * sysconf(_SC_PHYS_PAGES), free = page * sysconf(_SC_AVPHYS_PAGES);
-  machine_line("memory", fmt::format("{}, {} free", bytes_text(total), bytes_text(free)));
+  machine_line("memory", fmt::format("{}, {} available", bytes_text(memory_of("MemTotal:")),
+                                     bytes_text(memory_of("MemAvailable:"))));
   constexpr std::size_t kBuffer = std::size_t{64} << 20U;
   const double seconds = seconds_of_copy(default_pool(), kBuffer);
   machine_line("speed", fmt::format("{:.1f} GB/s of memory (read and written), {:.0f} GFLOP/s in f32",
@@ -57,9 +76,7 @@ void processor_lines(Advice& advice) {
 void native_lines(Advice& advice) {
   std::string reason;
   const bool found = native::find_compiler(reason).has_value();
-  machine_line("compiler", found
-                               ? native::compiler_identity().substr(0, native::compiler_identity().find('\n'))
-                               : "none (" + reason + "); the interpreter runs alone");
+  machine_line("compiler", found ? compiler_name() : "none (" + reason + "); the interpreter runs alone");
   if (!found)
     advice.emplace_back("a C compiler makes training several times faster: `apt-get install gcc`, or set CC");
   try {

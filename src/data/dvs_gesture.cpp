@@ -103,7 +103,7 @@ void add_array(GestureRead& r, const std::string& path, Given part) {
   std::vector<CameraEvent> events;
   for (std::size_t i = 0; i + 3 < v.size(); i += 4) {
     const bool fits = v[i] >= 0 && v[i] < kGestureSize && v[i + 1] >= 0 && v[i + 1] < kGestureSize &&
-                      std::isfinite(v[i + 3]);
+                      std::abs(v[i + 3] * r.time_unit) < 0x1p53;  // also no NaN
     if (!fits)
       throw ValueError("data", fmt::format("'{}', row {}: an event at ({}, {}), time {}", path, i / 4, v[i],
                                            v[i + 1], v[i + 3]));
@@ -156,7 +156,8 @@ std::unique_ptr<Dataset> read_gestures(const std::string& path, const ReaderOpti
   if (r.recordings == 0 && has_users(path)) add_arrays_of(r, path, Given::Nothing);
   if (r.recordings == 0)
     for (const std::string& folder : folders_in(path)) {
-      const bool test = file_name(folder).find("est") != std::string::npos;
+      const std::string name = file_name(folder);
+      const bool test = name.ends_with("Test") || name.ends_with("test");
       add_arrays_of(r, folder, test ? Given::Test : Given::Train);
     }
   data->notes.push_back(

@@ -85,10 +85,7 @@ TEST_F(DataTraining, ScoresDoNotDependOnThePadding) {
   EXPECT_NEAR(a.loss, b.loss, 1e-5 * b.loss);
   EXPECT_EQ(a.accuracy, b.accuracy);
   s.task_texts.emplace_back("padding", "zeros");
-  Training zeros(s);
-  EXPECT_FALSE(zeros.task().has_padding());
-  EXPECT_GT(std::abs(zeros.score(Part::Final, 1).loss - b.loss), 1e-5 * b.loss)
-      << "zeros do reach the states";
+  EXPECT_FALSE(Training(s).task().has_padding());
 }
 
 TEST_F(DataTraining, RulesThatCannotFreezeTakeZerosAndSaySo) {
