@@ -105,6 +105,24 @@ TEST_F(DataTraining, RulesThatCannotFreezeTakeZerosAndSaySo) {
   EXPECT_THAT(message_of<ValueError>([&] { Training(s).learn(); }), HasSubstr("expected frozen or zeros"));
 }
 
+// One window over the whole series is reverse mode, also where samples stand still.
+TEST_F(DataTraining, TheGradientOfOneWindowIsThatOfBptt) {
+  TrainSettings s = settings();
+  s.window = 14;
+  s.dtype = Dtype::F64;
+  Training windows(s);
+  for (int i = 0; i < 3; ++i) windows.learn();  // biases that act
+  const Training::Fidelity f = windows.fidelity();
+  EXPECT_NEAR(f.cosine, 1.0, 1e-9);
+  EXPECT_NEAR(f.norm_ratio, 1.0, 1e-9);
+  s.rule = "BPTT";
+  s.window = 0;
+  Training whole(s);
+  for (int i = 0; i < 3; ++i) whole.learn();
+  const Score a = windows.score(Part::Final, 1), b = whole.score(Part::Final, 1);
+  EXPECT_NEAR(a.loss, b.loss, 1e-7 * b.loss);
+}
+
 TEST_F(DataTraining, PartsByGroupAndNormalisationFromTheTrainingPart) {
   const std::shared_ptr<const data::Dataset> d =
       data::read_data(path("s.csv"), "", {{"series", "id"}, {"group", "who"}, {"label", "kind"}});
