@@ -42,6 +42,9 @@ Array fitted(nb::handle given, const InputRecord& in, const Aval& type) {
   const Array a = is_floating(type.dtype) ? adapted(given, type.dtype) : to_array(given, {});
   if (a.is_weak() && type.shape.rank() == 0) return full(type.shape, *a.splat(), type.dtype);
   if (a.aval() == type) return a;
+  // A learner brings all data to the type of its hidden states; a step may take some in another width.
+  const bool width = in.role == Role::Arg && is_floating(a.dtype()) && is_floating(type.dtype);
+  if (width && a.shape() == type.shape) return convert(a, type.dtype);
   throw ValueError(
       "imported model",
       describe(in) + " is " + to_string(a.aval()) + ", but the step was imported for " + to_string(type) +

@@ -61,7 +61,7 @@ __version__ = _et.__version__
 _INSTEAD = {
     "ETraceVjpGraphExecutor": "compile does its work",
     "ETraceGraphExecutor": "compile does its work",
-    "ETPPrimitive": "et.Primitive and register_primitive",
+    "ETPPrimitive": "register_primitive",
     "ModuleInfo": "et.trace_step(model, x)",
     "extract_module_info": "et.trace_step(model, x)",
     "HiddenGroup": "learner.graph.hidden_groups",
@@ -77,9 +77,9 @@ _INSTEAD = {
     "DiagnosticKind": "texts: record kinds are words",
     "DiagnosticLevel": "texts: levels are words",
     "ControlFlowPolicy": "compile(..., control_flow=...)",
-    "GradExpon": "et.GradExpon, if there is one; else pp_prop's decay",
-    "KappaFilter": "EProp(kappa=...)",
-    "FixedRandomFeedback": "EProp(feedback=...)",
+    "GradExpon": "pp_prop(decay_or_rank=...)",
+    "KappaFilter": "EProp(kappa_filter_decay=...)",
+    "FixedRandomFeedback": "EProp(feedback='random', random_feedback_key=...)",
     "SyntheticGradient": "learner.train_synthetic_gradient",
     "train_synthetic_gradient": "learner.train_synthetic_gradient",
     "MatMulOp": "braintrace.matmul(x, w, b)",
@@ -97,6 +97,4 @@ _INSTEAD = {
 
 
 def __getattr__(name):
-    if hasattr(_et, name) and name in ("GradExpon", "KappaFilter", "FixedRandomFeedback", "Primitive"):
-        return getattr(_et, name)
     raise _missing("braintrace", name, _INSTEAD)

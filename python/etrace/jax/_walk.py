@@ -231,6 +231,9 @@ class _Walk:
         if name in _SILENT:
             self.notes.append(f"{_line(self.frame)}: {name} is left out")
             return [None for _ in eqn.outvars]
+        if name in ("random_bits", "random_split") and not jax.config.jax_threefry_partitionable:
+            self.refuse(f"{name} as JAX draws without jax_threefry_partitionable, its default before 0.5; set "
+                        "jax.config.update('jax_threefry_partitionable', True), the default since")
         special = getattr(self, "on_" + name, None)
         if special is not None:
             return special(eqn, ins)
@@ -298,6 +301,19 @@ class _Walk:
             self.refuse(f"random_bits of {eqn.params['bit_width']} bits: there are 32; draw numbers of type float32 or "
                         "int32 (dtype=jnp.float32) and convert them")
         return self.append(eqn, "random_bits", ins, {"bit_width": 32, "shape": _plain(eqn.params["shape"])})
+
+    def on_dot_general(self, eqn, ins):
+        """Operands of two types are multiplied in the type of the result."""
+        kept = self.kept_params(eqn, "dot_general")
+        if len({a.dtype for a in ins}) > 1:
+            dtype = type_of(eqn.outvars[0].aval)[1]
+            ins = [a if a.dtype == dtype else self.converted(a, dtype) for a in ins]
+        return self.append(eqn, "dot_general", ins, kept)
+
+    def converted(self, atom, dtype):
+        out = Var(atom.shape, dtype)
+        self.eqns.append(Eqn("convert_element_type", [atom], [out], {"new_dtype": dtype}, _line(self.frame)))
+        return out
 
     # Control flow --------------------------------------------------------------------------------------------
     def on_scan(self, eqn, ins):

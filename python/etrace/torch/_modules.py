@@ -61,7 +61,7 @@ def _shapes(module, example):
     import torch
 
     example = example if isinstance(example, torch.Tensor) else torch.as_tensor(np.asarray(example))
-    twin = copy.deepcopy(module).eval()
+    twin = copy.deepcopy(module, _of_a_graph(module)).eval()
     shapes, hooks = {}, []
     names = {name: part for name, part in module.named_modules()}
     for name, part in twin.named_modules():
@@ -72,6 +72,13 @@ def _shapes(module, example):
     with torch.no_grad():
         twin(example)
     return shapes
+
+
+def _of_a_graph(module):
+    """What deepcopy takes for tensors that it refuses to copy: states of neurons that a loss was computed from."""
+    held = [value for part in module.modules() for value in (*vars(part).values(), *part._buffers.values())
+            if hasattr(value, "is_leaf") and not value.is_leaf]
+    return {id(value): value.detach().clone() for value in held}
 
 
 def _pair(value):

@@ -26,6 +26,7 @@ if importlib.util.find_spec("jax") is not None:
     import jax
 
     jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_threefry_partitionable", True)  # the default since 0.5
 
 
 class Program:

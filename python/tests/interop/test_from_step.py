@@ -187,6 +187,18 @@ def test_what_has_no_counterpart_is_refused_with_its_line(function, message):
     assert error.value.origin.file.endswith("test_from_step.py") and "test_from_step.py:" in str(error.value)
 
 
+def test_random_numbers_of_the_older_kind_are_refused():
+    def step(p, s, x):
+        return jax.random.split(s)[0], x + jax.random.uniform(s, x.shape, jnp.float32)
+    before = jax.config.jax_threefry_partitionable
+    jax.config.update("jax_threefry_partitionable", False)
+    try:
+        with pytest.raises(NotSupportedError, match="jax_threefry_partitionable.*the default since"):
+            ej.trace(step, {}, jax.random.key(0), jnp.zeros(3))
+    finally:
+        jax.config.update("jax_threefry_partitionable", before)
+
+
 def test_prints_are_left_out_and_said():
     def step(p, s, x):
         jax.debug.print("x {}", x)

@@ -219,3 +219,15 @@ def test_stacked_gates_are_learned_online(batch):
         return ((outputs - ys) ** 2).mean((1, 2)).sum()
     found = model.params(learner.etrace_grad(xs, ys, et.loss.mse, reduction="sum").grads)
     same(found, jax.grad(loss)(params), 1e-9)
+
+
+def test_products_of_two_types():
+    def step(p, h, x):
+        h = jnp.tanh(jax.lax.dot(x, p, preferred_element_type=jnp.float64) + h)
+        return h, h
+    W = normal(3, 4)
+    model = et.jax.from_step(step, W, jnp.zeros(4), jnp.zeros(3, jnp.float32))
+    x = np.ones(3, np.float32)
+    same(model(x), step(W, jnp.zeros(4), jnp.asarray(x))[1])
+    learner = et.compile(model, et.D_RTRL(), x)
+    assert set(learner.graph.report.etrace_weights) == {"params"}
