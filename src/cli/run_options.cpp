@@ -9,7 +9,9 @@
 #include "data/catalog.h"
 #include "data/reader.h"
 #include "etrace/error.h"
+#include "etrace/nn/layered.h"
 #include "module/parameter_file.h"
+#include "train/run_model.h"
 #include "train/saved_parameters.h"
 
 namespace etrace::cli {
@@ -43,7 +45,15 @@ void RunOptions::add_to(CLI::App& verb, const char* load_doc) {
   verb.add_option("TASK", s.task,
                   fmt::format("one of {}; or a file, a folder or a data set that `etrace data` lists",
                               fmt::join(task_names(), ", ")));
-  verb.add_option("--model", s.model, "a built-in model, see below (default: the task's)")->type_name("NAME");
+  verb.add_option(
+          "--model", s.model,
+          "a built-in model, see below (default: the task's); a model file, FILE.json; or layers, FILE.toml")
+      ->type_name("NAME");
+  verb.add_option("--layer", s.layers,
+                  "a layer of a model of one's own, as in type=LIF,size=128; may be repeated, see below")
+      ->type_name("type=NAME,…")
+      ->allow_extra_args(false)
+      ->take_all();
   verb.add_option("--set", set, "a setting of the task, see below; may be repeated")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false)
@@ -74,7 +84,13 @@ TrainSettings RunOptions::complete(const std::optional<TensorFile>& file, Adopt 
   if (file) {
     const SavedSettings saved(*file, load);
     const auto typed = [&](const char* option) { return verb_->count(option) > 0; };
-    if (!typed("--model")) saved.text("--model", s.model);
+    if (!typed("--model") && !typed("--layer")) {
+      std::string words;
+      saved.text("--model", words);
+      if (!words.empty())
+        take_model_words(words, load.ends_with("/best.safetensors") ? load.substr(0, load.rfind('/')) : "",
+                         s);
+    }
     if (!typed("--hidden")) saved.number("--hidden", s.hidden);
     if (!typed("--dtype")) saved.text("--dtype", type);
     if (adopt == Adopt::ModelAndTask) {
@@ -92,6 +108,12 @@ TrainSettings RunOptions::complete(const std::optional<TensorFile>& file, Adopt 
     throw ValueError("train",
                      fmt::format("TASK is missing; expected one of {}", fmt::join(task_names(), ", ")));
   take_data(s);
+  if (s.model.ends_with(".toml")) {
+    s.layers = read_layers(s.model);
+    s.model.clear();
+  }
+  if (!s.layers.empty() && !s.model.empty() && s.model != kLayers)
+    throw ValueError("train", fmt::format("--model {} and --layer: a run has one model", s.model));
   for (const auto& [name, value] : options) set_task_option(s, name, value);
   s.dtype = dtype_option("--dtype", type, {Dtype::F32, Dtype::F64});
   return s;
@@ -134,6 +156,16 @@ std::string task_table() {
   return text;
 }
 
-std::string model_table() { return help_table("Models, whose sizes follow the task", builtin_models()); }
+std::string model_table() {
+  std::string text = help_table("Models, whose sizes follow the task", builtin_models());
+  text += "\nLayers of a model of one's own, [[layer]] in a TOML file or --layer, and their options:\n";
+  for (const nn::LayerType& t : nn::layer_types()) {
+    std::vector<std::string> options;
+    for (const nn::LayerOption& o : t.options) options.push_back(fmt::format("{}: {}", o.name, o.doc));
+    text += wrapped(fmt::format("  {}:", t.name), 4,
+                    options.empty() ? t.doc : fmt::format("{}. {}", t.doc, fmt::join(options, "; ")));
+  }
+  return text;
+}
 
 }  // namespace etrace::cli

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 #include <optional>
 
 #include "etrace/error.h"
@@ -81,6 +82,10 @@ std::vector<std::string> with_configuration(const std::vector<std::string>& word
     train::ConfigItems items = train::read_config(config);
     // Parameters come from the checkpoint.
     std::erase_if(items, [](const auto& item) { return item.first == "load"; });
+    // A folder that has moved has its model file still.
+    if (const std::string copy = folder + "/model.json"; std::ifstream(copy))
+      for (auto& [key, value] : items)
+        if (key == "model") value = copy;
     Words before = words_of(items, config);
     before.push_back("--folder=" + folder);
     return spliced(out, before);

@@ -68,6 +68,40 @@ std::string toml_key(const std::string& key) {
   return bare ? key : toml_value(key);
 }
 
+// [[layer]] type = "LIF", size = 128 is --layer type=LIF,size=128.
+constexpr std::string_view kLayer = "layer";
+void add_layers(const std::string& path, const toml::node& node, ConfigItems& out) {
+  const toml::array* layers = node.as_array();
+  if (layers == nullptr || !layers->is_array_of_tables())
+    refuse(path, node.source(), "a layer is a table: write [[layer]], and below it type = \"LIF\" …");
+  for (const toml::node& each : *layers) {
+    std::string text;
+    for (const auto& [key, value] : *each.as_table()) {
+      const std::string word = value_text(path, key.str(), value);
+      if (word.find_first_of(",;=") != std::string::npos)
+        refuse(path, value.source(),
+               fmt::format("{} is '{}', which no option of a layer can be", key.str(), word));
+      const std::string pair = fmt::format("{}={}", key.str(), word);
+      if (key.str() == "type")
+        text = text.empty() ? pair : pair + "," + text;  // what it is comes first
+      else
+        text += text.empty() ? pair : "," + pair;
+    }
+    out.emplace_back(kLayer, text);
+  }
+}
+
+std::string layer_text(const std::string& words) {
+  std::string text = "\n[[layer]]\n";
+  for (std::size_t at = 0; at < words.size();) {
+    const std::size_t end = std::min(words.find(',', at), words.size()), equals = words.find('=', at);
+    text += fmt::format("{} = {}\n", toml_key(words.substr(at, equals - at)),
+                        toml_value(words.substr(equals + 1, end - equals - 1)));
+    at = end + 1;
+  }
+  return text;
+}
+
 }  // namespace
 
 ConfigItems read_config(const std::string& path) {
@@ -81,6 +115,10 @@ ConfigItems read_config(const std::string& path) {
   ConfigItems out;
   for (const auto& [key, value] : table) {
     const std::string name(key.str());
+    if (name == kLayer) {
+      add_layers(path, value, out);
+      continue;
+    }
     const toml::table* items = value.as_table();
     if (is_table(name) != (items != nullptr))
       refuse(path, value.source(),
@@ -100,7 +138,7 @@ ConfigItems read_config(const std::string& path) {
 std::string config_text(const ConfigItems& items) {
   std::string text;
   for (const auto& [key, value] : items)
-    if (!is_table(key)) text += fmt::format("{} = {}\n", toml_key(key), toml_value(value));
+    if (!is_table(key) && key != kLayer) text += fmt::format("{} = {}\n", toml_key(key), toml_value(value));
   for (const std::string_view table : kTables) {
     std::map<std::string, std::string> values;  // the last one of a name counts
     for (const auto& [key, value] : items) {
@@ -111,6 +149,8 @@ std::string config_text(const ConfigItems& items) {
     for (const auto& [name, value] : values)
       text += fmt::format("{} = {}\n", toml_key(name), toml_value(value));
   }
+  for (const auto& [key, value] : items)
+    if (key == kLayer) text += layer_text(value);
   return text;
 }
 

@@ -12,8 +12,10 @@
 #include "etrace/ops/numpy.h"
 #include "learn/run/score_run.h"
 #include "module/parameter_file.h"
+#include "train/file_model.h"
 #include "train/padding.h"
 #include "train/run_folder.h"
+#include "train/run_model.h"
 #include "train/saved_parameters.h"
 
 namespace etrace::train {
@@ -140,27 +142,33 @@ Predictions predict(const std::string& run, const std::string& file, const std::
   const Dtype type = dtype_from_name(dtype).value_or(Dtype::F32);
   double memory = 0.0;
   saved.number("--memory", memory);
-  constexpr std::int64_t kBatch = 32;
-  const ReadyModel ready =
-      make_model(model, {.sizes = sizes, .batch = kBatch, .dtype = type, .memory = memory});
+  constexpr std::int64_t kManyAtOnce = 32;
+  TrainSettings s;
+  saved.number("--hidden", s.hidden);
+  s.dtype = type;
+  take_model_words(model, run, s);
+  s.batch = is_model_file(s.model) ? batch_of_file(s.model).value_or(kManyAtOnce) : kManyAtOnce;
+  const std::int64_t batch_size = s.batch;
+  const ReadyModel ready = model_for(s, sizes.front(), sizes.back(), memory, 0.0);
   take_parameters(*ready.module, parameters, path);
   const StepFunction step = [](StepCall& m, ArraySpan slices) {
     const Array out = m({slices[0], slices[1]})[0];
     return LossAndAux{sum(out) * 0.0, {out}};
   };
-  ScoreRun score(with_padding(trace_step(*ready.module, ready.example).model, kBatch, type), step,
-                 Avals{ready.example[0].aval(), {type, Shape{kBatch}}}, backend);
+  ScoreRun score(with_padding(trace_step(*ready.module, ready.example).model, batch_size, type), step,
+                 Avals{ready.example[0].aval(), {type, Shape{batch_size}}}, backend);
   score.follow(*ready.module);
 
   Predictions out{.classes = facts.classes};
-  for (std::size_t first = 0; first < data->samples.size(); first += kBatch) {
-    const std::size_t count = std::min<std::size_t>(kBatch, data->samples.size() - first);
-    const Array x = convert(batch_of(*data, facts, first, count, kBatch), type);
-    const Array active = convert(active_of(*data, facts, first, count, x.dim(0), kBatch), type);
+  for (std::size_t first = 0; first < data->samples.size(); first += static_cast<std::size_t>(batch_size)) {
+    const std::size_t count =
+        std::min<std::size_t>(static_cast<std::size_t>(batch_size), data->samples.size() - first);
+    const Array x = convert(batch_of(*data, facts, first, count, batch_size), type);
+    const Array active = convert(active_of(*data, facts, first, count, x.dim(0), batch_size), type);
     const Tensor outputs = score(Arrays{x, active}).aux[0];  // [steps, batch, classes]
     const std::vector<double> values = outputs.to_doubles();
     const std::size_t classes = out.classes.size(),
-                      last = static_cast<std::size_t>((x.dim(0) - 1) * kBatch) * classes;
+                      last = static_cast<std::size_t>((x.dim(0) - 1) * batch_size) * classes;
     for (std::size_t k = 0; k < count; ++k) {
       Predictions::Row row = row_of(values, last + k * classes, classes);
       row.label = data->classes.at(static_cast<std::size_t>(data->samples[first + k].label));

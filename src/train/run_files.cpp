@@ -14,6 +14,7 @@
 #include "etrace/error.h"
 #include "etrace/version.h"
 #include "train/run.h"
+#include "train/run_model.h"
 #include "train/saved_parameters.h"
 
 using nlohmann::operator""_json_pointer;
@@ -128,6 +129,7 @@ ConfigItems config_items(const TrainSettings& s, const RunPlan& plan) {
   for (const auto& [key, value] : data_texts(s))
     if (key.starts_with("--set ")) out.emplace_back("set", fmt::format("{}={}", key.substr(6), value));
   for (const std::string& option : s.rule_options) out.emplace_back("rule-option", option);
+  for (const std::string& layer : s.layers) out.emplace_back("layer", layer);
   return out;
 }
 
@@ -141,11 +143,12 @@ void Run::open_folder() {
     const bool go_on =
         plan_.resume && !plan_.name.empty() && (RunFolder::is_run(given) || RunFolder::is_begun(given));
     folder_ = go_on ? RunFolder::open(given, RunFolder::Also::Begun)
-                    : RunFolder::create(plan_.runs,
-                                        plan_.name.empty()
-                                            ? fmt::format("{}-{}-{}-{}", s.task, s.model, s.rule, s.seed)
-                                            : plan_.name,
-                                        plan_.name.empty());
+                    : RunFolder::create(
+                          plan_.runs,
+                          plan_.name.empty()
+                              ? fmt::format("{}-{}-{}-{}", s.task, short_model_name(s.model), s.rule, s.seed)
+                              : plan_.name,
+                          plan_.name.empty());
   }
   if (!folder_) return;
   result_.folder = folder_->path();
@@ -155,7 +158,13 @@ void Run::open_folder() {
 }
 
 void Run::write_config() {
-  write_file(folder_->file("config.toml"), config_text(config_items(training_.settings(), plan_)));
+  TrainSettings s = training_.settings();
+  const std::string copy = folder_->file(kModelCopy);
+  if (is_model_file(s.model)) {
+    if (s.model != copy) write_file(copy, read_file(s.model));  // so that the folder needs nothing else
+    s.model = copy;
+  }
+  write_file(folder_->file("config.toml"), config_text(config_items(s, plan_)));
 }
 
 void Run::go_on() {

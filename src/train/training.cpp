@@ -11,13 +11,16 @@
 #include "base/wrap.h"
 #include "compiler/explain_text.h"
 #include "etrace/error.h"
+#include "etrace/nn/layered.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
 #include "etrace/verify.h"
 #include "io/step_outputs.h"
 #include "train/engine.h"
+#include "train/file_model.h"
 #include "train/padding.h"
 #include "train/rule_text.h"
+#include "train/run_model.h"
 
 namespace etrace::train {
 
@@ -35,34 +38,6 @@ std::string schedule_text(const TrainSettings& s) {
 
 void require_at_least_one(const char* option, std::int64_t value) {
   if (value < 1) throw ValueError("train", fmt::format("{} is {}; it must be at least 1", option, value));
-}
-
-// Sizes of input and output from the task, of everything between from --hidden.
-Dims sizes_of(const TrainSettings& s, const BuiltinModel& model, const Task::Spec& task) {
-  Dims sizes(model.sizes.size(), s.hidden);
-  sizes.front() = task.num_inputs;
-  sizes.back() = task.num_outputs;
-  return sizes;
-}
-
-double memory_of(const TrainSettings& s, const Task& task) {
-  return s.memory.value_or(static_cast<double>(task.spec().steps));
-}
-
-// Of the first batch, over the steps of samples in which any channel is not zero.
-double input_rms(const Task& task, std::int64_t batch) {
-  const Tensor x = convert(task.batch(0, batch).inputs, Dtype::F64).tensor();
-  const auto values = x.data<double>();
-  const auto channels = static_cast<std::size_t>(task.spec().num_inputs);
-  double total = 0.0;
-  std::size_t steps = 0;
-  for (std::size_t at = 0; at < values.size(); at += channels) {
-    double power = 0.0;
-    for (std::size_t c = 0; c < channels; ++c) power += values[at + c] * values[at + c];
-    total += power;
-    steps += power > 0.0;
-  }
-  return steps == 0 ? 0.0 : std::sqrt(total / static_cast<double>(steps * channels));
 }
 
 std::unique_ptr<optim::Optimizer> optimizer_of(const TrainSettings& s, Module& model) {
@@ -231,8 +206,17 @@ void require_same(const Learner::Notes& here, const Learner::Notes& there, const
 TrainSettings resolved(TrainSettings s) {
   const TaskEntry* task = find_task(s.task);
   if (task == nullptr) throw ValueError("tasks", no_such_name("task", s.task, task_names()));
+  if (!s.layers.empty()) s.model = kLayers;
+  // The order of a layer's options says nothing, and configurations do not keep it.
+  for (std::string& layer : s.layers) {
+    nn::LayerWords words = nn::LayerWords::parse(layer);
+    std::stable_sort(words.options.begin(), words.options.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    layer = words.to_string();
+  }
   const TaskRecipe recipe = recipe_of(*task, s.model);
   s.model = recipe.model;
+  if (s.batch == 0 && is_model_file(s.model)) s.batch = batch_of_file(s.model).value_or(0);
   // The rule's options of the recipe are for its rule, whoever named it.
   const bool asked = !s.rule.empty();
   s.rule = rule_name(asked ? s.rule : recipe.rule);
@@ -303,24 +287,6 @@ std::unique_ptr<Task> task_of(const TrainSettings& s) {
                    {.settings = s.task_settings, .seed = s.seed, .dtype = s.dtype, .texts = s.task_texts});
 }
 
-ReadyModel model_of(const TrainSettings& s, const Task& task) {
-  const BuiltinModel* model = find_builtin_model(s.model);
-  if (model == nullptr)
-    // LIMIT: a model file is neither trained nor scored from the command line: its sizes do not follow a
-    // task.
-    throw ValueError("train", fmt::format("there is no built-in model '{}'{}; --model takes one of {}, whose "
-                                          "sizes follow the task. A model of your own is trained from C++: "
-                                          "see examples/05_train_copying.cpp",
-                                          s.model, did_you_mean(s.model, row_names(builtin_models())),
-                                          fmt::join(row_names(builtin_models()), ", ")));
-  return make_model(s.model, {.sizes = sizes_of(s, *model, task.spec()),
-                              .batch = s.batch,
-                              .dtype = s.dtype,
-                              .seed = s.seed,
-                              .memory = memory_of(s, task),
-                              .input_rms = input_rms(task, s.batch)});
-}
-
 Learner::Notes data_texts(const TrainSettings& s) {
   Learner::Notes out{{"task", s.task}};
   for (const TaskSetting& known : find_task(s.task)->settings) {
@@ -336,7 +302,7 @@ Learner::Notes data_texts(const TrainSettings& s) {
     out.emplace_back("--set " + known.name, value);
   }
   out.emplace_back("--seed", std::to_string(s.seed));
-  out.emplace_back("--model", s.model);
+  out.emplace_back("--model", model_words(s));
   out.emplace_back("--hidden", std::to_string(s.hidden));
   out.emplace_back("--batch", std::to_string(s.batch));
   out.emplace_back("--dtype", std::string(short_name(s.dtype)));
@@ -350,14 +316,6 @@ std::string task_text(const TrainSettings& s, const Task& task) {
   return fmt::format("task {}: {}\n  {}{}sequences of {} steps\n{}", s.task, find_task(s.task)->doc,
                      fmt::join(settings, ", "), settings.empty() ? "" : "; ", task.spec().steps,
                      task.about());
-}
-
-std::string sizes_text(const TrainSettings& s, const Task& task) {
-  return fmt::format("{}", fmt::join(sizes_of(s, *find_builtin_model(s.model), task.spec()), "-"));
-}
-
-std::string model_text(const TrainSettings& s, const Task& task) {
-  return fmt::format("model {} {} in {}", s.model, sizes_text(s, task), short_name(s.dtype));
 }
 
 Training::Training(const TrainSettings& given) : settings_(resolved(given)) {

@@ -1,4 +1,4 @@
-// A training run: a task, a built-in model that fits it, a learning rule and an optimiser. What `etrace
+// A training run: a task, a model that fits it, a learning rule and an optimiser. What `etrace
 // train`, `etrace eval` and `etrace demo` share. What settings leave open is as the task's recipe has it.
 #pragma once
 
@@ -23,6 +23,9 @@ struct TrainSettings {
   std::string task;
   std::vector<std::pair<std::string, double>> task_settings = {};
   std::vector<std::pair<std::string, std::string>> task_texts = {};
+  // Layers in words (nn::LayerWords), in place of a model; then `model` is "layers".
+  std::vector<std::string> layers = {};
+  // A built-in model, or a model file (*.json).
   // Empty, 0 or none: as the task's recipe has it; the learning rate of another optimiser is its own.
   std::string model = {}, rule = {};
   std::vector<std::string> rule_options = {};  // NAME=VALUE; those of the recipe hold where it gives the rule
@@ -44,6 +47,11 @@ struct TrainSettings {
   std::string backend = default_backend();  // no number depends on it
   bool prefetch = true;                     // the next batch is made in a second thread; the same
 };
+
+inline constexpr std::string_view kLayers = "layers";
+// Whether the model is a file, and its name without folder and ending.
+bool is_model_file(const std::string& model);
+std::string short_model_name(const std::string& model);
 
 // Steps of the windows that reverse mode runs through; docs/choosing-a-rule.md says why so many.
 inline constexpr std::int64_t kDefaultWindow = 8;
