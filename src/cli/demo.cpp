@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <iostream>
 #include <optional>
 
@@ -22,6 +23,7 @@ namespace {
 constexpr std::int64_t kMaxUpdates = 4000, kDemoCheckEvery = 50;
 // Stopping asks for more than the result has to show, since a check sees few samples.
 constexpr double kStop = 0.998, kSolved = 0.99;
+constexpr double kDigits = 0.88;  // of images, for the demonstration to end well
 
 TrainSettings demo_settings(const std::string& backend) {
   TrainSettings s;
@@ -120,17 +122,23 @@ bool show_data(const std::string& backend) {
   heading(4, "Learning online from real data: spiking neurons read handwritten digits, row by row");
   TrainSettings settings{.task = "sequential_digits", .model = "alif"};
   settings.backend = backend;
-  RunPlan plan{.runs = "runs", .command = {"train", "sequential_digits", "--model", "alif"}};
+  const char* given = std::getenv("ETRACE_RUNS");
+  std::string runs = given == nullptr || *given == '\0' ? "runs" : given;
+  if (runs == "none") runs.clear();
+  RunPlan plan{.runs = runs, .command = {"train", "sequential_digits", "--model", "alif"}};
   TerminalView view(false, Progress::Stream::Output);
   Run run(plan, resolved(settings), view);
   const RunResult result = run();
   if (result.reason == RunResult::Reason::Interrupted) return false;
-  const bool solved = result.judgement && result.judgement->outcome == Outcome::Solved;
+  const double right = result.score.accuracy.value_or(0.0);
   std::cout << fmt::format(
-      "\n   {}: {:.1f} % of images of digits that it never saw are named right.\n   The page of the run: "
-      "{}/page.html\n\n",
-      solved ? "Solved" : "NOT SOLVED", 100.0 * result.score.accuracy.value_or(0.0), result.folder);
-  return solved;
+      "\n   {:.1f} % of images that it never saw are named right; guessing gives {:.1f} %{}.\n",
+      100.0 * right, 100.0 * result.judgement->guess.accuracy.value_or(0.0),
+      right >= kDigits ? "" : fmt::format(": FEWER THAN {:.0f} %", 100.0 * kDigits));
+  if (!result.folder.empty())
+    std::cout << fmt::format("   The page of the run: {}/page.html\n", result.folder);
+  std::cout << "\n";
+  return right >= kDigits;
 }
 
 int run_demo(const std::string& backend) {

@@ -514,7 +514,7 @@ std::string Training::summary() const {
                                   bytes_text(trace_bytes()));
   text += fmt::format(
       "optimizer {}, learning rate {}{}, gradients {}, an update per {}\n", optimizer_->name(),
-      highest_rate(), schedule_text(s) == "constant" ? "" : " (" + schedule_text(s) + ")",
+      highest_rate(), schedule_text(s) == "constant" ? "" : "\n  (" + schedule_text(s) + ")",
       s.clip_norm ? fmt::format("clipped to norm {}", *s.clip_norm) : "not clipped", update_text(s, way_));
   return text + engine_text(s.backend);
 }

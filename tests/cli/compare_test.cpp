@@ -88,7 +88,7 @@ TEST_F(Compare, BpttIsResumedBitForBit) {
 TEST_F(Compare, AFallingRateIsPartOfTheRun) {
   const auto r = compare({"--schedule", "cosine", "--warmup", "2", "--name", "a"});
   ASSERT_EQ(r.code, 0) << r.text;
-  EXPECT_THAT(r.text, HasSubstr("learning rate 0.01 (cosine over 5 updates, rising for 2)"));
+  EXPECT_THAT(r.text, HasSubstr("learning rate 0.01\n  (cosine over 5 updates, rising for 2)"));
   EXPECT_THAT(run({"train", file("runs/a"), "--resume", "--updates", "9"}).text,
               HasSubstr("--schedule is cosine over 5 updates, rising for 2 there and cosine over 9"));
 }

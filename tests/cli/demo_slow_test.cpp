@@ -32,6 +32,7 @@ TEST(Demo, VerifiesTheGradientAndSolvesTheTask) {
   EXPECT_THAT(r.text, HasSubstr("What must be exact is exact."));
   EXPECT_THAT(r.text, HasSubstr("with cosines of at least " + smallest_inexact_cosine(r.text) + ":"));
   EXPECT_THAT(r.text, HasSubstr("Solved after "));
+  EXPECT_THAT(r.text, HasSubstr("% of images that it never saw are named right; guessing gives "));
   std::istringstream lines(r.text);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100U) << line;
 }
