@@ -9,7 +9,9 @@ namespace etrace::emit {
 // The row's `lower`, or a formula of expand.cpp; null: there is none.
 decltype(PrimitiveSpec::lower) expansion(const Primitive&);
 
-// trace_window (expand_trace.cpp).
+// trace_window (expand_trace.cpp): with the bits of the kernel that the library runs for the equation, or, of
+// some forms of the pass, in another order of sums.
 Arrays trace_pass_formula(const Params&, ArraySpan x);
+bool has_bits_of_kernel(const Eqn& trace_window);
 
 }  // namespace etrace::emit

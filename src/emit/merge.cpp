@@ -142,6 +142,7 @@ class Merger {
           continue;
         }
         if (std::max(m, n) % std::min(m, n) != 0) return false;
+        if ((m > n ? a.axes[i] : b.axes[j]).kind == Axis::Time) return false;  // it is one loop
         if (m > n)
           split_axis(a, i, n);
         else

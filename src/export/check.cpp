@@ -219,10 +219,10 @@ int main(void) {{
   board_paint_stack();
   for (k = 0; k < {0}; ++k) {{
     uint32_t before;
-{1}    before = board_instructions();
+{1}    before = board_ticks();
     if (k % {2} != {2} - 1) {{
       good = @name@_step_target({3}, target{4});
-      spent += (board_instructions() - before) & 0xffffffu;
+      spent += (board_ticks() - before) & 0xffffffu;
       ++runs;
     }} else {{
       good = @name@_step({3}{4});
@@ -243,7 +243,7 @@ int main(void) {{
     if (@name@_arrays[i].size != 0) own = add(own, @name@_arrays[i].data, @name@_arrays[i].bytes);
     put(@name@_arrays[i].role, @name@_arrays[i].path, own);
   }}
-  put("#instructions", "", spent / runs * board_unit());
+  put("#instructions", "", (uint32_t)((uint64_t)spent * board_tick() / runs / 100u));
   put("#stack", "", (uint32_t)k);
   board_exit(0);
   return 0;

@@ -18,8 +18,9 @@ constexpr const char* kBoardH = R"(/* What the programs of this folder need of a
 
 void board_put(const char* text);
 void board_exit(int status);
-uint32_t board_instructions(void); /* an ascending count, in units of BOARD_UNIT instructions; 0: there is none */
-uint32_t board_unit(void);
+/* An ascending counter of 24 bits, and what its steps stand for, in hundredths of an instruction; 0: there is none. */
+uint32_t board_ticks(void);
+uint32_t board_tick(void);
 void board_paint_stack(void);     /* fills what is free of it */
 uint32_t board_stack_used(void); /* since then, in bytes; 0: not known */
 
@@ -34,8 +35,8 @@ constexpr const char* kHostC = R"(/* This machine as a board. */
 
 void board_put(const char* text) { fputs(text, stdout); }
 void board_exit(int status) { exit(status); }
-uint32_t board_instructions(void) { return 0; }
-uint32_t board_unit(void) { return 1; }
+uint32_t board_ticks(void) { return 0; }
+uint32_t board_tick(void) { return 0; }
 void board_paint_stack(void) {}
 uint32_t board_stack_used(void) { return 0; }
 )";
@@ -66,9 +67,14 @@ void board_exit(int status) {
 }
 
 #define REGISTER(address) (*(volatile uint32_t*)(address))
-/* SysTick counts down at 25 MHz on MPS boards: every 40 instructions under qemu's -icount shift=0. */
-uint32_t board_instructions(void) { return 0xffffffu - REGISTER(0xe000e018u); }
-uint32_t board_unit(void) { return 40; }
+/* SysTick counts down, at 25 MHz on MPS2 boards and at 32 MHz on the MPS3: every 40 or 31.25 instructions under
+ * qemu's -icount shift=0, which takes a nanosecond for each. */
+uint32_t board_ticks(void) { return 0xffffffu - REGISTER(0xe000e018u); }
+#ifdef __ARM_ARCH_8_1M_MAIN__
+uint32_t board_tick(void) { return 3125; }
+#else
+uint32_t board_tick(void) { return 4000; }
+#endif
 
 static void __attribute__((noinline)) paint(uint32_t* here) {
   volatile uint32_t* p;
@@ -148,12 +154,12 @@ void board_exit(int status) {
   for (;;) {
   }
 }
-uint32_t board_instructions(void) {
+uint32_t board_ticks(void) {
   uint32_t count;
   __asm__ volatile("csrr %0, minstret" : "=r"(count));
   return count;
 }
-uint32_t board_unit(void) { return 1; }
+uint32_t board_tick(void) { return 100; }
 
 static void __attribute__((noinline)) paint(uint32_t* here) {
   volatile uint32_t* p;

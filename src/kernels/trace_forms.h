@@ -18,6 +18,12 @@ std::size_t form_scratch_bytes(const void* descriptor, std::int64_t threads);
 // Among how many threads a pass divides its work.
 Index threads_of_form(Form, const etp_trace_window&, Index threads);
 
+// What the order of sums over positions that share a parameter follows from, beside the geometry: rows of
+// slots pass in blocks of so many, each with all samples; patches in chunks of positions, as many as the
+// sizes say.
+inline constexpr Index kRowsOfABlock = 48;
+Index patch_chunks(const etp_trace_window&);
+
 // Their code.
 template <class T>
 FormCode<T> step_form();  // trace_rows.cpp

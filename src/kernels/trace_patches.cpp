@@ -242,27 +242,21 @@ void sum_chunks(const PatchForm& f, const T* chunks, Index count, T* out) {
     }
 }
 
-// Sums are cut into chunks of positions, as many as the sizes say: their bits depend on no thread.
-Index chunks_of(const etp_trace_window& d) {
-  const Index work = d.slots * d.batch * d.states * (d.steps + 1);
-  return std::clamp<Index>(std::min(work / kChunkWork, kChunksAtMost), 1, d.position_count);
-}
-
 Index patch_threads(const etp_trace_window& d, Index threads) {
-  return threads_of(d, std::min(chunks_of(d), threads), chunks_of(d));
+  return threads_of(d, std::min(patch_chunks(d), threads), patch_chunks(d));
 }
 
 template <class T>
 std::size_t patch_scratch_bytes(const etp_trace_window& d, Index) {
-  return whole_lines<T>(PatchPass<T>::scratch_elements(d)) * static_cast<std::size_t>(chunks_of(d)) +
-         whole_lines<T>(chunks_of(d) * PatchPass<T>::gradient_elements(d));
+  return whole_lines<T>(PatchPass<T>::scratch_elements(d)) * static_cast<std::size_t>(patch_chunks(d)) +
+         whole_lines<T>(patch_chunks(d) * PatchPass<T>::gradient_elements(d));
 }
 
 template <class T>
 void run_patches(const etp_trace_window& d, const etp_context& context, const void* const* in,
                  const Buffers<T>& b, void* memory) {
   const PatchForm f(d, in);
-  const Index chunks = chunks_of(d), threads = patch_threads(d, context.threads);
+  const Index chunks = patch_chunks(d), threads = patch_threads(d, context.threads);
   const Index gradient_size = PatchPass<T>::gradient_elements(d);
   const std::size_t own = whole_lines<T>(PatchPass<T>::scratch_elements(d));
   auto* scratch = static_cast<std::byte*>(memory);
@@ -280,6 +274,12 @@ void run_patches(const etp_trace_window& d, const etp_context& context, const vo
 }
 
 }  // namespace
+
+// Sums are cut into chunks, and no thread changes their bits.
+Index patch_chunks(const etp_trace_window& d) {
+  const Index work = d.slots * d.batch * d.states * (d.steps + 1);
+  return std::clamp<Index>(std::min(work / kChunkWork, kChunksAtMost), 1, d.position_count);
+}
 
 template <class T>
 FormCode<T> patches_form() {

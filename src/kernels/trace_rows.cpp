@@ -18,8 +18,8 @@ namespace etrace::trace_pass {
 
 namespace {
 
-constexpr Index kColumns = 512;  // of a chunk: its rows of scratch stay in the first cache
-constexpr Index kBlock = 48;     // rows of one matrix product
+constexpr Index kColumns = 512;          // of a chunk: its rows of scratch stay in the first cache
+constexpr Index kBlock = kRowsOfABlock;  // rows of one matrix product
 
 void gemm(Index m, Index n, Index k, const float* a, Index ar, Index ac, const float* b, Index br, Index bc,
           float* c, Index cr, void* scratch, bool add = false) {
