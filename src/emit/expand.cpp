@@ -1,14 +1,14 @@
-// What an element is made of is known before the program runs, so sparse products and convolutions are tables
-// of indices: gather, multiply, sum. A table points behind the last element, to a zero, where there is none.
+// What an element is made of is known before the program runs, so paddings and convolutions are tables of
+// indices: gather, multiply, sum. A table points behind the last element, to a zero, where there is none.
 #include "emit/expand.h"
 
 #include <algorithm>
 
 #include "etrace/array.h"
+#include "etrace/control.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/index.h"
 #include "etrace/ops/linalg.h"
-#include "etrace/ops/reduce.h"
 #include "etrace/ops/shape.h"
 #include "etrace/ops/sparse.h"
 #include "etrace/ops/trace_window.h"
@@ -34,42 +34,26 @@ Array with_zero(const Array& x, int axis) {
   return concatenate({x, Array(Tensor::zeros({x.dtype(), sizes}))}, axis);
 }
 
-SparseEntries entries_of(const Params& params) {
-  const Dims shape = params.dims("shape");
-  return {SharedList(*params.find("row")), SharedList(*params.find("col")), shape[0], shape[1]};
-}
-
-// y[b, o] = Σ x[b, row(p)]·w[p] over the entries p of column o: all columns as long as the longest.
-Arrays sparse_product(const Params& params, ArraySpan x) {
-  const SparseEntries s = entries_of(params);
-  std::vector<std::vector<std::int32_t>> columns(static_cast<std::size_t>(s.cols));
-  for (std::size_t p = 0; p < s.col.size(); ++p)
-    columns[static_cast<std::size_t>(s.col[p])].push_back(entry(static_cast<Index>(p)));
-  std::size_t longest = 0;
-  for (const auto& column : columns) longest = std::max(longest, column.size());
-  const Index batch = x[0].shape()[0], terms = static_cast<Index>(longest);
-  if (terms == 0) return {Array(Tensor::zeros({x[0].dtype(), {batch, s.cols}}))};
-  Table rows, entries;
-  for (const auto& column : columns)
-    for (std::size_t k = 0; k < longest; ++k) {
-      rows.push_back(k < column.size() ? entry(s.row[static_cast<std::size_t>(column[k])]) : entry(s.rows));
-      entries.push_back(k < column.size() ? column[k] : entry(static_cast<Index>(s.row.size())));
+// Along every axis a table of entries, and behind them the padding value.
+Arrays padded(const Params& params, ArraySpan x) {
+  const Shape out = abstract_eval(pad_p, params, avals_of(x))[0].shape;
+  Array y = x[0];
+  const Attr::List& config = *params.find("padding_config")->list_items();
+  for (std::size_t a = 0; a < out.rank(); ++a) {
+    const Dims row = *config[a].ints();
+    if (row == Dims{0, 0, 0}) continue;
+    const Index n = x[0].shape()[a], step = row[2] + 1;
+    Table table;
+    for (Index i = 0; i < out[a]; ++i) {
+      const Index at = i - row[0];
+      table.push_back(entry(at >= 0 && at % step == 0 && at / step < n ? at / step : n));
     }
-  const Array a = picked(with_zero(x[0], 1), rows, {s.cols, terms}, 1);
-  const Array w = picked(with_zero(x[1], 0), entries, {s.cols, terms}, 0);
-  return {sum(a * broadcast_to(w, {batch, s.cols, terms}), {2})};
-}
-
-// g[p] = Σ_b x[b, row(p)]·y[b, col(p)]
-Arrays sparse_gradient(const Params& params, ArraySpan x) {
-  const SparseEntries s = entries_of(params);
-  Table rows, columns;
-  for (std::size_t p = 0; p < s.row.size(); ++p) {
-    rows.push_back(entry(s.row[p]));
-    columns.push_back(entry(s.col[p]));
+    Dims sizes = y.shape().to_dims();
+    sizes[a] = 1;
+    const Array border = broadcast_in_dim(x[1], Shape(sizes), {});
+    y = picked(concatenate({y, border}, static_cast<int>(a)), table, {out[a]}, static_cast<int>(a));
   }
-  const Shape all{static_cast<Index>(rows.size())};
-  return {sum(picked(x[0], rows, all, 1) * picked(x[1], columns, all, 1), {0})};
+  return {y};
 }
 
 Index product_of(const Dims& sizes) {
@@ -133,11 +117,26 @@ Arrays convolution(const Params& params, ArraySpan x) {
 
 }  // namespace
 
+Array chained(const ChainTerm& f, const Array& start, const Arrays& xs) {
+  constexpr Index kWrittenOut = 4;  // terms; longer sums are a loop
+  const Index n = xs[0].shape()[0];
+  if (n > kWrittenOut)
+    return scan([&](ArraySpan c, ArraySpan x) { return ScanResult{{f(c[0], x)}, {}}; }, {start}, xs).carry[0];
+  Array acc = start;
+  for (Index i = 0; i < n; ++i) {
+    Arrays at;
+    for (const Array& x : xs) at.push_back(squeeze(slice_axis(x, 0, i, i + 1), {0}));
+    acc = f(acc, at);
+  }
+  return acc;
+}
+
 decltype(PrimitiveSpec::lower) expansion(const Primitive& p) {
   if (&p == &trace_window_p) return trace_pass_formula;
   if (p.spec.lower != nullptr) return p.spec.lower;
-  if (&p == &sparse_product_p) return sparse_product;
-  if (&p == &sparse_gradient_p) return sparse_gradient;
+  if (&p == &sparse_product_p) return sparse_product_formula;
+  if (&p == &sparse_gradient_p) return sparse_gradient_formula;
+  if (&p == &pad_p) return padded;
   if (&p == &conv_general_dilated_p) return convolution;
   return nullptr;
 }

@@ -3,11 +3,9 @@
 // to fusion, so that trace, gradient and update are one pass.
 #include <algorithm>
 #include <cstring>
-#include <functional>
 
 #include "core/named_kernel.h"
 #include "emit/expand.h"
-#include "etrace/control.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/fma.h"
 #include "etrace/ops/index.h"
@@ -21,8 +19,6 @@ namespace etrace::emit {
 namespace {
 
 using Index = std::int64_t;
-
-constexpr Index kWrittenOut = 4;  // terms of a sum; longer ones are a loop
 
 // What the library runs for the equation.
 struct Chosen {
@@ -47,21 +43,6 @@ struct Chosen {
   TraceForm form;
   etp_trace_window d{};
 };
-
-// acc ← f(acc, terms at n) for n in order. xs: [N, …].
-using Term = std::function<Array(const Array& acc, ArraySpan x)>;
-Array chained(const Term& f, const Array& start, const Arrays& xs) {
-  const Index n = xs[0].shape()[0];
-  if (n > kWrittenOut)
-    return scan([&](ArraySpan c, ArraySpan x) { return ScanResult{{f(c[0], x)}, {}}; }, {start}, xs).carry[0];
-  Array acc = start;
-  for (Index i = 0; i < n; ++i) {
-    Arrays at;
-    for (const Array& x : xs) at.push_back(squeeze(slice_axis(x, 0, i, i + 1), {0}));
-    acc = f(acc, at);
-  }
-  return acc;
-}
 
 // Where the slots stand, for all samples of a batch: arrays are [B, slots…].
 class Places {
@@ -272,7 +253,7 @@ class Pass {
     const auto start = [&](double value) {
       return broadcast_in_dim(full({}, value, zero_.dtype()), Shape(parameter), {});
     };
-    const Term add = [this](const Array& sum, ArraySpan x) { return added(sum, x); };
+    const ChainTerm add = [this](const Array& sum, ArraySpan x) { return added(sum, x); };
     switch (form_) {
       case TraceForm::Rows:
         return chained(add, start(0.0), in_order(terms, row_order()));
@@ -322,7 +303,7 @@ class Pass {
     return out;
   }
   // Stretches of positions, each over all samples, whose sums are then added.
-  Array in_chunks(const Term& add, const Array& start, const Arrays& terms) const {
+  Array in_chunks(const ChainTerm& add, const Array& start, const Arrays& terms) const {
     const Index chunks = trace_pass::patch_chunks(d_), positions = d_.position_count;
     Array all = start;
     for (Index k = 0; k < chunks; ++k) {

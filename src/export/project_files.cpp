@@ -70,7 +70,7 @@ void board_exit(int status) {
 /* SysTick counts down, at 25 MHz on MPS2 boards and at 32 MHz on the MPS3: every 40 or 31.25 instructions under
  * qemu's -icount shift=0, which takes a nanosecond for each. */
 uint32_t board_ticks(void) { return 0xffffffu - REGISTER(0xe000e018u); }
-#ifdef __ARM_ARCH_8_1M_MAIN__
+#if __ARM_ARCH >= 8
 uint32_t board_tick(void) { return 3125; }
 #else
 uint32_t board_tick(void) { return 4000; }

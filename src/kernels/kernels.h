@@ -44,6 +44,7 @@ etp_kernel run_conv_direct, run_conv_patches;
 std::size_t conv_direct_scratch(const void* descriptor, std::int64_t threads);
 std::size_t conv_patches_scratch(const void* descriptor, std::int64_t threads);
 std::size_t sparse_scratch(const void* descriptor, std::int64_t threads);
+std::int64_t sparse_lanes(bool f32);  // entries, or samples, that are summed side by side
 
 }  // namespace etrace
 #pragma GCC visibility pop

@@ -162,6 +162,7 @@ void run_sparse_gradient(const void* descriptor, const etp_context* context, con
   const auto& d = *static_cast<const etp_sparse*>(descriptor);
   (d.dtype == ETP_F32 ? sparse_gradient<float> : sparse_gradient<double>)(d, *context, in, out, scratch);
 }
+std::int64_t sparse_lanes(bool f32) { return f32 ? kLanes<float> : kLanes<double>; }
 std::size_t sparse_scratch(const void* descriptor, std::int64_t) {
   const auto& d = *static_cast<const etp_sparse*>(descriptor);
   return d.dtype == ETP_F32 ? turned_bytes<float>(d, d.rows) + turned_bytes<float>(d, d.columns)
