@@ -52,6 +52,7 @@ std::string headers(const std::string& functions, const Target& t) {
   std::string out = host ? kernel_text("etp_abi.h") + kernel_text("etp_descriptors.h")
                          : kernel_text("etp_standard.h") + kernel_text("etp_soft.h");
   out += kernel_text("etp_scalar.h");
+  if (uses("etp_sin_") || uses("etp_cos_")) out += kernel_text("etp_trig.h");
   if (uses("etp_")) out += host ? kernel_text("etp_math.h") : scalar_math();
   if (uses("etp_fold_")) out += kernel_text("etp_fold.h") + kernel_text("etp_fold_types.h");
   if (uses("etp_mark_")) out += kernel_text("etp_mark.h");
@@ -61,8 +62,8 @@ std::string headers(const std::string& functions, const Target& t) {
 }
 
 std::vector<std::string> library_calls(const std::string& functions) {
-  constexpr const char* names[] = {"sin",   "cos",   "tan",    "asin",    "acos", "atan",     "sinh",
-                                   "cosh",  "asinh", "acosh",  "atanh",   "erf",  "erfc",     "cbrt",
+  constexpr const char* names[] = {"tan",   "asin",  "acos",   "atan",    "sinh", "cosh",
+                                   "asinh", "acosh", "atanh",  "erf",     "erfc", "cbrt",
                                    "atan2", "pow",   "lgamma", "digamma", "rem",  "nextafter"};
   std::vector<std::string> out;
   for (const char* name : names)

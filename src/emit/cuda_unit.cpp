@@ -94,6 +94,7 @@ class UnitBuilder final : public CudaBuilder {
       return functions_.find(name) != std::string::npos || declarations_.find(name) != std::string::npos;
     };
     std::string out = kernel_text("etp_cuda.h") + kernel_text("etp_scalar.h");
+    if (uses("etp_sin_") || uses("etp_cos_")) out += kernel_text("etp_trig.h");
     out += kernel_text("etp_math.h");
     if (uses("etp_random_")) out += kernel_text("etp_rng.h") + kernel_text("etp_draw.h");
     out += kernel_text("etp_rounded.h");

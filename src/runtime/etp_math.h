@@ -3,14 +3,16 @@
  * where a few FMAs do, so that a plain loop over them vectorises, and every FMA is spelled out, so that a
  * lane of a vector and a lone scalar give the same bits (compile with -ffp-contract=off, never with
  * -ffast-math). The idea throughout: e^x = 2^k e^r, k = round(x / ln 2), |r| <= ln2 / 2, and log x = k ln 2 +
- * log(1 + f). Start at etp_exp_f32; the f64 functions repeat the f32 ones with longer polynomials. The rest
- * calls libm. */
+ * log(1 + f). Start at etp_exp_f32; the f64 functions repeat the f32 ones with longer polynomials. sin and
+ * cos are in etp_trig.h; the rest calls libm. */
 #ifndef ETP_MATH_H
 #define ETP_MATH_H
 
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "runtime/etp_trig.h"
 
 /* An emitter for another target defines ETP_FN itself (CUDA: static __device__ __forceinline__). gcc leaves
  * calls in the loop unless inlining is forced, and then does not vectorise. */
@@ -369,8 +371,6 @@ ETP_FN double etp_log1p_f64(double x) {
 #define ETP_LIBM(name)                                                      \
   ETP_FN float etp_##name##_f32(float x) { return __builtin_##name##f(x); } \
   ETP_FN double etp_##name##_f64(double x) { return __builtin_##name(x); }
-ETP_LIBM(sin)
-ETP_LIBM(cos)
 ETP_LIBM(tan)
 ETP_LIBM(asin)
 ETP_LIBM(acos)

@@ -30,6 +30,7 @@ typedef long ptrdiff_t;
 #define UINT64_C(x) x##ull
 
 #define ETP_FN static __device__ __forceinline__
+#define ETP_FAR static __device__ __noinline__
 #define ETP_DEVICE __device__ __forceinline__
 #define ETP_KERNEL(name, pointers, threads) \
   extern "C" __global__ void __launch_bounds__(threads) name(const etp_pointers<pointers> p)
