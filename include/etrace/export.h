@@ -61,8 +61,10 @@ struct ExportedModel {
   Aval target;
   std::vector<ExportedFile> files;  // NAME.c and NAME.h first
   ExportReport report;
-  // Into a folder, which is made if need be. IoError says what could not be written.
-  void write(const std::string& folder) const;
+  // Into a folder, which is made if need be. NAME.c and NAME.h take the place of older ones, but not of files
+  // that etrace did not write; files of an example, which are there to be changed, are left as they are, and
+  // their paths given back. IoError says what could not be written.
+  std::vector<std::string> write(const std::string& folder) const;
 };
 
 // The learner with its parameters, states and traces as they are now, for a loss of the model's first result.
@@ -70,6 +72,12 @@ struct ExportedModel {
 // operation that has no code for devices; ValueError a budget that is too small.
 ExportedModel export_learner(const Learner&, const Loss&, const optim::Optimizer&, const Aval& target,
                              const ExportOptions& = {});
+
+// Some forms of the pass over a trace (many steps at once, many states per slot) have no code for devices and
+// are refused. These are the wishes with which a learner (LearnerOptions::trace_passes) does without them, if
+// any.
+std::vector<TracePassWish> passes_for_devices(const Learner&, const Loss&, const optim::Optimizer&,
+                                              const Aval& target);
 
 // Files beside it: `project`, a program that learns from a stream of sensor data, with Makefile, startup code
 // and linker script for the target; `arduino`, a library folder with a sketch.
@@ -92,7 +100,8 @@ struct ExportCheck {
   };
   std::vector<Run> runs;
   std::int64_t steps = 0, finite_steps = 0;
-  bool same() const;  // all that ran, and at least one did
+  bool same() const;     // all that ran, and at least one did
+  bool all_ran() const;  // wherever it was asked for
 };
 ExportCheck check_export(const Learner&, const Loss&, const optim::Optimizer&, const Aval& target,
                          const ExportOptions& = {}, const ExportCheckOptions& = {});

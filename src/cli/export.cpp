@@ -28,6 +28,7 @@ struct ExportCommand : ModelChoice {
   std::optional<double> rate;
   ExportOptions options;
   std::vector<std::string> boards;
+  std::vector<TracePassWish> trace_passes;
   std::int64_t updates = 500;
   bool report = false, check = false, project = false, arduino = false;
 };
@@ -80,19 +81,32 @@ void run_export(ExportCommand& o, Status& status) {
   rule->configure(compile);
   LearnerOptions options;
   options.vjp_method = o.method.value_or(VjpMethod::SingleStep);
-  const Learner learner(compile_etrace_graph(model, compile), *rule, options);
+  options.trace_passes = o.trace_passes;
+  const ETraceGraph graph = compile_etrace_graph(model, compile);
   optim::MakeOptions make;
   if (o.rate) make.learning_rate = *o.rate;
   const auto optimizer = optim::make(o.optimizer, make);
   const auto loss = loss::find(o.loss).function;
   const Aval wanted = target_of(o.loss, result_types(model));
+  for (const TracePassWish& w :
+       passes_for_devices(Learner(graph, *rule, options), loss, *optimizer, wanted)) {
+    std::cout << fmt::format(
+        "the trace {} is passed in the form rows, as --trace-pass {}=rows asks a learner to\n", w.trace,
+        w.trace);
+    options.trace_passes.push_back(w);
+  }
+  const Learner learner(graph, *rule, options);
   ExportedModel made = export_learner(learner, loss, *optimizer, wanted, o.options);
   if (o.report) std::cout << made.report.to_string();
   if (o.project) add_project(made, target);
   if (o.arduino) add_arduino(made);
   if (!o.folder.empty()) {
-    made.write(o.folder);
-    for (const ExportedFile& f : made.files) std::cout << fmt::format("{}/{}\n", o.folder, f.path);
+    const std::vector<std::string> kept = made.write(o.folder);
+    for (const ExportedFile& f : made.files)
+      std::cout << fmt::format("{}/{}{}\n", o.folder, f.path,
+                               std::find(kept.begin(), kept.end(), f.path) == kept.end()
+                                   ? ""
+                                   : " was there, and is left as it is");
   }
   if (!o.check) return;
   ExportCheckOptions how;
@@ -109,7 +123,7 @@ void run_export(ExportCommand& o, Status& status) {
   }
   const ExportCheck found = check_export(learner, loss, *optimizer, wanted, o.options, how);
   print_check(found);
-  if (!found.same()) status.code = 1;
+  if (!found.same() || !found.all_ran()) status.code = 1;
 }
 
 }  // namespace
@@ -120,6 +134,7 @@ void add_export(CLI::App& app, Status& status) {
   o->add_model_options(*verb);
   o->rule.add_to(*verb);
   add_method_option(*verb, o->method, "single-step");
+  add_trace_pass_option(*verb, o->trace_passes);
   verb->add_option("--loss", o->loss, "of the first result against its target")
       ->type_name("NAME")
       ->capture_default_str();

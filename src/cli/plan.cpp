@@ -37,23 +37,6 @@ Avals slices_of(const Model& m) {
 
 namespace {
 
-TracePassWish trace_pass_wish(const std::string& text) {
-  const std::size_t at = text.rfind('=');
-  const std::string what = at == std::string::npos ? "" : text.substr(at + 1);
-  TracePassWish out{text.substr(0, std::min(at, text.size()))};
-  out.form = trace_form(what);
-  if (out.form) return out;
-  int threads = 0;
-  const auto [end, error] = std::from_chars(what.data(), what.data() + what.size(), threads);
-  if (error != std::errc() || end != what.data() + what.size() || threads < 1)
-    throw CLI::ValidationError("--trace-pass",
-                               fmt::format("'{}' is not NAME=FORM or NAME=THREADS; forms: step, tiles, "
-                                           "products, rows, lines, patches, wide",
-                                           text));
-  out.threads = threads;
-  return out;
-}
-
 nlohmann::json port_json(const Port& p) {
   return {{"name", p.name}, {"role", name(p.role)}, {"type", to_string(p.aval)}, {"bytes", p.aval.bytes()}};
 }
@@ -211,15 +194,7 @@ void PlanArguments::add_to(CLI::App& verb) {
                   "steps that run at once (default: chosen by size); for a TASK as `etrace train` takes it")
       ->type_name("N")
       ->check(whole_number(std::int64_t{1}, kMostOfARun));
-  verb.add_option_function<std::vector<std::string>>(
-          "--trace-pass",
-          [this](const std::vector<std::string>& all) {
-            for (const std::string& text : all) trace_passes.push_back(trace_pass_wish(text));
-          },
-          "how the pass over a trace runs (default: chosen): step, tiles, products, rows, lines, patches, "
-          "wide, or "
-          "a number of threads; * means all traces; may be repeated")
-      ->type_name("TRACE=FORM|THREADS");
+  add_trace_pass_option(verb, trace_passes);
   verb.add_option("--loss", loss, "of the first result against its target")
       ->type_name("NAME")
       ->capture_default_str();

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include <algorithm>
 #include <limits>
 
@@ -34,6 +36,39 @@ std::string rules_table(std::string text, bool options) {
 std::string rules_help() { return rules_table("Learning rules, and what --rule-option can change:\n", true); }
 std::string rules_short_help() {
   return rules_table("Learning rules; `etrace rules` lists what --rule-option can change:\n", false);
+}
+
+namespace {
+
+TracePassWish trace_pass_wish(const std::string& text) {
+  const std::size_t at = text.rfind('=');
+  const std::string what = at == std::string::npos ? "" : text.substr(at + 1);
+  TracePassWish out{text.substr(0, std::min(at, text.size()))};
+  out.form = trace_form(what);
+  if (out.form) return out;
+  int threads = 0;
+  const auto [end, error] = std::from_chars(what.data(), what.data() + what.size(), threads);
+  if (error != std::errc() || end != what.data() + what.size() || threads < 1)
+    throw CLI::ValidationError("--trace-pass",
+                               fmt::format("'{}' is not NAME=FORM or NAME=THREADS; forms: step, tiles, "
+                                           "products, rows, lines, patches, wide",
+                                           text));
+  out.threads = threads;
+  return out;
+}
+
+}  // namespace
+
+void add_trace_pass_option(CLI::App& verb, std::vector<TracePassWish>& passes) {
+  verb.add_option_function<std::vector<std::string>>(
+          "--trace-pass",
+          [&passes](const std::vector<std::string>& all) {
+            for (const std::string& text : all) passes.push_back(trace_pass_wish(text));
+          },
+          "how the pass over a trace runs (default: chosen): step, tiles, products, rows, lines, patches, "
+          "wide, or "
+          "a number of threads; * means all traces; may be repeated")
+      ->type_name("TRACE=FORM|THREADS");
 }
 
 void add_method_option(CLI::App& verb, std::optional<VjpMethod>& method, const std::string& otherwise) {

@@ -28,6 +28,7 @@ struct RuleArguments {
 void require_modulator(const char* stage, const LearningRule&);
 
 // --method, for verbs that run rules: single steps or windows. `method` stays empty unless it is given.
+void add_trace_pass_option(CLI::App& verb, std::vector<TracePassWish>&);  // they must outlive the verb
 void add_method_option(CLI::App& verb, std::optional<VjpMethod>& method, const std::string& otherwise);
 
 // Every rule in a line, with its options: for help texts.

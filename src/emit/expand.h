@@ -24,6 +24,7 @@ Arrays sparse_gradient_formula(const Params&, ArraySpan x);
 // trace_window (expand_trace.cpp): with the bits of the kernel that the library runs for the equation, or, of
 // some forms of the pass, in another order of sums.
 Arrays trace_pass_formula(const Params&, ArraySpan x);
-bool has_bits_of_kernel(const Eqn& trace_window);
+// Whether an equation that is expanded has the bits of its kernel: trace_window, conv_general_dilated.
+bool has_bits_of_kernel(const Eqn&);
 
 }  // namespace etrace::emit

@@ -6,12 +6,14 @@
 
 #include "core/named_kernel.h"
 #include "emit/expand.h"
+#include "etrace/interp.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/fma.h"
 #include "etrace/ops/index.h"
 #include "etrace/ops/shape.h"
 #include "kernels/context.h"
 #include "kernels/trace_forms.h"
+#include "ops/conv_kernel.h"
 #include "ops/trace_window.h"
 
 namespace etrace::emit {
@@ -333,6 +335,17 @@ class Pass {
   Array data_, gain_;
 };
 
+// A long sum over channels, as of the gradient of a kernel, is cut into pieces.
+bool is_convolved_in_pieces(const Params& params, const Avals& in) {
+  const Avals out = abstract_eval(conv_general_dilated_p, params, in);
+  const etp_context context = serial_context();
+  const Kernel kernel = make_kernel(conv_general_dilated_p, {params, in, out, context});
+  if (kernel.named == nullptr || kernel.named->row->name != "conv_direct") return false;
+  etp_conv_direct d{};
+  std::memcpy(&d, kernel.named->descriptor.data(), sizeof d);
+  return d.pieces > 1;
+}
+
 // Calls f with what a kernel of the equation is made from.
 template <class F>
 auto with_request(const Params& params, const Avals& in, const F& f) {
@@ -355,6 +368,8 @@ Arrays trace_pass_formula(const Params& params, ArraySpan x) {
 bool has_bits_of_kernel(const Eqn& eqn) {
   Avals in;
   for (const Atom& a : eqn.in) in.push_back(aval_of(a));
+  if (eqn.prim == &conv_general_dilated_p) return !is_convolved_in_pieces(eqn.params, in);
+  if (eqn.prim != &trace_window_p) return true;
   return with_request(eqn.params, in, [&](const KernelRequest& r) {
     const Chosen chosen(r);
     if (!chosen.is_known()) return chosen.d.slots == 0 || chosen.d.batch == 0;

@@ -197,7 +197,7 @@ std::string harness(const DevicePlan& plan, const std::string& model, std::int64
     arrays += fmt::format("static {} {}[{}];\n", c_type(sources[i].aval.dtype), x,
                           std::max<std::int64_t>(1, sources[i].aval.shape.size()));
     fill += sources[i].c_code(x);
-    if (!target) given += (given.empty() ? "" : ", ") + x;
+    if (!target) given += x + ", ";
   }
   std::string outputs;
   for (std::size_t i = 0; i < plan.outputs.size(); ++i) {
@@ -221,11 +221,11 @@ int main(void) {{
     uint32_t before;
 {1}    before = board_ticks();
     if (k % {2} != {2} - 1) {{
-      good = @name@_step_target({3}, target{4});
+      good = @name@_step_target({3}target{4});
       spent += (board_ticks() - before) & 0xffffffu;
       ++runs;
     }} else {{
-      good = @name@_step({3}{4});
+      good = @name@_step({6});
     }}
     finite += (uint32_t)good;
     if (good) {{
@@ -249,7 +249,7 @@ int main(void) {{
   return 0;
 }}
 )",
-      steps, fill, kWithout, given, outputs, hash);
+      steps, fill, kWithout, given, outputs, hash, (given + outputs.substr(2)));
   std::string loss = "float";
   for (const Port& p : plan.learn.results)
     if (p.role == PortRole::Loss) loss = c_type(p.aval.dtype);
@@ -273,6 +273,17 @@ bool answers(std::string_view program) {
   return native::run_process({std::string(program), "--version"}).status == 0;
 }
 
+std::string_view package_of(std::string_view tool) {
+  constexpr std::pair<std::string_view, std::string_view> packages[] = {
+      {"arm-none-eabi-gcc", "gcc-arm-none-eabi"},
+      {"riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf"},
+      {"qemu-system-arm", "qemu-system-arm"},
+      {"qemu-system-riscv32", "qemu-system-misc"}};
+  for (const auto& [name, package] : packages)
+    if (name == tool) return package;
+  return tool;
+}
+
 std::uint32_t number_after(const std::string& line) {
   return static_cast<std::uint32_t>(std::stoul(line.substr(line.rfind(' ') + 1), nullptr, 16));
 }
@@ -288,7 +299,7 @@ class Board {
     const bool host = t_.compiler.empty();
     for (const std::string_view tool : {t_.compiler, t_.emulator})
       if (!tool.empty() && !answers(tool)) {
-        out.text = fmt::format("{} is not installed", tool);
+        out.text = fmt::format("{} is not installed; Debian has it in {}", tool, package_of(tool));
         return out;
       }
     std::string reason;
@@ -298,7 +309,7 @@ class Board {
       return out;
     }
     std::vector<std::string> command = host ? cc->command : words(t_.compiler);
-    append(command, {"-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O2"});
+    append(command, {"-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-O2"});
     append(command,
            host ? std::vector<std::string>{"-ffp-contract=off", "-fno-math-errno"} : words(t_.flags));
     out.code_bytes = code_size(command);
@@ -306,6 +317,11 @@ class Board {
     append(command, {file(model_ + ".c"), file("check.c"), file(host ? "host.c" : t_.startup), "-o", elf(),
                      host ? "-lm" : "-lgcc"});
     const native::Finished made = native::run_process(command);
+    if (made.status != 0 && made.output.find("overflowed by") != std::string::npos) {
+      out.text =
+          fmt::format("the board {} has too little memory for it (linker script {})", t_.machine, t_.linker);
+      return out;
+    }
     if (made.status != 0) {
       out.answer = Answer::Different;
       out.text = fmt::format("{} does not compile it:\n{}", command[0], made.output.substr(0, 2000));
@@ -388,6 +404,10 @@ bool ExportCheck::same() const {
     any = any || r.answer == Run::Answer::Same;
   }
   return any;
+}
+
+bool ExportCheck::all_ran() const {
+  return std::none_of(runs.begin(), runs.end(), [](const Run& r) { return r.answer == Run::Answer::NotRun; });
 }
 
 ExportCheck check_export(const Learner& learner, const Loss& loss, const optim::Optimizer& optimizer,

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
+#include "emit/expand.h"
 #include "etrace/error.h"
 #include "etrace/trace_passes.h"
 #include "learn/plan/finite_guard.h"
@@ -96,7 +98,39 @@ bool writes(const Program& p, std::size_t argument) {
   return false;
 }
 
+void for_each_inside(const ClosedJaxpr& program, const std::function<void(const Eqn&)>& f) {
+  for (const Eqn& eqn : program.jaxpr.eqns) {
+    f(eqn);
+    for (const JaxprPtr& body : nested_jaxprs(eqn)) for_each_inside(*body, f);
+  }
+}
+
 }  // namespace
+
+std::vector<TracePass> DevicePlan::without_code() const {
+  std::vector<TracePass> out;
+  for (const Program* p : {&learn, &evolve})
+    for_each_inside(p->jaxpr, [&](const Eqn& eqn) {
+      if (eqn.prim == &trace_window_p && !emit::has_bits_of_kernel(eqn)) out.push_back(trace_pass_of(eqn));
+    });
+  return out;
+}
+
+void DevicePlan::require_code() const {
+  for (const TracePass& t : without_code())
+    throw NotSupportedError(
+        "export",
+        fmt::format("the trace {} is passed in the form {} ({}), whose sums have no code for devices; the "
+                    "form rows has: LearnerOptions::trace_passes, --trace-pass {}=rows",
+                    t.trace, name(t.form), t.reason, t.trace));
+  for (const Program* p : {&learn, &evolve})
+    for_each_inside(p->jaxpr, [](const Eqn& eqn) {
+      if (!emit::has_bits_of_kernel(eqn) && eqn.prim != &trace_window_p)
+        throw NotSupportedError("export", fmt::format("{} of {} is summed in pieces, which has no code for "
+                                                      "devices; make the model smaller",
+                                                      eqn.prim->name(), to_string(aval_of(eqn.in[0]))));
+    });
+}
 
 const Carried* DevicePlan::find(const Port& p) const {
   for (const Carried& c : carried)

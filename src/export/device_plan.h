@@ -4,6 +4,7 @@
 #include "emit/program.h"
 #include "etrace/export.h"
 #include "etrace/program.h"
+#include "etrace/trace_passes.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::device {
@@ -27,6 +28,10 @@ struct DevicePlan {
   std::vector<Labels> labels;
 
   const Carried* find(const Port&) const;  // null: it comes and goes with a call
+
+  // Passes over traces whose kernel's bits emitted code would not have.
+  std::vector<TracePass> without_code() const;
+  void require_code() const;  // NotSupportedError if there are such passes, or other operations like them
 };
 
 DevicePlan plan_device(const Learner&, const Loss&, const optim::Optimizer&, const Aval& target);

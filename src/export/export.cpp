@@ -19,6 +19,9 @@ namespace etrace {
 
 namespace {
 
+constexpr std::int64_t kMostBytes = 32
+                                    << 20;  // more than microcontrollers have; the text is several times that
+
 void require_name(const std::string& name) {
   const bool good = !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
                     std::all_of(name.begin(), name.end(), [](char ch) {
@@ -27,6 +30,12 @@ void require_name(const std::string& name) {
   if (!good)
     throw ValueError("export",
                      fmt::format("the name '{}' cannot begin names in C; take letters, digits and _", name));
+  constexpr std::string_view taken[] = {"main", "board", "host", "check", "cortex_m", "riscv"};
+  if (name[0] == '_' || name.starts_with("etp_") || name == "etp" ||
+      std::find(std::begin(taken), std::end(taken), name) != std::end(taken))
+    throw ValueError("export", fmt::format("the name '{}' is taken: names in C that begin with _ or etp_ "
+                                           "are not free, and {} are files of examples",
+                                           name, fmt::join(taken, ", ")));
 }
 
 std::int64_t& part_for(ExportReport& r, PortRole role) {
@@ -111,7 +120,7 @@ std::string ExportReport::to_string() const {
   line("values in between", bytes(scratch));
   line("RAM, static", bytes(ram()));
   line("RAM, stack, at most", bytes(stack));
-  line("flash beside the code", bytes(constants));
+  line("flash, constants", bytes(constants));
   line("multiplications per step", fmt::format("{:>9}", multiply_adds));
   line("instructions per step",
        fmt::format("{:>9} with a target, {} without (an estimate)", instructions, step_instructions));
@@ -119,17 +128,46 @@ std::string ExportReport::to_string() const {
   return out;
 }
 
-void ExportedModel::write(const std::string& folder) const {
+namespace {
+
+// Whether the file is one that etrace wrote, or there is none.
+bool may_replace(const std::string& path) {
+  return !std::filesystem::exists(path) || read_file(path).find("Written by etrace") != std::string::npos;
+}
+
+}  // namespace
+
+std::vector<std::string> ExportedModel::write(const std::string& folder) const {
   namespace fs = std::filesystem;
-  for (const ExportedFile& f : files) {
-    const fs::path path = fs::path(folder) / f.path;
+  std::vector<std::string> kept;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const fs::path path = fs::path(folder) / files[i].path;
     std::error_code error;
     fs::create_directories(path.parent_path(), error);
     if (error)
       throw IoError("export", fmt::format("cannot make the folder {}: {}", path.parent_path().string(),
                                           error.message()));
-    write_file(path.string(), f.text);
+    const bool own = path.stem() == name && (path.extension() == ".c" || path.extension() == ".h");
+    if (!own && fs::exists(path)) {
+      kept.push_back(files[i].path);
+      continue;
+    }
+    if (!may_replace(path.string()))
+      throw IoError("export", fmt::format("{} is there, and etrace did not write it; choose another name "
+                                          "(--name) or folder",
+                                          path.string()));
+    write_file(path.string(), files[i].text);
   }
+  return kept;
+}
+
+std::vector<TracePassWish> passes_for_devices(const Learner& learner, const Loss& loss,
+                                              const optim::Optimizer& optimizer, const Aval& target) {
+  std::vector<TracePassWish> out;
+  for (const TracePass& t : device::plan_device(learner, loss, optimizer, target).without_code())
+    if (std::none_of(out.begin(), out.end(), [&](const TracePassWish& w) { return w.trace == t.trace; }))
+      out.push_back({t.trace, TraceForm::Rows});
+  return out;
 }
 
 ExportedModel export_learner(const Learner& learner, const Loss& loss, const optim::Optimizer& optimizer,
@@ -137,6 +175,15 @@ ExportedModel export_learner(const Learner& learner, const Loss& loss, const opt
   require_name(options.name);
   find_export_target(options.target);
   const device::DevicePlan plan = device::plan_device(learner, loss, optimizer, target);
+  plan.require_code();
+  std::int64_t bytes = 0;
+  for (const device::Carried& c : plan.carried) bytes += static_cast<std::int64_t>(c.value.aval().bytes());
+  if (bytes > kMostBytes)
+    throw ValueError("export",
+                     fmt::format("the learner carries {} from step to step, and a file for a device "
+                                 "may have {}; make the model smaller, or choose a rule with less "
+                                 "memory (`etrace rules`)",
+                                 bytes_text(bytes), bytes_text(kMostBytes)));
   emit::Target code = emit::find_target("c99");
   code.skip_zeros = options.skip_zeros;
   const emit::EmitProgram evolve = emit::build(plan.evolve, code), learn = emit::build(plan.learn, code);

@@ -30,6 +30,19 @@ std::string numbered(const char* name, std::size_t i, std::size_t count) {
   return count == 1 ? name : fmt::format("{}{}", name, i);
 }
 
+// A string of C, of any text.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char ch : text) {
+    const auto byte = static_cast<unsigned char>(ch);
+    if (byte < 32 || byte > 126 || ch == '"' || ch == '\\' || ch == '?')
+      out += fmt::format("\\{:03o}", byte);
+    else
+      out += ch;
+  }
+  return out + "\"";
+}
+
 std::string join(const std::vector<std::string>& items) { return fmt::format("{}", fmt::join(items, ", ")); }
 
 constexpr const char* kGuards = R"C(
@@ -63,7 +76,7 @@ class Text {
       : plan_(plan),
         name_(options.name),
         upper_(upper(options.name)),
-        about_(about),
+        about_(emit::comment(about)),
         stack_(stack),
         names_(array_names(plan, options.name)) {}
 
@@ -235,6 +248,8 @@ class Text {
     return name_ + "_set_learning_rate" +
            (colon == std::string::npos ? "" : "_" + emit::identifier(path.substr(colon + 1)));
   }
+  // No role is called so: the name is free.
+  std::string start_of(std::size_t i) const { return name_ + "_start" + names_[i].substr(name_.size()); }
   std::int64_t elements(std::size_t i) const {
     return std::max<std::int64_t>(1, plan_.carried[i].value.size());
   }
@@ -248,7 +263,7 @@ class Text {
         continue;
       }
       out += fmt::format("{} {}[{}];\n", c_type(c.value.dtype()), names_[i], elements(i));
-      if (!all_zero(c.value)) out += emit::constant_text(names_[i] + "_start", c.value);
+      if (!all_zero(c.value)) out += emit::constant_text(start_of(i), c.value);
     }
     return out + "\n";
   }
@@ -290,8 +305,9 @@ class Text {
     for (std::size_t i = 0; i < names_.size(); ++i) {
       const Carried& c = plan_.carried[i];
       if (c.constant) continue;
-      out += all_zero(c.value) ? fmt::format("  __builtin_memset({0}, 0, sizeof {0});\n", names_[i])
-                               : fmt::format("  __builtin_memcpy({0}, {0}_start, sizeof {0});\n", names_[i]);
+      out += all_zero(c.value)
+                 ? fmt::format("  __builtin_memset({0}, 0, sizeof {0});\n", names_[i])
+                 : fmt::format("  __builtin_memcpy({0}, {1}, sizeof {0});\n", names_[i], start_of(i));
     }
     out += fmt::format("  {0}_last_loss[0] = 0;\n  return {0}_rounds_twice();\n}}\n\n", name_);
     out += call(false) + "\n" + call(true);
@@ -302,8 +318,8 @@ class Text {
         out += fmt::format("void {}(double rate) {{ {}[0] = rate; }}\n", setter(i), names_[i]);
     out += fmt::format("\nconst {0}_array {0}_arrays[{1}_ARRAYS] = {{\n", name_, upper_);
     for (std::size_t i = 0; i < names_.size(); ++i)
-      out += fmt::format("    {{\"{}\", \"{}\", \"{}\", {}, {}, sizeof {}, {}}},\n",
-                         etrace::name(plan_.carried[i].port.role), plan_.carried[i].port.name,
+      out += fmt::format("    {{\"{}\", {}, \"{}\", {}, {}, sizeof {}, {}}},\n",
+                         etrace::name(plan_.carried[i].port.role), quoted(plan_.carried[i].port.name),
                          short_name(plan_.carried[i].value.dtype()), names_[i], plan_.carried[i].value.size(),
                          names_[i], plan_.carried[i].constant ? 1 : 0);
     out += "};\n\n";

@@ -71,9 +71,9 @@ ETP_ORDER(uint8_t, bool)
 #undef ETP_ORDER
 
 /* Folds prefer what they have: of equal ones, and of a NaN. */
-#define ETP_FOLD_ORDER(T, S)                                                 \
-  ETP_FN T etp_fold_max_##S(T a, T b) { return (a > b) | (a != a) ? a : b; } \
-  ETP_FN T etp_fold_min_##S(T a, T b) { return (a < b) | (a != a) ? a : b; }
+#define ETP_FOLD_ORDER(T, S)                                                   \
+  ETP_FN T etp_fold_max_##S(T a, T b) { return ((a > b) | (a != a)) ? a : b; } \
+  ETP_FN T etp_fold_min_##S(T a, T b) { return ((a < b) | (a != a)) ? a : b; }
 ETP_FOLD_ORDER(float, f32)
 ETP_FOLD_ORDER(double, f64)
 ETP_FOLD_ORDER(int32_t, i32)

@@ -5,7 +5,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if defined(__GNUC__)
+#define ETP_FN static inline __attribute__((unused))
+#else
 #define ETP_FN static inline
+#endif
 
 /* Loops get their arrays by pointers, and must not know more of them: where gcc (12 at least) sees the
  * addresses of static arrays, by inlining or by a clone, its induction variables walk from one array into
