@@ -312,11 +312,17 @@ class Board {
     append(command, {"-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-O2"});
     append(command,
            host ? std::vector<std::string>{"-ffp-contract=off", "-fno-math-errno"} : words(t_.flags));
-    out.code_bytes = code_size(command);
-    if (!host) command.push_back("-T" + file(t_.linker));
-    append(command, {file(model_ + ".c"), file("check.c"), file(host ? "host.c" : t_.startup), "-o", elf(),
-                     host ? "-lm" : "-lgcc"});
-    const native::Finished made = native::run_process(command);
+    const std::string object = file(std::string(t_.name) + ".o");
+    std::vector<std::string> compile = command;
+    append(compile, {"-c", file(model_ + ".c"), "-o", object});
+    native::Finished made = native::run_process(compile);
+    if (made.status == 0) {
+      out.code_bytes = code_size(object);
+      if (!host) command.push_back("-T" + file(t_.linker));
+      append(command, {object, file("check.c"), file(host ? "host.c" : t_.startup), "-o", elf(),
+                       host ? "-lm" : "-lgcc"});
+      made = native::run_process(command);
+    }
     if (made.status != 0 && made.output.find("overflowed by") != std::string::npos) {
       out.text =
           fmt::format("the board {} has too little memory for it (linker script {})", t_.machine, t_.linker);
@@ -344,10 +350,7 @@ class Board {
   std::string elf() const { return file(std::string(t_.name) + ".elf"); }
 
   // Of the functions alone, as the tool of the compiler's family sees it. 0 if there is none.
-  std::int64_t code_size(std::vector<std::string> command) const {
-    const std::string object = file(std::string(t_.name) + ".o");
-    append(command, {"-c", file(model_ + ".c"), "-o", object});
-    if (native::run_process(command).status != 0) return 0;
+  std::int64_t code_size(const std::string& object) const {
     std::string tool = "size";
     if (const std::size_t gcc = t_.compiler.rfind("gcc");
         !t_.compiler.empty() && gcc != std::string_view::npos)

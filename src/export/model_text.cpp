@@ -63,7 +63,7 @@ constexpr const char* kGuards = R"C(
 // A product and a sum that must not become one operation.
 constexpr const char* kSelfTest = R"(
 static int {0}_rounds_twice(void) {{
-  static volatile float a = 1.000244140625f, c = -1.00048828125f; /* 1 + 2^-12, -(1 + 2^-11) */
+  static const volatile float a = 1.000244140625f, c = -1.00048828125f; /* 1 + 2^-12, -(1 + 2^-11) */
   const float x = a, z = c;
   const float p = x * x;
   return p + z == 0.0f;
