@@ -84,6 +84,7 @@ def judge(label, status, text):
         "ram": number(r"RAM, static +(\d+)", text),
         "stack": number(r"RAM, stack, at most +(\d+)", text),
         "flash": number(r"flash, constants +(\d+)", text),
+        "code": number(r"flash, code +(\d+)", text),
         "estimated": number(r"instructions per step +(\d+)", text),
     }
     for board in ("cortex-m4", "cortex-m7", "cortex-m55", "rv32"):
@@ -113,7 +114,7 @@ def main():
     o = parser.parse_args()
 
     def run(case):
-        command = [o.etrace, "export", *case[1], "--check", "--report", "--boards", o.boards, "--updates", str(o.updates)]
+        command = [o.etrace, "export", *case[1], "--target", "cortex-m4", "--check", "--report", "--boards", o.boards, "--updates", str(o.updates)]
         done = subprocess.run(command, capture_output=True, text=True)
         return done.returncode, done.stdout + done.stderr
 

@@ -27,6 +27,7 @@ struct ExportTarget {
   std::string_view compiler, flags;    // of the device; empty: any C99 compiler
   std::string_view emulator, machine;  // qemu; empty: this machine
   std::string_view startup, linker;    // files of the project
+  bool doubles = true;                 // whether it computes f64 by instructions of its own
 };
 std::span<const ExportTarget> export_targets();                 // c99 first
 const ExportTarget& find_export_target(std::string_view name);  // ValueError lists the names
@@ -45,6 +46,7 @@ struct ExportReport {
   std::int64_t scratch = 0;                                                   // values in between
   std::int64_t stack = 0;                            // a bound for the exported functions
   std::int64_t constants = 0;                        // tables and initial values, in flash
+  std::int64_t code = 0;                             // in flash, too; an estimate
   std::int64_t multiply_adds = 0, instructions = 0;  // of a step with a target; instructions are an estimate
   std::int64_t step_instructions = 0;                // of a step without one
   std::vector<std::string> notes;

@@ -13,11 +13,15 @@ using emit::Block;
 using emit::Nest;
 using emit::Stmt;
 
-constexpr std::int64_t kLoop = 3;  // instructions of a loop beside its body: count, compare, branch
+// Instructions: measured on emulated boards (docs/microcontrollers.md).
+constexpr std::int64_t kLoop = 3;         // of a loop beside its body: count, compare, branch
+constexpr std::int64_t kSoftDouble = 45;  // of an operation in f64 without a unit for it
+constexpr std::int64_t kWideSum = 40;     // a sum of f32 is formed in f64
+constexpr std::int64_t kTurn = 350;       // sin and cos of f32 bring the angle into range in f64
 
 class Counter {
  public:
-  explicit Counter(const emit::EmitProgram& p) : p_(p) {}
+  Counter(const emit::EmitProgram& p, bool doubles) : p_(p), doubles_(doubles) {}
   Cost run() {
     block(p_.entry, 1);
     return cost_;
@@ -27,29 +31,37 @@ class Counter {
   void block(const Block& b, std::int64_t times) {
     for (const emit::Item& item : b) std::visit([&](const auto& s) { step(s, times); }, item.step);
   }
+  std::int64_t times_soft(Dtype dtype) const { return dtype == Dtype::F64 && !doubles_ ? kSoftDouble : 1; }
+  static bool mentions(const Stmt& s, const char* name) { return s.text.find(name) != std::string::npos; }
   void step(const Nest& n, std::int64_t times) {
+    cost_.code += 60;
     std::int64_t positions = times, inner = times;
     for (const emit::Axis& a : n.axes) inner *= a.size;
     for (const emit::Axis& a : n.axes) positions *= a.folds() ? 1 : a.size;
     cost_.instructions += inner * kLoop;
     for (const Stmt& s : n.body) {
+      cost_.code += s.kind == Stmt::Number ? 0 : 8 + 2 * std::min(s.cost, 4);
       const bool outside = has_folds(n) && (s.kind == Stmt::Store || s.kind == Stmt::Vote);
       const std::int64_t count = outside ? positions : inner;
       switch (s.kind) {
         case Stmt::Load:
         case Stmt::Store:
-          cost_.instructions += count * 2;
+          cost_.instructions += count * (s.kind == Stmt::Load && !s.in.empty() ? 5 : 2);
           break;
         case Stmt::Vote:
         case Stmt::Position:
           cost_.instructions += count;
           break;
-        case Stmt::Fold:  // sums of f32 are formed in f64: software on most devices
-          cost_.instructions += count * (s.dtype == Dtype::F32 && s.op <= FoldCode::Product ? 40 : 2);
+        case Stmt::Fold:
+          cost_.instructions += count * (s.dtype == Dtype::F32 && s.op <= FoldCode::Product && !doubles_
+                                             ? kWideSum
+                                             : 2 * times_soft(s.dtype));
           cost_.multiply_adds += count;
           break;
         case Stmt::Apply:
-          cost_.instructions += count * std::max(1, s.cost);
+          cost_.instructions += count * std::max(1, s.cost) * times_soft(s.dtype);
+          if (!doubles_ && (mentions(s, "etp_sin_f32") || mentions(s, "etp_cos_f32")))
+            cost_.instructions += count * kTurn;
           cost_.multiply_adds += count * (s.text.find('*') != std::string::npos ||
                                                   s.text.find("__builtin_fma") != std::string::npos ||
                                                   s.text.find("etp_") != std::string::npos
@@ -65,7 +77,8 @@ class Counter {
     std::int64_t n = times * q.rows * q.columns;
     for (const std::int64_t b : q.batch) n *= b;
     cost_.multiply_adds += n * q.depth;
-    cost_.instructions += n * (q.depth * 6 + 6);
+    cost_.instructions += n * (q.depth * (5 + times_soft(q.dtype)) + 6);
+    cost_.code += 120;
   }
   void step(const emit::Call&, std::int64_t) {}
   void step(const emit::Region& r, std::int64_t times) {
@@ -78,7 +91,7 @@ class Counter {
     }
     Cost most = cost_;  // the dearest branch
     for (const Block& b : r.blocks) {
-      Counter one(p_);
+      Counter one(p_, doubles_);
       one.cost_ = cost_;
       one.block(b, times);
       if (one.cost_.instructions > most.instructions) most = one.cost_;
@@ -87,6 +100,7 @@ class Counter {
   }
 
   const emit::EmitProgram& p_;
+  const bool doubles_;
   Cost cost_;
 };
 
@@ -103,7 +117,7 @@ std::int64_t bytes_of(const emit::Tree& tree) {
 
 }  // namespace
 
-Cost cost_of(const emit::EmitProgram& p) { return Counter(p).run(); }
+Cost cost_of(const emit::EmitProgram& p, bool doubles) { return Counter(p, doubles).run(); }
 
 // The compiler may put functions into each other, so that of all loops one after the other the greatest
 // counts, and what the entry keeps.

@@ -95,6 +95,13 @@ std::optional<std::int64_t> trace_bytes_of(const Learner& learner, std::string_v
                   help.empty() ? " Make it smaller." : " What would help:", help));
 }
 
+// Beside the rates, which are numbers of type f64 in every learner.
+bool carries_doubles(const device::DevicePlan& plan) {
+  return std::any_of(plan.carried.begin(), plan.carried.end(), [](const device::Carried& c) {
+    return c.value.dtype() == Dtype::F64 && c.port.role != PortRole::Hyperparameter;
+  });
+}
+
 void require_no_library(const device::ModelText& text, const ExportOptions& o) {
   if (text.library.empty() || o.libm) return;
   throw NotSupportedError(
@@ -121,6 +128,7 @@ std::string ExportReport::to_string() const {
   line("RAM, static", bytes(ram()));
   line("RAM, stack, at most", bytes(stack));
   line("flash, constants", bytes(constants));
+  line("flash, code", bytes(code) + " (an estimate)");
   line("multiplications per step", fmt::format("{:>9}", multiply_adds));
   line("instructions per step",
        fmt::format("{:>9} with a target, {} without (an estimate)", instructions, step_instructions));
@@ -173,7 +181,7 @@ std::vector<TracePassWish> passes_for_devices(const Learner& learner, const Loss
 ExportedModel export_learner(const Learner& learner, const Loss& loss, const optim::Optimizer& optimizer,
                              const Aval& target, const ExportOptions& options) {
   require_name(options.name);
-  find_export_target(options.target);
+  const ExportTarget& target_row = find_export_target(options.target);
   const device::DevicePlan plan = device::plan_device(learner, loss, optimizer, target);
   plan.require_code();
   std::int64_t bytes = 0;
@@ -200,7 +208,15 @@ ExportedModel export_learner(const Learner& learner, const Loss& loss, const opt
     if (!c.constant) part_for(r, c.port.role) += static_cast<std::int64_t>(c.value.aval().bytes());
   r.scratch = text.scratch;
   r.constants = text.constants;
-  const device::Cost cost = device::cost_of(learn), less = device::cost_of(evolve);
+  const device::Cost cost = device::cost_of(learn, target_row.doubles),
+                     less = device::cost_of(evolve, target_row.doubles);
+  constexpr std::int64_t kApi = 1200;  // functions around the loops, and mathematics
+  r.code = kApi + cost.code + less.code / 2;
+  if (!target_row.doubles && carries_doubles(plan))
+    r.notes.push_back(
+        fmt::format("numbers of type f64, which {} computes in software, about 40 times slower "
+                    "than f32 (--dtype f32)",
+                    target_row.name));
   r.multiply_adds = cost.multiply_adds;
   r.instructions = cost.instructions;
   r.step_instructions = less.instructions;

@@ -16,7 +16,8 @@ constexpr ExportTarget kTargets[] = {
      .emulator = "qemu-system-arm",
      .machine = "mps2-an386",
      .startup = "cortex_m.c",
-     .linker = "cortex_m.ld"},
+     .linker = "cortex_m.ld",
+     .doubles = false},
     {.name = "cortex-m7",
      .doc = "ARM Cortex-M7 with double precision; emulated: MPS2 AN500",
      .compiler = "arm-none-eabi-gcc",
@@ -40,7 +41,8 @@ constexpr ExportTarget kTargets[] = {
      .emulator = "qemu-system-riscv32",
      .machine = "virt",
      .startup = "riscv.c",
-     .linker = "riscv.ld"},
+     .linker = "riscv.ld",
+     .doubles = false},
 };
 #undef ETRACE_COMMON
 

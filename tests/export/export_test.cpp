@@ -9,45 +9,15 @@
 #include "etrace/export.h"
 #include "export/device_plan.h"
 #include "support/errors.h"
+#include "support/exported.h"
 
 namespace etrace {
 namespace {
 
 using Answer = ExportCheck::Run::Answer;
 
-// A built-in model with a learner of its own.
-struct Made {
-  explicit Made(const char* name, Dims sizes = {}, std::string_view rule = "D_RTRL",
-                const RuleOptions& options = {}, double rate = 0.01)
-      : ready(make_model(name, {.sizes = std::move(sizes)})),
-        learner(compile(*ready.module, rule, ready.example, {.backend = "interpreter"}, options)),
-        sgd(*ready.module, rate) {
-    target = ready.module->update(ready.example[0]).aval();
-  }
-  ExportedModel exported(const ExportOptions& o = {}) const {
-    return export_learner(learner, loss::mse, sgd, target, o);
-  }
-  ExportCheck checked(std::int64_t updates, const ExportOptions& o = {}) const {
-    return check_export(learner, loss::mse, sgd, target, o, {.updates = updates});
-  }
-  ReadyModel ready;
-  Learner learner;
-  optim::SGD sgd;
-  Aval target;
-};
-
-void expect_same(const ExportCheck& c) {
-  ASSERT_EQ(c.runs.size(), 1U);
-  EXPECT_EQ(c.runs[0].answer, Answer::Same) << c.runs[0].text;
-  EXPECT_EQ(c.finite_steps, c.steps);
-}
-
-TEST(Export, HasTheBitsOfTheNativeEngine) {
-  for (const char* name : {"gru", "lif", "lstm"}) {
-    SCOPED_TRACE(name);
-    expect_same(Made(name).checked(500));
-  }
-}
+using testing::expect_same;
+using testing::Made;
 
 // Loops that share memory, followed with names in place of numbers.
 TEST(Export, NoLoopReadsWhatWasOverwritten) {
@@ -60,12 +30,6 @@ TEST(Export, NoLoopReadsWhatWasOverwritten) {
   }
 }
 
-TEST(Export, OptionsKeepTheBits) {
-  expect_same(Made("lif", {8, 16, 2}).checked(200, {.skip_zeros = true}));
-  expect_same(Made("gru", {}, "D_RTRL", {{"trace_dtype", Attr("bf16")}}).checked(200));
-  expect_same(Made("gru", {}, "D_RTRL", {{"trace_dtype", Attr("f16")}}).checked(200));
-}
-
 // A learner that has learned goes on where it is, and Learner::step gives the same numbers as the check's
 // engine.
 TEST(Export, GoesOnFromWhatTheLearnerHolds) {
@@ -75,7 +39,7 @@ TEST(Export, GoesOnFromWhatTheLearnerHolds) {
   for (int i = 0; i < 5; ++i) m.learner.step(x, y);
   m.learner.sync();
   expect_same(m.checked(50));
-  EXPECT_NE(m.exported().files[0].text.find("model_state_rnn_h_start"), std::string::npos);
+  EXPECT_NE(m.exported().files[0].text.find("model_start_state_rnn_h"), std::string::npos);
 }
 
 TEST(Export, WritesWhatUsersCall) {
@@ -125,6 +89,58 @@ TEST(Export, ReportsAndRefusesABudget) {
   EXPECT_LT(half.exported({.ram = 48 * 1024}).report.ram(), 42000);
 }
 
+TEST(Export, SaysWhichToolIsMissing) {
+  const Made m("gru");
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", "/nowhere", 1);
+  const ExportCheck c = check_export(m.learner, loss::mse, m.sgd, m.target, {},
+                                     {.updates = 1, .targets = {"cortex-m4", "rv32"}});
+  ::setenv("PATH", path.c_str(), 1);
+  ASSERT_EQ(c.runs.size(), 2U);
+  EXPECT_EQ(c.runs[0].answer, Answer::NotRun);
+  EXPECT_EQ(c.runs[0].text, "arm-none-eabi-gcc is not installed; Debian has it in gcc-arm-none-eabi");
+  EXPECT_EQ(c.runs[1].text,
+            "riscv64-unknown-elf-gcc is not installed; Debian has it in gcc-riscv64-unknown-elf");
+  EXPECT_FALSE(c.all_ran());
+  EXPECT_FALSE(c.same());
+}
+
+// Names that C would take for something else, and paths that are alike once they are names.
+TEST(Export, OddNamesOfParameters) {
+  struct Odd : Module {
+    ParamState& a = param("w", full({2, 2}, 0.5, Dtype::F32));
+    ParamState& b = param("w_start", full({2}, 0.25, Dtype::F32));
+    ParamState& c = param("w\"?\\*", full({2}, 0.125, Dtype::F32));
+    ParamState& d = param("w start", full({2}, 0.0625, Dtype::F32));
+    HiddenState& h = hidden("int", zeros({2}));
+    Array update(const Array& x) override {
+      h.set(tanh(matmul(x, a.value()) + h.value() * b.value() + c.value()));
+      return h.value() * d.value();
+    }
+  };
+  Odd model;
+  const Learner learner = compile(model, D_RTRL{}, zeros({2}), {.backend = "interpreter"});
+  optim::SGD sgd(model, 0.01);
+  expect_same(check_export(learner, loss::mse, sgd, {Dtype::F32, {2}}, {}, {.updates = 20}));
+}
+
+TEST(Export, LeavesFilesThatOthersWrote) {
+  const Made m("gru");
+  const auto folder = std::filesystem::temp_directory_path() / "etrace-export-kept";
+  std::filesystem::remove_all(folder);
+  ExportedModel e = m.exported();
+  add_project(e, find_export_target("c99"));
+  EXPECT_TRUE(e.write(folder.string()).empty());
+  std::ofstream(folder / "main.c") << "mine";
+  EXPECT_EQ(e.write(folder.string()), (std::vector<std::string>{"board.h", "host.c", "main.c", "Makefile"}));
+  std::ifstream kept(folder / "main.c");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(kept), {}), "mine");
+  std::ofstream(folder / "model.c") << "mine";
+  const std::string text = testing::message_of<IoError>([&] { e.write(folder.string()); });
+  EXPECT_NE(text.find("model.c is there, and etrace did not write it"), std::string::npos) << text;
+  std::filesystem::remove_all(folder);
+}
+
 TEST(Export, RefusesWhatItCannotDo) {
   const Made m("gru");
   const auto says = [&]<class E>(E*, const auto& f, const char* part) {
@@ -133,6 +149,15 @@ TEST(Export, RefusesWhatItCannotDo) {
   };
   says(
       static_cast<ValueError*>(nullptr), [&] { m.exported({.name = "3d"}); }, "cannot begin names in C");
+  for (const char* taken : {"main", "board", "_x", "etp_x"})
+    says(
+        static_cast<ValueError*>(nullptr), [&] { m.exported({.name = taken}); }, "is taken");
+  says(
+      static_cast<ValueError*>(nullptr),
+      [&] {
+        Made("lif", {3, 2100, 1}).exported();
+      },
+      "may have 32 MiB; make the model smaller");
   says(
       static_cast<ValueError*>(nullptr), [&] { m.exported({.target = "cortex-m5"}); }, "cortex-m55");
   says(
