@@ -14,10 +14,10 @@ using emit::Nest;
 using emit::Stmt;
 
 // Instructions: measured on emulated boards (docs/microcontrollers.md).
-constexpr std::int64_t kLoop = 3;         // of a loop beside its body: count, compare, branch
-constexpr std::int64_t kSoftDouble = 45;  // of an operation in f64 without a unit for it
-constexpr std::int64_t kWideSum = 40;     // a sum of f32 is formed in f64
-constexpr std::int64_t kTurn = 350;       // sin and cos of f32 bring the angle into range in f64
+constexpr std::int64_t kLoop = 3;          // of a loop beside its body: count, compare, branch
+constexpr std::int64_t kSoftDouble = 140;  // of an operation in f64 without a unit for it
+constexpr std::int64_t kWideSum = 40;      // a sum of f32 is formed in f64
+constexpr std::int64_t kTurn = 350;        // sin and cos of f32 bring the angle into range in f64
 
 class Counter {
  public:
@@ -40,7 +40,8 @@ class Counter {
     for (const emit::Axis& a : n.axes) positions *= a.folds() ? 1 : a.size;
     cost_.instructions += inner * kLoop;
     for (const Stmt& s : n.body) {
-      cost_.code += s.kind == Stmt::Number ? 0 : 8 + 2 * std::min(s.cost, 4);
+      const int soft = s.dtype == Dtype::F64 && !doubles_ ? 10 : 0;  // a call, and registers for it
+      cost_.code += s.kind == Stmt::Number ? 0 : 8 + soft + 2 * std::min(s.cost, 4);
       const bool outside = has_folds(n) && (s.kind == Stmt::Store || s.kind == Stmt::Vote);
       const std::int64_t count = outside ? positions : inner;
       switch (s.kind) {
