@@ -9,3 +9,7 @@ def pattern(rows, cols, row, col):
 
 def primitive(name):
     return _core.primitive(name)
+
+
+def program(text):
+    return _core.parse_jaxpr(text)

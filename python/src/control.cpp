@@ -311,6 +311,11 @@ void bind_programs(nb::module_& m) {
           },
           nb::arg("other").none())
       .def("__hash__", [](const ClosedJaxpr& j) { return hash(j); })
+      .def("__reduce__",
+           [](const ClosedJaxpr& j) {
+             return nb::make_tuple(nb::module_::import_("etrace._pickle").attr("program"),
+                                   nb::make_tuple(to_string(j)));
+           })
       .def_prop_ro(
           "eqns", [](const ClosedJaxpr& j) { return j.jaxpr.eqns; }, "The equations, in order.")
       .def_prop_ro("in_types", [](const ClosedJaxpr& j) { return type_texts(j.in_avals()); })

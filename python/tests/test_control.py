@@ -1,6 +1,8 @@
 """Derivatives, mapping, loops, branches and compiled functions, on trees."""
 
+import copy
 import dataclasses
+import pickle
 from typing import NamedTuple
 
 import numpy as np
@@ -370,6 +372,7 @@ def test_jaxpr():
     assert [e.primitive for e in j.eqns][0] == "sin"
     assert all(e.origin.file == __file__ for e in j.eqns)
     assert et.parse_jaxpr(j.to_text()) == j
+    assert pickle.loads(pickle.dumps(j)) == copy.deepcopy(j) == j
     close(j(X, np.float32(2))[0], np.sin(X) + 2)
 
 
