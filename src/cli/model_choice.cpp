@@ -27,6 +27,22 @@ std::optional<TensorFile> loaded_file(const ModelChoice& c) {
   return c.load.empty() ? std::nullopt : std::optional(read_parameter_file(c.load));
 }
 
+// The folder of a run stands for its model with the best parameters.
+ModelChoice without_folder(const ModelChoice& c) {
+  if (!std::filesystem::is_directory(c.model)) return c;
+  const std::filesystem::path best = std::filesystem::path(c.model) / "best.safetensors";
+  if (!std::filesystem::exists(best))
+    throw IoError("model",
+                  fmt::format("'{}' is a folder without best.safetensors; expected the folder of a run, "
+                              "a model file or a built-in model: {}",
+                              c.model, model_names()));
+  ModelChoice out = c;
+  if (out.load.empty()) out.load = best.string();
+  const TensorFile file = read_parameter_file(best.string());
+  SavedSettings(file, out.load).text("--model", out.model);
+  return out;
+}
+
 // Of the sizes that were given, or that the file of --load says.
 ReadyModel made(const ModelChoice& c, const std::optional<TensorFile>& loaded) {
   ModelOptions options{.sizes = c.sizes, .batch = c.batch, .dtype = c.own_dtype, .seed = c.seed};
@@ -38,6 +54,7 @@ ReadyModel made(const ModelChoice& c, const std::optional<TensorFile>& loaded) {
 }  // namespace
 
 std::optional<ReadyModel> ModelChoice::builtin() const {
+  if (std::filesystem::is_directory(model)) return without_folder(*this).builtin();
   if (find_builtin_model(model) == nullptr) {
     if (!dtype.empty() || batch || !sizes.empty())
       throw ValueError(
@@ -48,6 +65,7 @@ std::optional<ReadyModel> ModelChoice::builtin() const {
 }
 
 Model ModelChoice::make_model() const {
+  if (std::filesystem::is_directory(model)) return without_folder(*this).make_model();
   Model out;
   if (const std::optional<ReadyModel> ready = builtin()) {
     out = trace_step(*ready->module, ready->example, model).model;
@@ -60,7 +78,8 @@ Model ModelChoice::make_model() const {
 }
 
 void ModelChoice::add_model_options(CLI::App& verb) {
-  verb.add_option("MODEL", model, "a model file, or a built-in model: " + model_names())->required();
+  verb.add_option("MODEL", model, "a model file, the folder of a run, or a built-in model: " + model_names())
+      ->required();
   verb.add_option("--sizes", sizes,
                   "of a built-in model: features of input, hidden layers, output, as in 3,8,2")
       ->type_name("N,N,…")

@@ -66,9 +66,11 @@ float csv_number(const std::string& path, const CsvTable& table, std::size_t row
   double value = 0.0;
   const std::string name = table.names.empty() ? std::to_string(col) : table.names[col];
   if (!parse_number(table.rows[row][col], value) || !std::isfinite(value))
-    bad_line(path, table.lines[row],
-             fmt::format("'{}' in column {} is no number; if that is the label, name it: read=label={}",
-                         table.rows[row][col].substr(0, 40), name, name));
+    bad_line(
+        path, table.lines[row],
+        fmt::format(
+            "'{}' in column {} is no number; if that is the label, name it by the reader's option label={}",
+            table.rows[row][col].substr(0, 40), name, name));
   return static_cast<float>(value);
 }
 

@@ -57,6 +57,22 @@ TEST_F(Runs, AFolderHoldsAllThatARunLeaves) {
   EXPECT_EQ(json.at("command").at(0), "train");
 }
 
+TEST_F(Runs, AFolderStandsForItsModel) {
+  ASSERT_EQ(train({"--updates", "5", "--name", "a", "--quiet"}).code, 0);
+  for (const char* verb : {"explain", "summary"}) {
+    const auto r = run({verb, file("runs/a")});
+    EXPECT_EQ(r.code, 0) << r.text;
+    EXPECT_THAT(r.text, HasSubstr("weight"));
+  }
+  const auto by_folder = run({"verify", file("runs/a"), "--steps", "4", "--lags", "0"});
+  const auto by_file =
+      run({"verify", "gru", "--load", in("a", "best.safetensors"), "--steps", "4", "--lags", "0"});
+  EXPECT_EQ(by_folder.text, by_file.text);
+  const auto none = run({"explain", file("runs")});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.text, HasSubstr("is a folder without best.safetensors; expected the folder of a run"));
+}
+
 TEST_F(Runs, AConfigurationGivesTheSameRun) {
   ASSERT_EQ(train({"--updates", "60", "--name", "a", "--rule", "pp_prop", "--decay", "0.9"}).code, 0);
   const auto again = run({"train", "--config", in("a", "config.toml"), "--name", "b"});
