@@ -23,6 +23,9 @@ from ._errors import (  # noqa: F401
     UnitError,
 )
 from . import _core
+
+if not hasattr(_core, "__version__"):  # the folder of its stubs
+    raise ImportError("the extension etrace._core is not built for this Python; install the package with pip install .")
 from ._core import *  # noqa: F401,F403
 
 del random, units  # noqa: F821  the modules of these names take their place

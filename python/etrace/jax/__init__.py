@@ -23,6 +23,7 @@ from ._mark import (
 from ._step import Traced, reference_run, to_model_file, trace
 
 try:
+    from .._core import __version__ as _built  # noqa: F401  the folder of its stubs is no extension
     from ._model import StatesModel, StepModel, from_braintrace, from_step
 except ImportError:  # the extension is not built; model files are written without it
     _MODELS = []
