@@ -122,10 +122,15 @@ bool show_data(const std::string& backend) {
   heading(4, "Learning online from real data: spiking neurons read handwritten digits, row by row");
   TrainSettings settings{.task = "sequential_digits", .model = "alif"};
   settings.backend = backend;
+  settings.hidden = 128;
+  settings.updates = 1200;
+  settings.memory = 8.0;
   const char* given = std::getenv("ETRACE_RUNS");
   std::string runs = given == nullptr || *given == '\0' ? "runs" : given;
   if (runs == "none") runs.clear();
-  RunPlan plan{.runs = runs, .command = {"train", "sequential_digits", "--model", "alif"}};
+  RunPlan plan{.runs = runs,
+               .command = {"train", "sequential_digits", "--model", "alif", "--hidden", "128", "--updates",
+                           "1200", "--memory", "8"}};
   TerminalView view(false, Progress::Stream::Output);
   Run run(plan, resolved(settings), view);
   const RunResult result = run();

@@ -22,8 +22,7 @@ const RegisterTask kSequentialDigits(
                                                              .seed = o.seed,
                                                              .dtype = o.dtype});
          },
-     .recipes = {{.model = "gru", .updates = 1600, .memory = 0.0, .schedule = "cosine"},
-                 {.model = "alif", .hidden = 128, .updates = 1200, .schedule = "cosine"}},
+     .recipes = {{.model = "gru", .updates = 1600, .memory = 0.0, .schedule = "cosine"}},
      .solved = 0.95});
 
 }  // namespace

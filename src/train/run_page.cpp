@@ -1,6 +1,8 @@
 // The page at the end of a run, from its log.
 #include <fmt/format.h>
 
+#include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -24,6 +26,52 @@ std::string quoted(const std::string& word) {
   return out + "'";
 }
 
+std::string cosine_text(double cosine) {
+  return std::isfinite(cosine) ? fmt::format("{:.3f}", cosine) : "no gradient";
+}
+
+RunPage::Table fidelity_table(const std::optional<Training::Fidelity>& first,
+                              const Training::Fidelity& last) {
+  RunPage::Table out{
+      "Gradient beside BPTT's",
+      "Cosine between the gradient of the rule and that of BPTT, on a batch that is not trained on. "
+      "Where little is left to learn, what is left of the gradient is noise.",
+      {"parameter", "at the start", "at the end", "size at the end"},
+      {}};
+  const auto add = [&](const std::string& name, double start, double end, double size) {
+    out.rows.push_back({name, first ? cosine_text(start) : "–", cosine_text(end),
+                        std::isfinite(size) ? fmt::format("{:.2f} of BPTT's", size) : "–"});
+  };
+  add("all together", first ? first->cosine : 0.0, last.cosine, last.norm_ratio);
+  for (std::size_t i = 0; i < last.leaves.size(); ++i)
+    add(last.leaves[i].name, first && i < first->leaves.size() ? first->leaves[i].cosine : 0.0,
+        last.leaves[i].cosine, last.leaves[i].norm_ratio);
+  return out;
+}
+
+// Held-out curves of up to four other runs of the task that lie in the same folder, behind this one's.
+void add_other_runs(RunPage& page, const std::string& own, const TrainSettings& s) {
+  constexpr std::size_t kMost = 4;
+  std::vector<std::string> problems;
+  std::size_t shown = 0;
+  const std::filesystem::path path = std::filesystem::weakly_canonical(own);
+  for (const FoundRun& run : find_runs(path.parent_path().string(), problems)) {
+    const bool same = run.json->value("task", "") == s.task && run.json->value("status", "") == "done" &&
+                      std::filesystem::path(run.path).filename() != path.filename();
+    if (!same || shown == kMost) continue;
+    const LoggedCurves curves(run.path + "/log.jsonl");
+    const auto add = [&](RunPage::Plot& plot, RunPage::Curve curve) {
+      if (curve.points.empty()) return;
+      curve.name = run.json->value("name", run.path);
+      curve.other = true;
+      plot.curves.push_back(std::move(curve));
+    };
+    add(page.plots[0], curves.loss.curves[1]);
+    if (page.plots.size() > 1) add(page.plots[1], curves.accuracy.curves[1]);
+    ++shown;
+  }
+}
+
 }  // namespace
 
 void Run::write_page() {
@@ -41,11 +89,13 @@ void Run::write_page() {
     const LoggedCurves curves(folder_->log());
     page.plots.push_back(curves.loss);
     if (training_.has_accuracy()) page.plots.push_back(curves.accuracy);
+    add_other_runs(page, folder_->path(), s);
     for (const LayerActivity& l : last_activity_)
       page.layers.push_back({l.layer,
                              fmt::format("{:.3f} on average, {} of {} silent, {} saturated", l.rate, l.silent,
                                          l.units, l.saturated),
                              l.rates});
+    if (last_fidelity_) page.tables.push_back(fidelity_table(first_fidelity_, *last_fidelity_));
     std::vector<std::string> words{"etrace"};
     for (const std::string& w : plan_.command) words.push_back(quoted(w));
     page.texts.push_back({"What was learned, and how", "As the run said at its start.", training_.summary()});
