@@ -17,6 +17,7 @@ namespace {
 
 struct PredictCommand {
   std::string run, file, output = std::string(kStandardOutput), backend = default_backend();
+  bool unlabelled = false;
 };
 
 std::string csv_name(const std::string& text) {
@@ -27,19 +28,20 @@ std::string csv_name(const std::string& text) {
 }
 
 std::string csv_of(const train::Predictions& p) {
+  // Samples are called by their file or series, where they have one.
   std::string text = "sample,class,probability,label\n";
   for (std::size_t i = 0; i < p.rows.size(); ++i) {
     const auto& row = p.rows[i];
-    text += fmt::format("{},{},{:.6f},{}\n", i, csv_name(p.classes[row.answer]), row.probability,
-                        csv_name(row.label));
+    text += fmt::format("{},{},{:.6f},{}\n", row.name.empty() ? std::to_string(i) : csv_name(row.name),
+                        csv_name(p.classes[row.answer]), row.probability, csv_name(row.label));
   }
   return text;
 }
 
 void run_predict(const PredictCommand& c) {
-  const train::Predictions p = train::predict(c.run, c.file, c.backend);
+  const train::Predictions p = train::predict(c.run, c.file, c.backend, !c.unlabelled);
   write_output(c.output, csv_of(p));
-  if (c.output != kStandardOutput)
+  if (c.output != kStandardOutput && !c.unlabelled)
     std::cout << fmt::format("{} of {} are as the file says\n", p.right, p.rows.size());
 }
 
@@ -53,6 +55,8 @@ void add_predict(CLI::App& app, Status&) {
   verb->add_option("--csv", c->output, "where to; -: standard output")
       ->type_name("FILE")
       ->capture_default_str();
+  verb->add_flag("--unlabelled", c->unlabelled,
+                 "FILE says no classes: a CSV without the column, WAV files of any name");
   add_backend_option(*verb, c->backend);
   verb->callback([c] { with_memory_hint("give it less data at a time", [&] { run_predict(*c); }); });
 }

@@ -64,31 +64,38 @@ std::size_t column(const std::string& path, const CsvTable& table, const std::st
 
 float csv_number(const std::string& path, const CsvTable& table, std::size_t row, std::size_t col) {
   double value = 0.0;
+  const std::string& text = table.rows[row][col];
+  if (parse_number(text, value) && std::isfinite(value)) return static_cast<float>(value);
   const std::string name = table.names.empty() ? std::to_string(col) : table.names[col];
-  if (!parse_number(table.rows[row][col], value) || !std::isfinite(value))
-    bad_line(
-        path, table.lines[row],
-        fmt::format(
-            "'{}' in column {} is no number; if that is the label, name it by the reader's option label={}",
-            table.rows[row][col].substr(0, 40), name, name));
-  return static_cast<float>(value);
+  // A column of texts is not a wrong number: somebody has to say what it is.
+  const bool texts = std::none_of(table.rows.begin(), table.rows.end(),
+                                  [&](const Fields& r) { return parse_number(r[col], value); });
+  bad_line(
+      path, table.lines[row],
+      fmt::format(
+          "'{}' in column {} is no number; if that is the label, name it by the reader's option label={}{}",
+          text.substr(0, 40), name, name,
+          texts ? fmt::format("; if it says which series a line belongs to, series={0}; who it is of, "
+                              "group={0} (--set read=series={0})",
+                              name)
+                : ""));
 }
 
 // Columns that are no numbers.
 struct CsvColumns {
-  std::size_t label;
-  std::optional<std::size_t> series, group;
+  std::optional<std::size_t> label, series, group;
   bool is_number(std::size_t c) const { return c != label && c != series && c != group; }
-  std::int64_t count() const { return 1 + (series ? 1 : 0) + (group ? 1 : 0); }
+  std::int64_t count() const { return (label ? 1 : 0) + (series ? 1 : 0) + (group ? 1 : 0); }
 };
 
 void add_sample(DenseData& data, const CsvTable& table, const CsvColumns& columns, std::size_t row,
                 const std::vector<float>& values, Given part) {
   const auto text = [&](std::size_t c) { return std::string(trimmed(table.rows[row][c])); };
   data.add({.steps = static_cast<std::int64_t>(values.size()) / data.channels,
-            .label = class_number(data, text(columns.label)),
+            .label = class_number(data, columns.label ? text(*columns.label) : kNoLabel),
             .part = part,
-            .group = columns.group ? text(*columns.group) : ""},
+            .group = columns.group ? text(*columns.group) : "",
+            .name = columns.series ? text(*columns.series) : ""},
            values);
 }
 
@@ -118,7 +125,7 @@ void add_steps(DenseData& data, const std::string& path, const CsvTable& table, 
                Given part) {
   const auto channels = static_cast<std::int64_t>(table.rows.front().size()) - columns.count();
   const std::size_t series = *columns.series;
-  if (channels < 1 || columns.label == series)
+  if (channels < 1 || columns.label == columns.series)
     throw ValueError("data",
                      fmt::format("'{}': expected a column for the series, one for the label, and one or "
                                  "more for numbers",
@@ -133,7 +140,7 @@ void add_steps(DenseData& data, const std::string& path, const CsvTable& table, 
                fmt::format("series {} goes on behind another one; sort the lines by series", name));
     add_numbers(path, table, columns, r, values);
     const bool last = r + 1 == table.rows.size() || table.rows[r + 1][series] != name;
-    if (!last && table.rows[r + 1][columns.label] != table.rows[r][columns.label])
+    if (!last && columns.label && table.rows[r + 1][*columns.label] != table.rows[r][*columns.label])
       bad_line(path, table.lines[r + 1], fmt::format("series {} has two labels", name));
     if (!last) continue;
     add_sample(data, table, columns, r, values, part);
@@ -143,7 +150,8 @@ void add_steps(DenseData& data, const std::string& path, const CsvTable& table, 
 
 void add_csv(DenseData& data, const std::string& path, const ReaderOptions& o, Given part) {
   const CsvTable table = read_table(path, read_unpacked(path));
-  CsvColumns columns{column(path, table, "label", o.text("label")), {}, {}};
+  CsvColumns columns;
+  if (o.text("label") != "none") columns.label = column(path, table, "label", o.text("label"));
   if (!o.text("series").empty()) columns.series = column(path, table, "series", o.text("series"));
   if (!o.text("group").empty()) columns.group = column(path, table, "group", o.text("group"));
   const std::int64_t before = data.channels;
@@ -178,11 +186,12 @@ std::unique_ptr<Dataset> read_csv(const std::string& path, const ReaderOptions& 
 const RegisterReader kCsv(
     {.name = "csv",
      .doc = "a table, also .tsv and .gz: a sample per line, or a step per line where `series` names a column",
-     .options = {{"label", "-1", "the column of the label: its name, or its number; -1 is the last one"},
-                 {"channels", "1", "numbers per step, where a line is a sample"},
-                 {"series", "",
-                  "the column that says which series a line belongs to; empty: a line is a sample"},
-                 {"group", "", "the column of speakers, users …, which --set by_group=1 keeps together"}},
+     .options =
+         {{"label", "-1",
+           "the column of the label: its name, or its number; -1 is the last one; none: there is no label"},
+          {"channels", "1", "numbers per step, where a line is a sample"},
+          {"series", "", "the column that says which series a line belongs to; empty: a line is a sample"},
+          {"group", "", "the column of speakers, users …, which --set by_group=1 keeps together"}},
      .recognises =
          [](const std::string& path) { return has_ending(path, ".csv") || has_ending(path, ".tsv"); },
      .read = read_csv});

@@ -15,10 +15,13 @@ enum class Given : std::uint8_t { Nothing, Train, Valid, Test };
 
 struct Sample {
   std::int64_t steps = 0;
-  std::int32_t label = 0;  // the number of its class
+  std::int32_t label = 0;  // the number of its class; of data without labels kNoLabel is the only one
   Given part = Given::Nothing;
   std::string group = {};  // speaker, user, writer …; empty: not known
+  std::string name = {};   // its file or series, where it has one
 };
+
+inline constexpr const char* kNoLabel = "(none)";  // the class of samples that nothing is said of
 
 // Where data came from: for people and for run.json.
 struct DataFile {

@@ -177,7 +177,8 @@ void add_sound(DenseData& data, const std::string& path, const std::string& labe
   const std::vector<float> features = mel_features(sound, o);
   data.add({.steps = static_cast<std::int64_t>(features.size()) / o.mels,
             .label = class_number(data, label),
-            .group = group},
+            .group = group,
+            .name = file_name(path)},
            features);
 }
 
@@ -194,6 +195,21 @@ std::unique_ptr<Dataset> read_sounds(const std::string& path, const ReaderOption
                        .hop_ms = o.number("hop", 0.1, 10000)};
   data->channels = mel.mels;
   std::size_t files = 0;
+  if (o.text("label") != "name" && o.text("label") != "none")
+    throw ValueError("data", fmt::format("the option label is '{}'; expected name or none", o.text("label")));
+  if (o.text("label") == "none" || is_file(path)) {
+    std::vector<std::string> all = is_file(path) ? std::vector<std::string>{path} : files_in(path);
+    if (is_folder(path))
+      for (const std::string& folder : folders_in(path))
+        for (const std::string& file : files_in(folder)) all.push_back(file);
+    for (const std::string& file : all)
+      if (is_wav(file)) {
+        add_sound(*data, file, kNoLabel, "", mel);
+        ++files;
+      }
+    data->notes.push_back(fmt::format("{} WAV files without labels", files));
+    return data;
+  }
   for (const std::string& folder : folders_in(path))
     for (const std::string& file : files_in(folder))
       if (is_wav(file)) {
@@ -227,10 +243,11 @@ const RegisterReader kWav(
      .doc = "a folder of WAV files as mel features: a folder per class, or names LABEL_SPEAKER_N.wav",
      .options = {{"mels", "40", "features of a step"},
                  {"window", "25", "ms of sound per step"},
-                 {"hop", "10", "ms from step to step"}},
+                 {"hop", "10", "ms from step to step"},
+                 {"label", "name", "where the class is said: in the name of folder or file; none: nowhere"}},
      .recognises =
          [](const std::string& path) {
-           if (!is_folder(path)) return false;
+           if (!is_folder(path)) return is_wav(path) && is_file(path);
            const auto folders = folders_in(path);
            return has_wav(path) || std::any_of(folders.begin(), folders.end(), has_wav);
          },

@@ -64,7 +64,7 @@ std::string option_of(const SavedSettings& saved, const char* name) {
 }
 
 // The new data, read with the options that the run's was.
-std::unique_ptr<data::Dataset> new_data(const SavedSettings& saved, const std::string& file) {
+std::unique_ptr<data::Dataset> new_data(const SavedSettings& saved, const std::string& file, bool labelled) {
   data::GivenOptions options;
   const std::string read = option_of(saved, "read");
   if (!read.empty())
@@ -72,6 +72,10 @@ std::unique_ptr<data::Dataset> new_data(const SavedSettings& saved, const std::s
       const std::size_t equals = pair.find('=');
       options.emplace_back(std::string(pair.substr(0, equals)), std::string(pair.substr(equals + 1)));
     }
+  if (!labelled) {
+    std::erase_if(options, [](const auto& o) { return o.first == "label"; });
+    options.emplace_back("label", "none");
+  }
   return data::read_data(file, option_of(saved, "format"), options);
 }
 
@@ -122,7 +126,8 @@ Predictions::Row row_of(const std::vector<double>& outputs, std::size_t at, std:
 
 }  // namespace
 
-Predictions predict(const std::string& run, const std::string& file, const std::string& backend) {
+Predictions predict(const std::string& run, const std::string& file, const std::string& backend,
+                    bool labelled) {
   if (!RunFolder::is_run(run))
     throw ValueError("predict", fmt::format("'{}' is no folder of a run: it has no run.json", run));
   RunFolder::require_no_stream(run, "predict");
@@ -130,12 +135,13 @@ Predictions predict(const std::string& run, const std::string& file, const std::
   const TensorFile parameters = read_parameter_file(path);
   const SavedSettings saved(parameters, path);
   const Facts facts = facts_of(saved, run);
-  const auto data = new_data(saved, file);
+  const auto data = new_data(saved, file, labelled);
   Dims sizes;
   saved.sizes(sizes);
   if (sizes.empty() || sizes.front() != data->channels)
-    throw ValueError("predict", fmt::format("'{}' has {} channels, and the run '{}' learned from {}", file,
-                                            data->channels, run, sizes.empty() ? 0 : sizes.front()));
+    throw ValueError("predict", fmt::format("'{}' has {} channels, and the run '{}' learned from {}{}", file,
+                                            data->channels, run, sizes.empty() ? 0 : sizes.front(),
+                                            labelled ? "; is it without labels? Then add --unlabelled" : ""));
   std::string model, dtype = "f32";
   saved.text("--model", model);
   saved.text("--dtype", dtype);
@@ -172,6 +178,8 @@ Predictions predict(const std::string& run, const std::string& file, const std::
     for (std::size_t k = 0; k < count; ++k) {
       Predictions::Row row = row_of(values, last + k * classes, classes);
       row.label = data->classes.at(static_cast<std::size_t>(data->samples[first + k].label));
+      if (row.label == data::kNoLabel) row.label.clear();
+      row.name = data->samples[first + k].name;
       out.right += row.label == out.classes[row.answer];
       out.rows.push_back(std::move(row));
     }

@@ -162,6 +162,38 @@ TEST_F(Streams, APipeThatIsSilentCanBeStopped) {
   EXPECT_EQ(s.next(row), Next::End);
 }
 
+// Lines that were damaged are good ones, bad ones that say where, or an error that names the stream.
+TEST_F(Streams, DamagedTables) {
+  std::mt19937 random(11);
+  const std::string whole = table(20);
+  constexpr const char* kWords[] = {"nan", "1e999", "\"", ",", "\n", "\r\n", "\xff", "#", ";"};
+  for (int k = 0; k < 300; ++k) {
+    std::string text = whole;
+    for (int j = 0; j < 3; ++j) {
+      const std::size_t at = random() % text.size();
+      if (random() % 2 == 0)
+        text.insert(at, kWords[random() % std::size(kWords)]);
+      else
+        text.erase(at, 1 + random() % 6);
+    }
+    try {
+      CsvStream s({.path = put(text)});
+      s.look(5);
+      StreamRow row;
+      for (Next next = s.next(row); next == Next::Row || next == Next::Bad; next = s.next(row)) {
+        if (next == Next::Bad) {
+          EXPECT_THAT(row.problem, HasSubstr("s.csv', line "));
+          continue;
+        }
+        EXPECT_FALSE(row.label.empty());
+        for (const double v : row.numbers) EXPECT_TRUE(std::isfinite(v));
+      }
+    } catch (const Error& e) {
+      EXPECT_THAT(e.what(), HasSubstr("s.csv'"));
+    }
+  }
+}
+
 TEST_F(Streams, LearnsAndSeesTheChange) {
   CsvStream s({.path = put(table(4000))});
   const StreamKind kind = s.look(100);
