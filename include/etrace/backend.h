@@ -31,6 +31,7 @@ class DeviceMemory {
   }
   virtual void clear(void* at, std::size_t bytes) const = 0;  // zeros
   virtual void download(void* to_host, const void* from, std::size_t bytes) const = 0;
+  virtual std::size_t free_bytes() const { return static_cast<std::size_t>(-1); }  // that nobody holds
   // Several at once, when all runs that were called before are done.
   struct Download {
     void* to_host;

@@ -107,6 +107,14 @@ void Device::wait() const {
   pinned_.used = 0;
 }
 
+std::size_t Device::free_bytes() const {
+  const std::lock_guard lock(mutex_);
+  enter();
+  std::size_t free = 0, total = 0;
+  check(driver_.memory_info(&free, &total), "free memory");
+  return free;
+}
+
 std::shared_ptr<void> Device::allocate(std::size_t bytes) const {
   const std::lock_guard lock(mutex_);
   enter();

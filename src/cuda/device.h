@@ -32,6 +32,7 @@ class Device final : public DeviceMemory {
   void upload_ahead(void* to, const void* from_host, std::size_t bytes) const override;
   void clear(void* at, std::size_t bytes) const override;
   void download(void* to_host, const void* from, std::size_t bytes) const override;
+  std::size_t free_bytes() const override;
   void download_all(std::span<const Download>) const override;
 
   const CudaDriver& driver() const { return driver_; }

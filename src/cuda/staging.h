@@ -1,6 +1,6 @@
 // What the host gives to a program and takes from it, as the first and the last nodes of the program's graph:
 // one launch copies in, runs, copies out, and tells the host that it is done. Both sides lie in one block of
-// pinned memory. Small pieces are copied by a kernel, which starts sooner than the copy engine does.
+// pinned memory. Small pieces are copied by a kernel, larger ones by the copy engine.
 #pragma once
 
 #include <span>

@@ -14,6 +14,7 @@
 #include "etrace/error.h"
 #include "export/cost.h"
 #include "export/model_text.h"
+#include "learn/plan/room.h"
 
 namespace etrace {
 
@@ -53,36 +54,20 @@ std::int64_t& part_for(ExportReport& r, PortRole role) {
   }
 }
 
-// Bytes of traces that another rule would have on this graph; none if it cannot be bound to it.
-std::optional<std::int64_t> trace_bytes_of(const Learner& learner, std::string_view name,
-                                           const RuleOptions& options) {
-  try {
-    const std::shared_ptr<const LearningRule> rule = make_rule(name, options);
-    CompileOptions wanted = learner.graph().options;
-    rule->configure(wanted);
-    const ETraceGraph graph = compile_etrace_graph(learner.graph().module_info.model, wanted);
-    const PlanBuilder builder(graph, *rule, learner.options().vjp_method);
-    std::int64_t bytes = 0;
-    for (const TraceSlot& s : builder.memory())
-      if (s.role == PortRole::Trace) bytes += static_cast<std::int64_t>(s.aval.bytes());
-    return bytes;
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
-
 [[noreturn]] void refuse_budget(const Learner& learner, const ExportReport& r, std::int64_t limit) {
   std::string help;
   const auto add = [&](const std::string& what, std::int64_t ram) {
     help += fmt::format("\n  {}: {}{}", what, bytes_text(ram), ram <= limit ? "" : ", still too much");
   };
   const std::string own(learner.rule().name());
-  if (const auto half = trace_bytes_of(learner, own, {{"trace_dtype", Attr("bf16")}});
+  if (const auto half = trace_bytes_with(learner.graph(), learner.options().vjp_method, own,
+                                         {{"trace_dtype", Attr("bf16")}});
       half && *half < r.traces)
     add(own + " with traces of 16 bits (--trace-dtype bf16)", r.ram() - r.traces + *half);
   for (const RuleRow* row : rule_rows()) {
     if (row->name == own || row->compared.empty()) continue;
-    const auto bytes = trace_bytes_of(learner, row->name, row->compared.front());
+    const auto bytes =
+        trace_bytes_with(learner.graph(), learner.options().vjp_method, row->name, row->compared.front());
     if (bytes && *bytes < r.traces) add(fmt::format("the rule {}", row->name), r.ram() - r.traces + *bytes);
   }
   if (r.optimizer > 64) add("the optimiser sgd, which remembers nothing", r.ram() - r.optimizer);

@@ -215,6 +215,24 @@ TEST_F(CudaLearners, MemoryThatIsNotThereIsRefusedWithWhatHelps) {
   ::unsetenv("PLAYED_MEMORY");
 }
 
+// Before a trace is allocated; with what every part takes, and what other ways would.
+TEST_F(CudaLearners, MemoryThatTracesDoNotFitIsRefusedWithAlternatives) {
+  static_cast<void>(find_backend("cuda").memory());
+  ::setenv("PLAYED_MEMORY", "1000", 1);
+  try {
+    nn::GRUCell model(10, 20);
+    compile(model, D_RTRL(), zeros({2, 10}), {.batch_size = 2, .backend = "cuda"});
+    ADD_FAILURE();
+  } catch (const ValueError& e) {
+    for (const char* part : {"out of memory: D_RTRL takes ", " in the memory of the backend cuda (parameters",
+                             "traces ", " and 0 B are free. What would take less:", "\n  windows of one step",
+                             "\n  D_RTRL with traces of 16 bits (trace_dtype bf16): ",
+                             "\n  the rule pp_prop: ", "still too much", "\n  a smaller batch"})
+      EXPECT_THAT(e.message(), HasSubstr(part));
+  }
+  ::unsetenv("PLAYED_MEMORY");
+}
+
 TEST_F(CudaLearners, WhatHasNoCodeIsRefusedByName) {
   const Program p = as_program(make_jaxpr(
       [](ArraySpan x) {

@@ -13,6 +13,7 @@
 #include "etrace/host.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
+#include "learn/plan/room.h"
 #include "learn/plan/window_plan.h"
 #include "learn/run/host_step.h"
 #include "learn/run/parts.h"
@@ -68,6 +69,8 @@ Learner::Impl::Impl(ETraceGraph g, const LearningRule& r, LearnerOptions o)
       execution(builder.execution(options.execution_window, options.memory_limit)),
       backend(find_backend(options.backend)) {
   require_known(options.trace_passes, row_names(builder.rule().slots()));
+  if (backend.memory() != nullptr)
+    require_room(graph, *rule, options.vjp_method, execution, backend.name(), backend.memory()->free_bytes());
   const ModuleInfo& info = graph.module_info;
   params = param_leaf_ids(info);
   memory = builder.memory();
