@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/memory.h"
 #include "etrace/error.h"
 
@@ -38,7 +40,8 @@ std::int64_t param_bytes(const ETraceGraph& g) {
 void require_room(const ETraceGraph& g, const LearningRule& rule, VjpMethod method, const ExecutionChoice& e,
                   std::string_view backend, std::size_t free) {
   const std::int64_t params = 2 * param_bytes(g), kept = e.window * e.kept_bytes,
-                     all = params + e.trace_bytes + kept, limit = static_cast<std::int64_t>(free);
+                     all = params + e.trace_bytes + kept,
+                     limit = static_cast<std::int64_t>(std::min<std::size_t>(free, kUncountable));
   if (all <= limit) return;
   std::string help;
   const auto add = [&](const std::string& what, std::int64_t bytes) {
