@@ -71,8 +71,8 @@ class JoinedSources {
  private:
   void begin() {
     for (const char* header :
-         {"etp_cuda.h", "etp_scalar.h", "etp_math.h", "etp_rng.h", "etp_draw.h", "etp_rounded.h",
-          "etp_cuda_vector.h", "etp_cuda_product.h", "etp_cuda_trace.h"})
+         {"etp_cuda.h", "etp_scalar.h", "etp_trig.h", "etp_math.h", "etp_rng.h", "etp_draw.h",
+          "etp_rounded.h", "etp_cuda_vector.h", "etp_cuda_product.h", "etp_cuda_trace.h"})
       text_ += emit::kernel_text(header);
     text_ +=
         "#undef ETP_KERNEL\n"
