@@ -61,6 +61,7 @@ PUBLIC = {
     "nn.h": "nn",
     "nn/": "nn",
     "models.h": "nn",
+    "layered.h": "nn",
     "metrics.h": "nn",
     "summary.h": "report",
     "diagnostics.h": "compiler",

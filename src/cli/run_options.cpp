@@ -9,7 +9,7 @@
 #include "data/catalog.h"
 #include "data/reader.h"
 #include "etrace/error.h"
-#include "etrace/nn/layered.h"
+#include "etrace/layered.h"
 #include "module/parameter_file.h"
 #include "train/run_model.h"
 #include "train/saved_parameters.h"

@@ -48,6 +48,9 @@ WavFormat read_wav_format(Bytes in, std::uint64_t size) {
   if (f.channels == 0 || f.rate == 0 || f.block != f.channels * f.bits / 8)
     in.fail(fmt::format("{} channels, {} Hz, blocks of {} bytes do not fit together", f.channels, f.rate,
                         f.block));
+  constexpr std::uint64_t kMostRate = 10'000'000;  // what recorders reach; a damaged file can claim any
+  if (f.rate > kMostRate)
+    in.fail(fmt::format("{} Hz; expected a sampling rate of {} at most", f.rate, kMostRate));
   return f;
 }
 

@@ -226,11 +226,15 @@ SECTIONS {
 )";
 constexpr const char* kRiscvLd = R"(/* Memory of qemu's `virt`: all of it RAM. */
 ENTRY(_start)
+PHDRS {
+  code PT_LOAD FLAGS(5);
+  numbers PT_LOAD FLAGS(6);
+}
 SECTIONS {
   . = 0x80000000;
-  .text : { KEEP(*(.init)) *(.text*) *(.rodata*) *(.srodata*) }
-  .data : ALIGN(8) { *(.data*) *(.sdata*) }
-  .bss (NOLOAD) : ALIGN(8) { link_bss_start = .; *(.sbss*) *(.bss*) *(COMMON) . = ALIGN(8); link_bss_end = .; }
+  .text : { KEEP(*(.init)) *(.text*) *(.rodata*) *(.srodata*) } :code
+  .data : ALIGN(8) { *(.data*) *(.sdata*) } :numbers
+  .bss (NOLOAD) : ALIGN(8) { link_bss_start = .; *(.sbss*) *(.bss*) *(COMMON) . = ALIGN(8); link_bss_end = .; } :numbers
   . = ALIGN(16);
   . += 64K;
   link_stack_top = .;

@@ -1,4 +1,4 @@
-#include "etrace/nn/layered.h"
+#include "etrace/layered.h"
 
 #include <fmt/format.h>
 

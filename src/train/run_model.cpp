@@ -10,7 +10,7 @@
 #include "base/nearest.h"
 #include "data/catalog.h"
 #include "etrace/error.h"
-#include "etrace/nn/layered.h"
+#include "etrace/layered.h"
 #include "etrace/ops/numpy.h"
 #include "train/config.h"
 #include "train/file_model.h"

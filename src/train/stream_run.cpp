@@ -235,8 +235,8 @@ bool StreamRun::start() {
   if (!plan_.json.empty()) log_.add(plan_.json, resumed);
   lines_at_start_ = learner_->lines();
   if (found) saved_line_ = line_;
+  write_status("running");  // before anyone is told: who hears of the run finds it
   log("start");
-  write_status("running");
   const StreamKind& kind = learner_->kind();
   view_.say(fmt::format("stream {}: inputs {}{}; which {}? {}\n", plan_.path, fmt::join(kind.inputs, ", "),
                         plan_.settings.last_label ? ", the label before" : "", kind.label,

@@ -11,7 +11,7 @@
 #include "base/wrap.h"
 #include "compiler/explain_text.h"
 #include "etrace/error.h"
-#include "etrace/nn/layered.h"
+#include "etrace/layered.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
 #include "etrace/verify.h"

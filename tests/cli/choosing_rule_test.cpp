@@ -1,6 +1,7 @@
 // docs/choosing-a-rule.md holds what its commands print: each is run for some rules, and their rows compared.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <map>
@@ -93,15 +94,17 @@ TEST(ChoosingARule, TablesAreWhatTheCommandsPrint) {
     const auto r = run_etrace(words);
     ASSERT_EQ(r.code, 0) << r.text;
     const PrintedTable found = table_in(r.text);
-    EXPECT_EQ(found.columns, shown.columns);
+    EXPECT_GE(shown.columns.size(), 10U);
     EXPECT_GE(found.rows.size(), 20U);
     for (const auto& [row, cells] : found.rows) {
       SCOPED_TRACE(row);
       const auto line = shown.rows.find(row);
       ASSERT_NE(line, shown.rows.end());
-      for (std::size_t i = 0; i < cells.size(); ++i)
-        if (found.columns[i] != "µs per step" && found.columns[i] != "working")
-          expect_cell(cells[i], line->second.at(i));
+      for (std::size_t i = 0; i < shown.columns.size(); ++i) {  // the page leaves out times
+        const auto same = std::find(found.columns.begin(), found.columns.end(), shown.columns[i]);
+        ASSERT_NE(same, found.columns.end()) << shown.columns[i];
+        if (*same != "working") expect_cell(cells[same - found.columns.begin()], line->second.at(i));
+      }
     }
   }
 }

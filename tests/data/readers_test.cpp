@@ -160,6 +160,10 @@ TEST_F(Readers, Wav) {
               HasSubstr("no multiple of 2"));
   EXPECT_THAT(message_of<ValueError>([&] { read_wav(put("a.wav", wav("abcd").substr(0, 46))); }),
               HasSubstr("the file ends within the sound"));
+  std::string fast = wav("ab");
+  fast[27] = '\x7f';  // the highest byte of the sampling rate
+  EXPECT_THAT(message_of<ValueError>([&] { read_wav(put("a.wav", fast)); }),
+              HasSubstr("expected a sampling rate of 10000000 at most"));
   EXPECT_THAT(message_of<ValueError>([&] { read_wav(put("a.wav", wav("ab", 7))); }),
               HasSubstr("format 7 with 16 bits"));
   EXPECT_THAT(message_of<ValueError>([&] { read_wav(put("a.wav", "RIFX")); }), HasSubstr("begins with RIFF"));

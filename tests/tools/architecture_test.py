@@ -20,7 +20,7 @@ STOPS = {
     "etrace::PlanBuilder::PlanBuilder": "src/learn/plan/plan.cpp",
     "etrace::simplify": "src/simplify/simplify.cpp",
     "etrace::Learner::etrace_train": "src/learn/run/drivers.cpp",
-    "etrace::Launch::run": "src/session/session.cpp",
+    "etrace::Launch::start": "src/session/session.cpp",
 }
 
 
