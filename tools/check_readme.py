@@ -4,8 +4,8 @@
     ```cpp test=NAME        a program (or the body of main), compiled against the library and run
     ```text output=NAME     what the program NAME prints
     ```{literalinclude} F.cpp a program that the build has made of the file F.cpp and put into a folder --programs
-    ```console              lines "$ build/bin/etrace ..." and "$ etrace ..." are run, from the folder of the page, or with
-                            --with from a folder that holds these files; the lines up to the next "$" are the
+    ```console              lines "$ build/bin/etrace ..." and "$ etrace ..." are run, in a fresh folder that shows what
+                            lies beside the page and the files of --with; the lines up to the next "$" are the
                             expected output
     ```console scratch=NAME all lines "$ ..." are run by the shell in a fresh folder; $ETRACE is the folder of the
                             page, $CXX the compiler, $ETRACE_FLAGS what a program needs to compile and link
@@ -87,11 +87,30 @@ def trim(lines):
     return lines
 
 
+def shown(folder, to):
+    """A fresh folder `to` that shows the project around `folder` by links; gives back where `folder` is in it."""
+    root = next((p for p in (folder, *folder.parents) if (p / "CMakeLists.txt").is_file()), folder)
+    shutil.rmtree(to, ignore_errors=True)
+    to.mkdir(parents=True)
+    inner = folder.relative_to(root).parts
+    for depth in range(len(inner) + 1):
+        for entry in root.joinpath(*inner[:depth]).iterdir():
+            on_the_way = depth < len(inner) and entry.name == inner[depth]
+            if on_the_way:
+                (to / entry.name).mkdir()
+            elif not entry.name.startswith(".") and entry.name not in ("build", "runs"):
+                (to / entry.name).symlink_to(entry)
+        if depth < len(inner):
+            to = to / inner[depth]
+    return to
+
+
 class Checker:
     def __init__(self, args):
         self.args = args
         self.failures = 0
         self.ran = 0
+        self.here = None  # where commands are run, once one is
 
     def fail(self, line, text):
         self.failures += 1
@@ -100,8 +119,8 @@ class Checker:
     def run(self, line, what, command, cwd, environment=None):
         """Output lines, or None after a failure that was reported."""
         try:
-            done = subprocess.run(command, cwd=cwd, env={**os.environ, "ETRACE_RUNS": str(self.args.work / "runs"), **(environment or {})}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                  timeout=self.args.timeout, check=False)
+            done = subprocess.run(command, cwd=cwd, env={**os.environ, **(environment or {})}, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, timeout=self.args.timeout, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             self.fail(line, f"{what}: {error}")
             return None
@@ -128,13 +147,13 @@ class Checker:
         return self.run(line, f"program {name}", [str(binary)], folder)
 
     def folder(self):
-        """Where commands are run."""
-        if not self.args.beside:
-            return self.args.readme.parent
-        self.args.work.mkdir(parents=True, exist_ok=True)
-        for file in self.args.beside:
-            shutil.copy(file, self.args.work)
-        return self.args.work
+        """Where commands are run: a fresh folder that shows what lies beside the page, so that what they write is not
+        left among the sources."""
+        if self.here is None:
+            self.here = shown(self.args.readme.parent, self.args.work / "here")
+            for file in self.args.beside:
+                shutil.copy(file, self.here)
+        return self.here
 
     def built(self, line, file):
         """What a program of the build prints; its source is named relative to the page."""
@@ -172,7 +191,7 @@ class Checker:
             self.compare(line + offset, command, expected, actual)
 
     def console(self, line, command, expected):
-        words = shlex.split(command)
+        words = shlex.split(command, comments=True)
         if not words or words[0] not in (PROGRAM, "etrace"):
             print(f"  listed, not run: {command}")
             return
