@@ -11,7 +11,7 @@ version=$(dpkg-deb -f "$package" Version)
 
 if [[ ! -f $folder/bookworm.tar ]]; then
   echo "--> a bare Debian 12"
-  mmdebstrap --quiet --variant=apt bookworm "$folder/bookworm.tar.new" "${DEBIAN_MIRROR:-http://deb.debian.org/debian}"
+  mmdebstrap --quiet --variant=apt bookworm "$folder/bookworm.tar.new" ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"}
   mv "$folder/bookworm.tar.new" "$folder/bookworm.tar"
 fi
 rm -rf --one-file-system "$root"
