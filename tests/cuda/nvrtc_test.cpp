@@ -1,5 +1,5 @@
 // What is emitted for a CUDA device is taken by the runtime compiler, which needs neither device nor driver.
-// Where it is not installed (./dev nvrtc installs it), these tests are skipped.
+// Where it is not installed (./dev test brings it into build/venv), these tests are skipped.
 #include <gtest/gtest.h>
 
 #include "cuda/real_compiler.h"

@@ -17,7 +17,7 @@ namespace etrace::testing {
 // The compiler alone; null if there is none.
 inline const cuda::CudaDriver* real_compiler() {
   static const cuda::CudaDriver* const found = []() -> const cuda::CudaDriver* {
-    std::vector<std::string> names{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+    std::vector<std::string> names{"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", ETRACE_VENV_NVRTC};
     if (const char* own = std::getenv("ETRACE_NVRTC")) names.insert(names.begin(), own);
     void* handle = nullptr;
     for (const std::string& name : names)
