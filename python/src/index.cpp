@@ -59,9 +59,9 @@ std::vector<Array> true_positions(const Array& mask) {
 
 // --- reading the index -----------------------------------------------------------------------------------
 
-class Reader {
+class IndexReader {
  public:
-  Reader(const Array& x, nb::handle index) : x_(x) {
+  IndexReader(const Array& x, nb::handle index) : x_(x) {
     std::vector<nb::object> parts;
     if (PyTuple_Check(index.ptr()))
       for (nb::handle h : nb::iter(index)) parts.push_back(nb::borrow(h));
@@ -287,6 +287,6 @@ Array apply(const Array& x, std::vector<Item> items) {
 
 }  // namespace
 
-Array get_item(const Array& x, nb::handle index) { return apply(x, Reader(x, index).items()); }
+Array get_item(const Array& x, nb::handle index) { return apply(x, IndexReader(x, index).items()); }
 
 }  // namespace etrace::python
