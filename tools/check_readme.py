@@ -9,6 +9,7 @@
                             expected output
     ```console scratch=NAME all lines "$ ..." are run by the shell in a fresh folder; $ETRACE is the folder of the
                             page, $CXX the compiler, $ETRACE_FLAGS what a program needs to compile and link
+    ```console needs=A,B    not run, and said, where one of these programs is not installed
 
 In expected output a line "..." stands for any lines and "..." inside a line for any text. No expected output:
 only the exit code counts. Other commands in console blocks (./dev ...) are listed, not run.
@@ -203,6 +204,13 @@ class Checker:
         if actual is not None:
             self.compare(line, command, expected, actual)
 
+    def is_missing(self, line, needs):
+        """Whether a program that a block needs is not installed; which one is said."""
+        missing = [name for name in needs.split(",") if name and not shutil.which(name)]
+        if missing:
+            print(f"  not run: line {line} needs {', '.join(missing)}")
+        return bool(missing)
+
     def check(self):
         outputs = {}
         for line, language, options, body in blocks(self.args.readme.read_text(encoding="utf-8")):
@@ -218,6 +226,8 @@ class Checker:
                     self.compare(line, f"program {name}", trim(body.splitlines()), outputs[name])
             elif language == "console" and "scratch" in options:
                 self.scratch(line, options["scratch"], body)
+            elif language == "console" and self.is_missing(line, options.get("needs", "")):
+                continue
             elif language == "console":
                 for offset, command, expected in commands(body):
                     self.console(line + offset, command, expected)

@@ -76,7 +76,7 @@ float csv_number(const std::string& path, const CsvTable& table, std::size_t row
           "'{}' in column {} is no number; if that is the label, name it by the reader's option label={}{}",
           text.substr(0, 40), name, name,
           texts ? fmt::format("; if it says which series a line belongs to, series={0}; who it is of, "
-                              "group={0} (--set read=series={0})",
+                              "group={0}; if it is no input, leave_out={0} (--set read=series={0})",
                               name)
                 : ""));
 }
@@ -84,9 +84,17 @@ float csv_number(const std::string& path, const CsvTable& table, std::size_t row
 // Columns that are no numbers.
 struct CsvColumns {
   std::optional<std::size_t> label, series, group;
-  bool is_number(std::size_t c) const { return c != label && c != series && c != group; }
-  std::int64_t count() const { return (label ? 1 : 0) + (series ? 1 : 0) + (group ? 1 : 0); }
+  std::set<std::size_t> left_out;
+  bool is_number(std::size_t c) const {
+    return c != label && c != series && c != group && !left_out.contains(c);
+  }
 };
+
+std::int64_t numbers_of_a_line(const CsvTable& table, const CsvColumns& columns) {
+  std::int64_t count = 0;
+  for (std::size_t c = 0; c < table.rows.front().size(); ++c) count += columns.is_number(c) ? 1 : 0;
+  return count;
+}
 
 void add_sample(DenseData& data, const CsvTable& table, const CsvColumns& columns, std::size_t row,
                 const std::vector<float>& values, Given part) {
@@ -107,7 +115,7 @@ void add_numbers(const std::string& path, const CsvTable& table, const CsvColumn
 
 void add_rows(DenseData& data, const std::string& path, const CsvTable& table, const CsvColumns& columns,
               std::int64_t channels, Given part) {
-  const auto numbers = static_cast<std::int64_t>(table.rows.front().size()) - columns.count();
+  const std::int64_t numbers = numbers_of_a_line(table, columns);
   if (numbers < 1 || numbers % channels != 0)
     throw ValueError("data",
                      fmt::format("'{}': a line has {} numbers beside the label, which is no multiple of "
@@ -123,7 +131,7 @@ void add_rows(DenseData& data, const std::string& path, const CsvTable& table, c
 
 void add_steps(DenseData& data, const std::string& path, const CsvTable& table, const CsvColumns& columns,
                Given part) {
-  const auto channels = static_cast<std::int64_t>(table.rows.front().size()) - columns.count();
+  const std::int64_t channels = numbers_of_a_line(table, columns);
   const std::size_t series = *columns.series;
   if (channels < 1 || columns.label == columns.series)
     throw ValueError("data",
@@ -148,17 +156,35 @@ void add_steps(DenseData& data, const std::string& path, const CsvTable& table, 
   }
 }
 
+// "a+b" as a, b.
+std::vector<std::string> names_in(const std::string& text) {
+  std::vector<std::string> out;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('+', at), text.size());
+    if (end > at) out.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return out;
+}
+
 void add_csv(DenseData& data, const std::string& path, const ReaderOptions& o, Given part) {
   const CsvTable table = read_table(path, read_unpacked(path));
   CsvColumns columns;
   if (o.text("label") != "none") columns.label = column(path, table, "label", o.text("label"));
   if (!o.text("series").empty()) columns.series = column(path, table, "series", o.text("series"));
   if (!o.text("group").empty()) columns.group = column(path, table, "group", o.text("group"));
-  const std::int64_t before = data.channels;
+  for (const std::string& name : names_in(o.text("leave_out")))
+    columns.left_out.insert(column(path, table, "leave_out", name));
+  const std::int64_t before = data.channels, channels = o.whole("channels", 1, 1 << 24);
+  if (columns.series && channels != 1)
+    throw ValueError("data",
+                     fmt::format("'{}': channels={} is for tables with a sample per line; with series={} "
+                                 "every column of numbers is a channel, but those of leave_out",
+                                 path, channels, o.text("series")));
   if (columns.series)
     add_steps(data, path, table, columns, part);
   else
-    add_rows(data, path, table, columns, o.whole("channels", 1, 1 << 24), part);
+    add_rows(data, path, table, columns, channels, part);
   if (before != 0 && before != data.channels)
     throw ValueError(
         "data", fmt::format("'{}' has {} channels, the file before had {}", path, data.channels, before));
@@ -191,7 +217,8 @@ const RegisterReader kCsv(
            "the column of the label: its name, or its number; -1 is the last one; none: there is no label"},
           {"channels", "1", "numbers per step, where a line is a sample"},
           {"series", "", "the column that says which series a line belongs to; empty: a line is a sample"},
-          {"group", "", "the column of speakers, users …, which --set by_group=1 keeps together"}},
+          {"group", "", "the column of speakers, users …, which --set by_group=1 keeps together"},
+          {"leave_out", "", "columns that are no input, as in leave_out=step+date"}},
      .recognises =
          [](const std::string& path) { return has_ending(path, ".csv") || has_ending(path, ".tsv"); },
      .read = read_csv});

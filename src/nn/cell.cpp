@@ -33,7 +33,8 @@ Array join_input(const Array& x, const Array& h) {
     throw ValueError(
         "nn",
         "the input is " + to_string(x.aval()) + " but the hidden state is " + to_string(h.aval()) +
-            "; call init_all_states(model, batch) with the batch of the input, or without for [features]",
+            "; where the input has a leading axis of samples, say so: compile with batch_size, or call "
+            "init_all_states(model, batch)",
         OriginScope::current());
   return concatenate(Arrays{x, h}, -1);
 }

@@ -49,7 +49,13 @@ void require_last_axis(std::string_view loss, const Array& prediction, const Arr
 
 // Weights of the classes, in the shape and type of the logits.
 Array class_weights(const Array& logits, const Array& labels) {
-  if (is_floating(labels.dtype())) return matching_target("cross_entropy", logits, labels);
+  if (is_floating(labels.dtype())) {
+    if (labels.shape() == logits.shape().without(logits.rank() - 1))
+      refuse_shapes("cross_entropy", logits, labels,
+                    "labels are whole numbers (convert() them to i32); floating targets are weights of the "
+                    "classes, in the shape of the logits");
+    return matching_target("cross_entropy", logits, labels);
+  }
   if (!is_integer(labels.dtype()))
     throw TypeError("cross_entropy", "labels of type " + to_string(labels.aval()) + " for logits of type " +
                                          to_string(logits.aval()) +

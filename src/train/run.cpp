@@ -23,18 +23,37 @@ bool is_better(const Score& a, const Score& b) {
   return a.loss < b.loss;
 }
 
-// For a run that has learned nothing.
-std::string what_to_try(const Training& t) {
+// What a command names: a task, or the file or data set of one.
+std::string subject(const TrainSettings& s) {
+  for (const auto& [name, text] : s.task_texts)
+    if (name == "file") return text;
+  return s.task;
+}
+
+// For a run that has learned nothing that can be seen in its score; `learned` is that of its last batch.
+std::string what_to_try(const Training& t, const Score& learned, const Score& score,
+                        const Judgement& judgement) {
   const TrainSettings& s = t.settings();
   const TaskRecipe recipe = find_task(s.task)->recipes.front();
+  const std::optional<std::int64_t> scored = t.task().samples(Part::Final);
   std::vector<std::string> ideas;
+  if (scored && score.accuracy && *score.accuracy > *judgement.guess.accuracy)
+    ideas.push_back(fmt::format("more data: {} scored, and with so few an accuracy of {:.4f} may be luck",
+                                *scored == 1 ? "one sample was" : fmt::format("{} samples were", *scored),
+                                *score.accuracy));
+  if (scored && learned.accuracy && *learned.accuracy >= judgement.goal)
+    ideas.push_back(
+        fmt::format("it knows the samples that it learns from by heart (accuracy {:.4f} on the last batch), "
+                    "but not the rule "
+                    "behind them: bring more of them, or take fewer units (--hidden) or fewer channels",
+                    *learned.accuracy));
   if (s.model != recipe.model || s.rule != recipe.rule)
     ideas.push_back(
-        fmt::format("`etrace train {}` alone learns it with {} and {}", s.task, recipe.model, recipe.rule));
+        fmt::format("`etrace train {}` alone learns with {} and {}", subject(s), recipe.model, recipe.rule));
   if (s.updates < recipe.updates) ideas.push_back(fmt::format("--updates {} or more", recipe.updates));
   ideas.push_back(fmt::format("another learning rate than {}", s.learning_rate.value_or(0.0)));
   ideas.emplace_back("a longer --window");
-  ideas.emplace_back("easier settings of the task first, say shorter delays");
+  if (!scored) ideas.emplace_back("easier settings of the task first, say shorter delays");
   return fmt::format("  what to try: {}\n", fmt::join(ideas, "; "));
 }
 
@@ -228,7 +247,8 @@ void Run::conclude() {
   result_.judgement = training_.judged(result_.score, kFinalBatches);
   view_.say(activity_text(last_activity_) + fidelity_text(first_fidelity_, last_fidelity_) +
             result_.judgement->text() + "\n");
-  if (result_.judgement->outcome == Outcome::Guessing) view_.say(what_to_try(training_));
+  if (result_.judgement->outcome == Outcome::Guessing)
+    view_.say(what_to_try(training_, last_, result_.score, *result_.judgement));
   view_.say(activity_advice(last_activity_));
 }
 

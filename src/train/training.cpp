@@ -191,8 +191,9 @@ void require_same(const Learner::Notes& here, const Learner::Notes& there, const
   for (const auto& [key, value] : here) {
     const std::string* other = find(there, key);
     if (other == nullptr || *other != value)
-      differences.push_back(
-          fmt::format("{} is {} there and {} here", key, other == nullptr ? "not given" : *other, value));
+      differences.push_back(fmt::format("{} is {} there and {} here", key,
+                                        other == nullptr || other->empty() ? "not given" : *other,
+                                        value.empty() ? "not given" : value));
   }
   if (!differences.empty())
     throw ValueError("train",

@@ -201,5 +201,25 @@ TEST_F(Runs, ARunThatLearnsNothingSaysSo) {
                             HasSubstr("what to try: `etrace train copying` alone")));
 }
 
+// Labels by chance: a network learns them by heart, and that is said. Advice names the file, and no delays.
+TEST_F(Runs, ARunThatLearnsByHeartSaysSo) {
+  std::ofstream out(file("noise.csv"));
+  out << "label,a,b,c,d\n";
+  std::uint32_t x = 7;
+  const auto draw = [&] { return (x = x * 1664525u + 1013904223u) >> 8; };
+  for (int i = 0; i < 30; ++i) {
+    out << (draw() % 2 ? "yes" : "no");
+    for (int k = 0; k < 4; ++k) out << ',' << draw() % 1000;
+    out << '\n';
+  }
+  out.close();
+  const auto r = run({"train", file("noise.csv"), "--set", "read=label=label", "--hidden", "24", "--updates",
+                      "300", "--lr", "0.02", "--backend", "interpreter", "--no-fidelity", "--model", "lstm"});
+  ASSERT_EQ(r.code, 0) << r.text;
+  EXPECT_THAT(r.text, AllOf(HasSubstr("NO BETTER THAN GUESSING"), HasSubstr("by heart"),
+                            HasSubstr("`etrace train " + file("noise.csv") + "` alone"),
+                            Not(HasSubstr("shorter delays"))));
+}
+
 }  // namespace
 }  // namespace etrace

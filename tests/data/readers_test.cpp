@@ -117,6 +117,24 @@ TEST_F(Readers, Ts) {
   EXPECT_THAT(with("@classLabel true\n"), HasSubstr("ends before @data"));
 }
 
+TEST_F(Readers, CsvColumnsThatAreNoInput) {
+  const std::string text = "id,step,day,u,v,kind\n1,0,mon,3,4,a\n1,1,tue,5,6,a\n2,0,mon,7,8,b\n";
+  const auto steps =
+      read_data(put("a.csv", text), "", {{"series", "id"}, {"label", "kind"}, {"leave_out", "step+day"}});
+  EXPECT_EQ(steps->channels, 2);
+  EXPECT_EQ(steps->samples.size(), 2U);
+  const auto rows = read_data(path("a.csv"), "", {{"leave_out", "id+day"}});
+  EXPECT_EQ(rows->samples.size(), 3U);
+  EXPECT_EQ(rows->samples[0].steps, 3);
+  EXPECT_THAT(refused(path("a.csv"), "", {{"series", "id"}, {"label", "kind"}}), HasSubstr("leave_out=day"));
+  EXPECT_THAT(refused(path("a.csv"), "", {{"leave_out", "id+stepp"}}),
+              AllOf(HasSubstr("leave_out is 'stepp'"), HasSubstr("did you mean step?")));
+  EXPECT_THAT(refused(path("a.csv"), "", {{"leave_out", "id+step+day+u+v"}}), HasSubstr("0 numbers"));
+  // Silence would hide that it does nothing here.
+  EXPECT_THAT(refused(path("a.csv"), "", {{"series", "id"}, {"label", "kind"}, {"channels", "2"}}),
+              HasSubstr("channels=2 is for tables with a sample per line"));
+}
+
 TEST_F(Readers, Csv) {
   const auto rows =
       read_data(put("a.csv", "a,b,c,d,kind\n1,2,3,4,\"x, y\"\n5,6,7,8,z\n"), "", {{"channels", "2"}});

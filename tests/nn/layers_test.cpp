@@ -119,7 +119,7 @@ TEST(Cells, MissingBatchIsExplained) {
   EXPECT_THAT(message_of<ValueError>([&] {
                 cell(zeros({2, 3}));
               }),
-              AllOf(HasSubstr("f32[2,3]"), HasSubstr("f32[4]"), HasSubstr("init_all_states")));
+              AllOf(HasSubstr("f32[2,3]"), HasSubstr("f32[4]"), HasSubstr("batch_size")));
   init_all_states(cell, 5);
   EXPECT_THROW(cell(zeros({2, 3})), ValueError);
 }

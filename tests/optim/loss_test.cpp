@@ -90,6 +90,13 @@ TEST(Loss, CrossEntropyStaysFinite) {
   EXPECT_EQ(values(masked[1]), (std::vector<double>{0, -0.5, 0.5}));
 }
 
+TEST(Loss, LabelsInAFloatingTypeAreNamed) {
+  EXPECT_THAT(message_of<ValueError>([] {
+                loss::cross_entropy(zeros({4, 2}, Dtype::F32), zeros({4}, Dtype::F32));
+              }),
+              AllOf(HasSubstr("f32[4]"), HasSubstr("labels are whole numbers")));
+}
+
 TEST(Loss, LabelsOfARecordedProgram) {
   const ClosedJaxpr program =
       make_jaxpr([](ArraySpan a) -> Arrays { return {loss::cross_entropy(a[0], a[1])}; },

@@ -72,6 +72,11 @@ class CheckReadme(unittest.TestCase):
         self.assert_result(0, built, "ran 1", source="fake.cpp", arguments=["--programs", "."])
         self.assert_result(1, built.replace("two", "2"), "but the page says", source="fake.cpp", arguments=["--programs", "."])
 
+    def test_console_needs(self):
+        page = "```console needs=sh,no-such-program\n$ etrace a\nwrong\n```\n"
+        self.assert_result(0, page, "line 2 needs no-such-program", "ran 0")
+        self.assert_result(1, page.replace(",no-such-program", ""), "README.md:2", "ran 1")
+
     def test_console(self):
         self.assert_result(0, "```console\n$ build/bin/etrace x\none x\n...\nthree\n$ ./dev demo\n```\n", "ran 1")
         self.assert_result(0, "```console\n$ build/bin/etrace x \\\n    y\none x y\n...\n```\n", "ran 1")
