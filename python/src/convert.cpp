@@ -43,6 +43,17 @@ Array settled(nb::handle source, const Array& a) {
   return full({}, v, wide ? Dtype::I64 : a.dtype());
 }
 
+// While a list in a list is read: RecursionError where they go too deep, as a list that holds itself does.
+class Deeper {
+ public:
+  Deeper() {
+    if (Py_EnterRecursiveCall(" while lists in lists were read as an array") != 0) throw nb::python_error();
+  }
+  ~Deeper() { Py_LeaveRecursiveCall(); }
+  Deeper(const Deeper&) = delete;
+  Deeper& operator=(const Deeper&) = delete;
+};
+
 // Lists may hold numbers, arrays, tracers and lists of them: what they hold is stacked.
 Array from_list(nb::handle source, std::optional<Dtype> wanted) {
   const nb::object items = nb::steal(PySequence_Fast(source.ptr(), "a list or a tuple"));
@@ -90,6 +101,7 @@ Array from_list(nb::handle source, std::optional<Dtype> wanted) {
 bool plain_numbers(nb::handle source) {
   const bool is_list = PyList_Check(source.ptr()) || PyTuple_Check(source.ptr());
   if (!is_list) return PyFloat_CheckExact(source.ptr()) || PyLong_Check(source.ptr());
+  const Deeper deeper;
   const nb::object items = nb::borrow(source);
   for (nb::handle item : nb::iter(items))
     if (!plain_numbers(item)) return false;
@@ -97,6 +109,7 @@ bool plain_numbers(nb::handle source) {
 }
 
 Array from_sequence(nb::handle source, std::optional<Dtype> wanted) {
+  const Deeper deeper;
   if (!plain_numbers(source) || nb::len(source) == 0) return from_list(source, wanted);
   nb::object a;
   try {

@@ -293,6 +293,17 @@ def test_text():
     assert texts == ["Traced<f32[3]>"]
 
 
+def test_lists_without_an_end():
+    """A list that holds itself, and one far too deep, are an error of Python's kind and no crash."""
+    itself, deep = [], 1.0
+    itself.append(itself)
+    for _ in range(100_000):
+        deep = [deep]
+    for given in (itself, deep, [np.ones(2), itself]):
+        with pytest.raises(RecursionError, match="lists in lists"):
+            et.asarray(given)
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_pickle_and_copy(dtype):
     a = et.asarray(sample(dtype))
