@@ -397,6 +397,30 @@ def test_dlpack_with_numpy():
     gc.collect()
 
 
+def test_signs_that_are_kept_beside_the_memory():
+    """As PyTorch's tensors do, whose DLPack does not tell."""
+
+    class Negated:
+        def __init__(self, memory, negated=True):
+            self.memory, self.negated = np.asarray(memory, "float32"), negated
+
+        def is_neg(self):
+            return self.negated
+
+        def resolve_neg(self):
+            return Negated(-self.memory, False) if self.negated else self
+
+        def __dlpack__(self, **options):
+            return self.memory.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return 1, 0
+
+    assert et.asarray(Negated([1, 2])).tolist() == [-1, -2] and et.asarray(Negated([1, 2], False)).tolist() == [1, 2]
+    with pytest.raises(BufferError, match="other sign"):
+        et.asarray(Negated([1, 2]), copy=False)
+
+
 def test_dlpack_of_another_device():
     class Far:
         def __dlpack__(self, **options):
