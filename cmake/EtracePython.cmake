@@ -55,8 +55,24 @@ function(etrace_add_python)
   endif()
 endfunction()
 
+# The C++ side of python/tests/test_twins.py: the first random models of its generator, as a program.
+function(etrace_add_python_twins)
+  set(folder "${PROJECT_SOURCE_DIR}/python/tests/twins")
+  set(models "${PROJECT_BINARY_DIR}/generated/twins/models.h")
+  add_custom_command(OUTPUT "${models}" DEPENDS "${folder}/generator.py"
+    COMMAND "${Python_EXECUTABLE}" -B "${folder}/generator.py" "${models}" COMMENT "Generating twins/models.h")
+  add_executable(etrace_python_twins "${folder}/main.cpp" "${models}")
+  target_compile_definitions(etrace_python_twins PRIVATE ETRACE_TWINS="${models}")
+  target_link_libraries(etrace_python_twins PRIVATE etrace::etrace etrace_flags etrace_test_warnings)
+  target_compile_options(etrace_python_twins PRIVATE ${ETRACE_OUTER_OPTIMIZE})
+  set_target_properties(etrace_python_twins PROPERTIES
+    OUTPUT_NAME twins RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  add_dependencies(etrace_python etrace_python_twins)  # so that ./dev python has it
+endfunction()
+
 # python/tests/test_*.py and python/tests/interop/test_*.py: one test each, label python.
 function(etrace_add_python_tests)
+  etrace_add_python_twins()
   file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/python/tests/test_*.py"
     "${PROJECT_SOURCE_DIR}/python/tests/interop/test_*.py")
   set(sanitizer "")  # its run-time library must come first in a program that knows nothing of it
@@ -72,6 +88,6 @@ function(etrace_add_python_tests)
       WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
     # pytest returns 5 where nothing could be collected: a package that the file is about is not installed
     set_tests_properties(python/${name} PROPERTIES LABELS python TIMEOUT 300 SKIP_RETURN_CODE 5 ENVIRONMENT
-      "PYTHONPATH=${PROJECT_BINARY_DIR}/python;PYTHONDONTWRITEBYTECODE=1;ETRACE_CACHE_DIR=${PROJECT_BINARY_DIR}/tests/compiled;$<$<TARGET_EXISTS:etrace_cli>:ETRACE_CLI=$<TARGET_FILE:etrace_cli>>${sanitizer}")
+      "PYTHONPATH=${PROJECT_BINARY_DIR}/python;PYTHONDONTWRITEBYTECODE=1;ETRACE_CACHE_DIR=${PROJECT_BINARY_DIR}/tests/compiled;ETRACE_TWINS_PROGRAM=$<TARGET_FILE:etrace_python_twins>;ETRACE_LIBRARY=$<TARGET_FILE:etrace>;$<$<TARGET_EXISTS:etrace_cli>:ETRACE_CLI=$<TARGET_FILE:etrace_cli>>${sanitizer}")
   endforeach()
 endfunction()

@@ -28,6 +28,8 @@ if not hasattr(_core, "__version__"):  # the folder of its stubs
     raise ImportError("the extension etrace._core is not built for this Python; install the package with pip install .")
 from ._core import *  # noqa: F401,F403
 
+from . import _pickle  # noqa: F401  says how functions of the extension are copied
+
 del random, units  # noqa: F821  the modules of these names take their place
 from . import random, units  # noqa: E402,F401
 from . import _trees as tree  # noqa: F401

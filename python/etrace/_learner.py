@@ -43,6 +43,9 @@ def _never():
     return _never
 
 
+_as_they_are = tuple.__new__  # a named tuple of the parts of another one
+
+
 class SequenceGradient(NamedTuple):
     """What `Learner.etrace_grad` gives."""
 
@@ -165,11 +168,11 @@ class Learner(_core._Learner):
         `chunk_size`: steps of a window, for multi-step learners; `reduction`: "mean" or "sum"; `modulator`: the third
         factor, for rules that take one; `progress`: True for a bar, or a function (done, total).
         """
-        if len(sequences) == 3 and not (options or progress) and loss is step_fn is None:
+        if len(sequences) == 3 and not options and loss is step_fn is progress is None:
             known, recorded = self._last
             xs, ys, loss = sequences
             if known() is loss is not None and is_leaf(xs) and is_leaf(ys):  # the last call again: quickly
-                return SequenceGradient._make(self._grad((xs, ys), recorded.step, loss, options, None)[:3] + ((),))
+                return _as_they_are(SequenceGradient, self._grad((xs, ys), recorded.step, loss, options, None))
             loss = None
         data, recorded, function = self._recorded("etrace_grad", sequences, loss, step_fn, options)
         with progress_of(progress, data, "etrace_grad") as told:

@@ -1,4 +1,8 @@
-"""Functions that pickles name: functions of the extension cannot be pickled themselves."""
+"""What pickles name, since objects of the extension cannot be pickled themselves, and functions of `et` in pickles and
+copies: they are known by their name, as those of any module."""
+
+import copyreg
+import functools
 
 from . import _core
 
@@ -13,3 +17,14 @@ def primitive(name):
 
 def program(text):
     return _core.parse_jaxpr(text)
+
+
+def function(path):
+    return functools.reduce(getattr, path.split("."), _core)
+
+
+def _reduced(f):
+    return function, (f"{f.__module__}.{f.__qualname__}".removeprefix(_core.__name__ + "."),)
+
+
+copyreg.pickle(type(_core.tanh), _reduced)

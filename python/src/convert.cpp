@@ -43,6 +43,17 @@ Array settled(nb::handle source, const Array& a) {
   return full({}, v, wide ? Dtype::I64 : a.dtype());
 }
 
+// While a list in a list is read: RecursionError where they go too deep, as a list that holds itself does.
+class Deeper {
+ public:
+  Deeper() {
+    if (Py_EnterRecursiveCall(" while lists in lists were read as an array") != 0) throw nb::python_error();
+  }
+  ~Deeper() { Py_LeaveRecursiveCall(); }
+  Deeper(const Deeper&) = delete;
+  Deeper& operator=(const Deeper&) = delete;
+};
+
 // Lists may hold numbers, arrays, tracers and lists of them: what they hold is stacked.
 Array from_list(nb::handle source, std::optional<Dtype> wanted) {
   const nb::object items = nb::steal(PySequence_Fast(source.ptr(), "a list or a tuple"));
@@ -90,6 +101,7 @@ Array from_list(nb::handle source, std::optional<Dtype> wanted) {
 bool plain_numbers(nb::handle source) {
   const bool is_list = PyList_Check(source.ptr()) || PyTuple_Check(source.ptr());
   if (!is_list) return PyFloat_CheckExact(source.ptr()) || PyLong_Check(source.ptr());
+  const Deeper deeper;
   const nb::object items = nb::borrow(source);
   for (nb::handle item : nb::iter(items))
     if (!plain_numbers(item)) return false;
@@ -97,17 +109,28 @@ bool plain_numbers(nb::handle source) {
 }
 
 Array from_sequence(nb::handle source, std::optional<Dtype> wanted) {
+  const Deeper deeper;
   if (!plain_numbers(source) || nb::len(source) == 0) return from_list(source, wanted);
+  const bool narrow = wanted && (*wanted == Dtype::I32 || *wanted == Dtype::U32);
   nb::object a;
   try {
     const bool as_is = !wanted || *wanted == Dtype::BF16;
+    // Whole numbers are narrowed here: NumPy before 2 takes what does not fit modulo 2^32.
+    const Dtype read = narrow ? Dtype::I64 : wanted.value_or(Dtype::F32);
     a = nb::module_::import_("numpy").attr("asarray")(source,
-                                                      as_is ? nb::none() : to_object(*wanted).attr("dtype"));
+                                                      as_is ? nb::none() : to_object(read).attr("dtype"));
   } catch (nb::python_error& e) {
+    if (e.matches(PyExc_OverflowError))
+      throw ValueError("array", "a number in a list does not fit into 64 bits");
     if (!e.matches(PyExc_ValueError)) throw;
     throw ValueError("array", std::string("lists of different lengths make no array: ") + e.what());
   }
   const Array wide = to_array(a, {}, Copy::Always);
+  if (narrow)
+    for (const std::int64_t v : wide.tensor().data<std::int64_t>())
+      if (*wanted == Dtype::I32 ? !fits_i32(v) : v < 0 || v > std::numeric_limits<std::uint32_t>::max())
+        throw ValueError("array", "the number " + std::to_string(v) + " in a list does not fit into " +
+                                      std::string(name(*wanted)));
   if (wanted) return convert(wide, *wanted);
   if (wide.dtype() == Dtype::F64) return convert(wide, Dtype::F32);
   if (wide.dtype() != Dtype::I64) return wide;

@@ -167,6 +167,12 @@ Result clip_(nb::handle x, nb::handle low, nb::handle high) {
     return clip(from_object<Quantity>(x), from_object<Quantity>(low), from_object<Quantity>(high));
   Array y = from_object<Array>(x);
   const LineScope line(y);
+  if (!low.is_none() && !high.is_none()) {  // between two numbers it is one operation, as in C++
+    const Array a = from_object<Array>(low), b = from_object<Array>(high);
+    const bool whole = !is_floating(a.dtype()) && !is_floating(b.dtype());
+    if (a.is_weak() && b.is_weak() && !y.is_weak() && (is_floating(y.dtype()) || whole))
+      return clamp(a, y, b);
+  }
   if (!low.is_none()) y = maximum(y, from_object<Array>(low));
   if (!high.is_none()) y = minimum(y, from_object<Array>(high));
   return y;

@@ -216,6 +216,12 @@ std::optional<Tensor> from_buffer(nb::handle source, Copy copy) {
 }
 
 Tensor from_dlpack(nb::handle source, Copy copy) {
+  // PyTorch keeps some signs beside the memory (the imaginary part of a conjugate), where DLPack loses them.
+  if (nb::hasattr(source, "is_neg") && nb::hasattr(source, "resolve_neg") &&
+      nb::cast<bool>(source.attr("is_neg")())) {
+    if (copy == Copy::Never) cannot_share(source, "its memory holds the numbers with the other sign");
+    return from_dlpack(source.attr("resolve_neg")(), copy);
+  }
   nb::ndarray<nb::ro> a;
   if (!nb::try_cast(source, a) || !a.is_valid()) {
     PyErr_Clear();

@@ -11,12 +11,17 @@ namespace etrace::python {
 
 namespace {
 
-// Between two programs of a call from Python: signals, then progress.
+unsigned long main_thread = 0;  // the only one that Python gives signals to
+
+// Between two programs of a call from Python, and between two steps of a loop that runs at once: signals,
+// then progress.
 void between_programs() {
   Call* const call = Call::current();
-  if (call == nullptr) return;  // a thread of the library's own
+  if (call == nullptr && PyThread_get_thread_ident() != main_thread)
+    return;  // perhaps one of the library's own
   const nb::gil_scoped_acquire gil;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  if (call == nullptr) return;
   if (call->progress.is_valid() && call->done) call->progress(call->done());
 }
 
@@ -43,6 +48,8 @@ void show_warnings() {
 }
 
 void bind_host(nb::module_& m) {
+  main_thread =
+      nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
   set_interrupt_hook(between_programs);
   set_warning_sink([](const std::string& text) {
     const std::lock_guard lock(waiting().mutex);

@@ -140,7 +140,8 @@ nb::tuple grad(LearnerObject& l, nb::handle sequences, const PythonFunction& f, 
   call.call.function = function;
   follow_progress(call, l, progress);
   SequenceGradient g = call.run([&] { return l.core->learner.etrace_grad(data, f.step, o); });
-  return nb::make_tuple(nb::cast(std::move(g.grads)), g.losses, g.loss, to_list(g.aux));
+  nb::object aux = g.aux.empty() ? nb::object(nb::tuple()) : nb::object(to_list(g.aux));
+  return nb::make_tuple(nb::cast(std::move(g.grads)), g.losses, g.loss, std::move(aux));
 }
 
 // The same n times without coming back to Python, for benchmarks.

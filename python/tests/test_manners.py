@@ -65,6 +65,17 @@ def test_a_long_call_is_interrupted_and_what_was_done_stands(interrupting):
     assert np.isfinite(learner.etrace_grad(xs[:8], ys[:8], mse).loss)
 
 
+@pytest.mark.parametrize("call", [
+    lambda: et.while_loop(lambda c: c < 1e18, lambda c: c + 1.0, et.asarray(0.0)),
+    lambda: et.scan(lambda c, x: (c + 1.0, None), et.asarray(0.0), None, length=10**9),
+    lambda: et.jit(lambda x: et.fori_loop(0, 10**7, lambda i, c: c + 1.0, x))(et.asarray(0.0)),
+])
+def test_loops_that_run_at_once_are_interrupted(interrupting, call):
+    interrupting()
+    with pytest.raises(Stop):
+        call()
+
+
 def test_ctrl_c_is_a_keyboard_interrupt():
     out = script(
         """

@@ -352,6 +352,21 @@ def test_copies_have_states_of_their_own(again):
     assert et.trace_step(other, et.zeros((2, 3))).jaxpr == et.trace_step(net, et.zeros((2, 3))).jaxpr
 
 
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_functions_of_the_package_are_copied_with_a_model(again):
+    class Cell(Leaky):
+        def __init__(self):
+            super().__init__()
+            self.phi, self.loss, self.more = et.tanh, et.loss.mse, [et.nn.mish, et.random.normal, et.jit(et.sin)]
+            self.cell = et.nn.GRUCell(4, 4, activation=et.sigmoid)
+
+    Cell.__qualname__ = "Cell"
+    globals()["Cell"] = Cell  # where a pickle finds it
+    other = again(Cell())
+    assert other.phi is et.tanh and other.loss is et.loss.mse and other.more[:2] == [et.nn.mish, et.random.normal]
+    assert np.allclose(np.asarray(other.more[2](np.ones(2, "float32"))), np.sin(1.0))
+
+
 def test_no_cycle_leads_through_c():
     net = GruNet()
     net.learner = et.compile(net, et.D_RTRL, et.zeros((1, 3)), batch_size=1)

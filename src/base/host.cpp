@@ -8,6 +8,8 @@
 #include <new>
 #include <utility>
 
+#include "base/interruptible.h"
+
 namespace etrace {
 
 namespace {
@@ -46,6 +48,7 @@ T& lasting() {
   return instance;
 }
 auto& hook() { return lasting<Replaceable<std::function<void()>>>(); }
+thread_local bool may_end = false;
 auto& sink() { return lasting<Replaceable<std::function<void(const std::string&)>>>(); }
 
 }  // namespace
@@ -59,6 +62,12 @@ void check_interrupt() {
   if (now < next) return;
   next = now + kPeriod;
   if (const auto f = hook().get()) (*f)();
+}
+
+Interruptible::Interruptible() : before_(may_end) { may_end = true; }
+Interruptible::~Interruptible() { may_end = before_; }
+void Interruptible::check() {
+  if (may_end) check_interrupt();
 }
 
 void set_warning_sink(std::function<void(const std::string&)> f) { sink().set(std::move(f)); }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/interruptible.h"
 #include "etrace/error.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/reduce.h"
@@ -69,6 +70,7 @@ class ScanLoop {
     std::copy_n(args.in, nc + nk, in);
     std::copy_n(args.out, nk, out);
     for (std::int64_t step = 0; step < scan_.length; ++step) {
+      Interruptible::check();
       const auto t = static_cast<std::size_t>(scan_.reverse ? scan_.length - 1 - step : step);
       for (std::size_t i = 0; i < x_bytes_.size(); ++i)
         in[nc + nk + i] = static_cast<const std::byte*>(args.in[nc + nk + i]) + t * x_bytes_[i];

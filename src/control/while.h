@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/interruptible.h"
 #include "control/body.h"
 #include "etrace/control.h"
 
@@ -72,6 +73,7 @@ class Loop {
     for (;;) {
       std::copy_n(now, nk, cond_in + w_.cond_nconsts);
       if (!keep_going(cond_in, scratch)) break;
+      Interruptible::check();
       visit(now);
       std::copy_n(now, nk, body_in + w_.body_nconsts);
       body_.run(body_in, carry, scratch + body_workspace_);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/interruptible.h"
 #include "base/memory.h"
 #include "core/recorder.h"
 #include "etrace/error.h"
@@ -56,6 +57,7 @@ Arrays run_now(const Primitive& prim, ArraySpan in, const Params& params) {
   std::vector<void*> outputs;
   for (const Aval& aval : out_avals) outputs.push_back(results.emplace_back(room_for(prim, aval)).writable());
   Tensor scratch = Tensor::uninitialized({Dtype::Bool, {static_cast<std::int64_t>(kernel.scratch_bytes)}});
+  const Interruptible nothing_outlives_it;
   kernel.run({inputs.data(), outputs.data(), scratch.writable()});
   return to_arrays(results);
 }

@@ -1,5 +1,8 @@
 // while: trip counts that are known only when it runs, under vmap one per sample; reverse mode by a tape.
+#include <stdexcept>
+
 #include "control/agreement.h"
+#include "etrace/host.h"
 
 namespace etrace {
 namespace {
@@ -130,6 +133,22 @@ TEST(While, InsideScan) {
     return Arrays{total, h, counts};
   };
   expect_equivalent(f, g, x, kNoSecondReverse);
+}
+
+// Loops that run at once may be ended from outside, at any depth; a program that was compiled is not asked.
+TEST(While, EndsWhenTheHookThrows) {
+  int asked = 0;
+  set_interrupt_hook([&] {
+    if (++asked == 2) throw std::runtime_error("stop");
+  });
+  const auto forever = [](ArraySpan c) { return c[0] >= 0.0; };
+  const Function step = [](ArraySpan c) {
+    const ScanBody body = [](ArraySpan h, ArraySpan) { return ScanResult{{h[0] + 1.0}, {}}; };
+    return scan(body, {c[0]}, {}, {.length = 1000}).carry;
+  };
+  EXPECT_THROW(while_loop(forever, step, {f64_scalar(0.0)}), std::runtime_error);
+  set_interrupt_hook({});
+  EXPECT_EQ(asked, 2);
 }
 
 TEST(While, SaysWhatIsWrong) {

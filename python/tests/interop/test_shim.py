@@ -185,6 +185,8 @@ def test_defaults_are_brainpys(name, unit, state, scale):
     there, theirs = pytest.importorskip("brainpy"), pytest.importorskip("brainstate")
     import saiunit
 
+    dt = 0.125  # whose multiples are exact: brainpy compares times, and 16.7 - 11.7 < 5 would be a question of rounding
+
     class Wrapped(theirs.nn.Module):
         def __init__(self):
             super().__init__()
@@ -192,7 +194,7 @@ def test_defaults_are_brainpys(name, unit, state, scale):
             self.steps = theirs.ShortTermState(jax.numpy.zeros(()))
 
         def update(self, x):
-            with theirs.environ.context(t=self.steps.value * 0.1 * saiunit.ms, dt=0.1 * saiunit.ms):
+            with theirs.environ.context(t=self.steps.value * dt * saiunit.ms, dt=dt * saiunit.ms):
                 self.n(x * (getattr(saiunit, unit) if unit else 1.0))
             self.steps.value = self.steps.value + 1.0
             value = getattr(self.n, state).value
@@ -206,10 +208,10 @@ def test_defaults_are_brainpys(name, unit, state, scale):
         def update(self, x):
             self.n(x)
             return getattr(self.n, state).value
-    with theirs.environ.context(dt=0.1 * saiunit.ms):
+    with theirs.environ.context(dt=dt * saiunit.ms):
         imported = et.jax.from_braintrace(Wrapped(), jax.numpy.zeros((1, 3)), batch_size=1)
     dtype = np.dtype(str(et.states(imported)[f"n/{state}"].dtype))
-    with brainstate.environ.context(dt=0.1 * u.ms, precision=dtype.itemsize * 8):
+    with brainstate.environ.context(dt=dt * u.ms, precision=dtype.itemsize * 8):
         mine = Ours()
     xs = (np.abs(np.random.default_rng(0).normal(size=(200, 1, 3))) * scale).astype(dtype)
     np.testing.assert_allclose(_run(mine, xs), _run(imported, xs), rtol=1e-4, atol=1e-4)
