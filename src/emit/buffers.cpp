@@ -29,7 +29,7 @@ class Placement {
     for (std::size_t v = 0; v < p_.values.size(); ++v) {
       if (p_.values[v].home != Value::Unplaced || life_[v].first < 0) continue;
       births[life_[v].first].push_back(static_cast<ValueId>(v));
-      deaths[life_[v].last].push_back(static_cast<ValueId>(v));
+      deaths[last_of(static_cast<ValueId>(v))].push_back(static_cast<ValueId>(v));
     }
     for (int at = 0; at < now_; ++at) {
       for (const ValueId v : births[at]) {
@@ -61,6 +61,9 @@ class Placement {
       if (const auto* region = std::get_if<Region>(&item.step)) {
         for (const Block& b : region->blocks) walk(b, depth + 1);
         const int end = now_++;
+        if (region->rows > 0)  // threads are at different steps: what one is done with, another one reads
+          for (const auto* list : {&u.reads, &u.writes})
+            for (const ValueId v : *list) kept_until_[v] = end;
         for (const auto* list : {&u.reads, &u.writes})
           for (const ValueId v : *list)
             if (value(v).depth <= depth) {
@@ -74,6 +77,10 @@ class Placement {
         for (const ValueId v : *list) life(v).touch(start);
       at_[start] = &item;
     }
+  }
+  int last_of(ValueId v) const {
+    const auto kept = kept_until_.find(v);
+    return std::max(life_[static_cast<std::size_t>(v)].last, kept == kept_until_.end() ? -1 : kept->second);
   }
   Life& life(ValueId v) { return life_[static_cast<std::size_t>(v)]; }
 
@@ -120,6 +127,7 @@ class Placement {
   EmitProgram& p_;
   std::vector<Life> life_;
   std::map<int, const Item*> at_;
+  std::map<ValueId, int> kept_until_;  // beyond its last use
   std::map<ValueId, bool> given_;
   // One arena, or one for every type: then no element is ever read as another type.
   ArenaPlanner& planner(ValueId v) {

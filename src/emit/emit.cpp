@@ -24,9 +24,9 @@ struct Pass {
   bool keeps_formulas = true;  // else names change with them
 };
 constexpr Pass kPasses[] = {
-    {remove_dead}, {coalesce_kernels}, {remove_dead}, {spell_out, false}, {fuse_around_loops}, {remove_dead},
-    {split_loops}, {walk_time},        {fuse},        {remove_dead},      {coalesce},          {remove_dead},
-    {schedule},    {place_buffers}};
+    {remove_dead}, {coalesce_kernels}, {remove_dead},  {spell_out, false}, {fuse_around_loops}, {remove_dead},
+    {split_loops}, {walk_time},        {fuse},         {remove_dead},      {coalesce},          {remove_dead},
+    {schedule},    {share_rows},       {place_buffers}};
 
 // What a program gives, followed in several ways.
 class Proof {
@@ -82,7 +82,8 @@ EmitProgram build_proved(const Program& source, const Target& target) {
 }
 
 std::string text_of(const std::vector<Refusal>& all, const EmitProgram& p) {
-  constexpr const char* what[] = {"not fused", "copied", "stays in its loop", "no vectors"};
+  constexpr const char* what[] = {"not fused", "copied", "stays in its loop", "no vectors",
+                                  "threads meet at every step"};
   std::string out;
   for (const Refusal& r : all) {
     out += fmt::format("{}: {}\n", what[static_cast<std::size_t>(r.kind)], r.reason);

@@ -18,7 +18,7 @@ EmitProgram build_proved(const Program&, const Target& = native_target());
 
 // The names of all elements of the results (follow.cpp). InternalError if a step reads what was overwritten.
 struct FollowOptions {
-  bool backwards = false;  // positions of nests
+  bool backwards = false;  // positions of nests; and row by row what threads share so
   std::size_t branch = 0;  // of every cond
 };
 std::vector<std::uint64_t> follow(const EmitProgram&, const FollowOptions& = {});

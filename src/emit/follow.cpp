@@ -2,7 +2,8 @@
 // element by element with names in place of numbers. A formula's name is made of its text and the names of
 // its operands, a copy keeps the name, and what was overwritten has none. Before and after passes that fuse,
 // reorder, write in place and share memory, the names of all results are the same. It knows nothing of how
-// these passes decide. The positions of a nest run forwards and backwards: nobody promised an order.
+// these passes decide. The positions of a nest run forwards and backwards, and loops that threads share by
+// rows time by time and row by row: nobody promised an order.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -85,10 +86,21 @@ class Follower {
     if (first == last) return f();
     const Axis& axis = n.axes[first];
     const bool down = axis.kind == Axis::Each ? how_.backwards : axis.reverse;
-    for (Index k = 0; k < axis.size; ++k) {
-      at[first] = down ? axis.size - 1 - k : k;
+    const auto [low, high] = first == 0 && axis.kind == Axis::Each ? shared(axis.size) : Part{0, axis.size};
+    for (Index k = low; k < high; ++k) {
+      at[first] = down ? low + high - 1 - k : k;
       positions(n, first + 1, last, at, f);
     }
+  }
+
+  // What of `size` positions is followed: all, or those of a row.
+  struct Part {
+    Index first, last;
+  };
+  Part shared(Index size) const {
+    if (rows_ == 0) return {0, size};
+    ETRACE_CHECK(size % rows_ == 0);
+    return {size / rows_ * row_, size / rows_ * (row_ + 1)};
   }
 
   struct Order {
@@ -196,9 +208,9 @@ class Follower {
   void product(const Product& q, const Dims& batch) {
     std::vector<MemoryRange> used;
     // Names of lines of a factor: rows of A, columns of B.
-    const auto lines = [&](const Matrices& m, Index count, bool rows) {
+    const auto lines = [&](const Matrices& m, Index count, Part part, bool rows) {
       std::vector<Name> out(static_cast<std::size_t>(count), 0);
-      for (Index l = 0; l < count; ++l)
+      for (Index l = part.first; l < part.last; ++l)
         for (Index k = 0; k < q.depth; ++k) {
           const Index e = matrix_element(m.at, at_time(m.at), batch, rows ? l : k, rows ? k : l);
           out[static_cast<std::size_t>(l)] = mixed(out[static_cast<std::size_t>(l)], read(m.value, e));
@@ -206,12 +218,13 @@ class Follower {
         }
       return out;
     };
-    const std::vector<Name> a = lines(q.a, q.rows, true), b = lines(q.b, q.columns, false);
+    const std::vector<Name> a = lines(q.a, q.rows, shared(q.rows), true),
+                            b = lines(q.b, q.columns, {0, q.columns}, false);
     const auto before = [](const MemoryRange& x, const MemoryRange& y) {
       return std::pair(x.block, x.begin) < std::pair(y.block, y.begin);
     };
     std::sort(used.begin(), used.end(), before);
-    for (Index i = 0; i < q.rows; ++i)
+    for (Index i = shared(q.rows).first; i < shared(q.rows).last; ++i)
       for (Index j = 0; j < q.columns; ++j) {
         const Index e = matrix_element(q.c.at, at_time(q.c.at), batch, i, j);
         const MemoryRange to = range(q.c.value, e);
@@ -235,14 +248,27 @@ class Follower {
         memory_.set(range(q.out[k], e), mixed(name, mixed(k, static_cast<Name>(e))));
   }
 
+  void scan(const Region& q) {
+    const Loop& loop = p_.loops[static_cast<std::size_t>(q.loop)];
+    for (Index k = 0; k < loop.length; ++k) {
+      times_[static_cast<std::size_t>(q.loop)] = loop.reverse ? loop.length - 1 - k : k;
+      block(q.blocks[0]);
+    }
+  }
+  // Threads may run all times of a row before those of the row in front of it.
+  void scan_by_rows(const Region& q) {
+    rows_ = q.rows;
+    for (row_ = q.rows; row_-- > 0;) scan(q);
+    rows_ = 0;
+  }
+
   // Nobody knows how often a loop will run, and which branch: some of each are followed.
   void step(const Region& q) {
     if (q.kind == Region::Scan) {
-      const Loop& loop = p_.loops[static_cast<std::size_t>(q.loop)];
-      for (Index k = 0; k < loop.length; ++k) {
-        times_[static_cast<std::size_t>(q.loop)] = loop.reverse ? loop.length - 1 - k : k;
-        block(q.blocks[0]);
-      }
+      if (q.rows > 0 && how_.backwards)
+        scan_by_rows(q);
+      else
+        scan(q);
     } else if (q.kind == Region::While) {
       for (int pass = 0; pass < 3; ++pass) {
         block(q.blocks[0]);
@@ -260,7 +286,8 @@ class Follower {
   NamedMemory memory_;
   std::map<std::size_t, std::set<Name>> votes_;  // of the nest at hand, by statement
   std::vector<Index> times_;
-  Name flow_ = 0;  // of everything that was decided
+  Index rows_ = 0, row_ = 0;  // of the loop that is followed row by row
+  Name flow_ = 0;             // of everything that was decided
 };
 
 double work_of(const EmitProgram& p, const Block& b) {

@@ -73,12 +73,14 @@ struct RunLoops {  // positions [0, size) of a function, in so many parts
   std::string function;
   std::vector<std::string> pointers;
   Index size, parts;
+  Index per_row = 0;  // inside ShareRows::own: positions [lo, hi) · per_row, by this thread
   bool operator==(const RunLoops&) const = default;
 };
 struct CallLibrary {
   std::string callee;      // of Unit::callees
   std::string descriptor;  // of Unit::descriptors; empty: the host has it
   std::vector<std::string> in, out;
+  Index per_row = 0;  // inside ShareRows::own: a product of (hi - lo) · per_row rows, by this thread
   bool operator==(const CallLibrary&) const = default;
 };
 struct Repeat {  // as long as `predicate`, which the condition computes, holds
@@ -92,14 +94,23 @@ struct Choose {
   std::vector<Tree> cases;
   bool operator==(const Choose&) const = default;
 };
+// Threads take rows [lo, hi) of so many, in at most so many parts, and run `own`; where one thread takes all
+// rows, or there are too few for the threads, they share each step of `together`.
+struct ShareRows {
+  Index rows, most_parts;
+  Tree own, together;
+  bool operator==(const ShareRows&) const = default;
+};
 struct Clock {
   std::size_t step;
   bool start;
+  bool of_rows = false;  // inside ShareRows::own: counts for the first thread alone
   bool operator==(const Clock&) const = default;
 };
 
 struct Node {
-  std::variant<For, Let, Lanes, Set, Do, If, Skip, Leave, Note, RunLoops, CallLibrary, Repeat, Choose, Clock>
+  std::variant<For, Let, Lanes, Set, Do, If, Skip, Leave, Note, RunLoops, CallLibrary, Repeat, Choose,
+               ShareRows, Clock>
       what;
   bool operator==(const Node&) const = default;
 };

@@ -23,6 +23,9 @@ void coalesce(EmitProgram&);
 void coalesce_kernels(EmitProgram&);
 // Axes joined and ordered, the vector axis and the parts for threads chosen, for every nest.
 void schedule(EmitProgram&);
+double work_of(const Nest&);  // in additions, about
+// Loops whose threads may keep rows of their own for all times.
+void share_rows(EmitProgram&);
 // Every unplaced value gets its place in the arena; values that are not needed at the same time share it.
 void place_buffers(EmitProgram&);
 // InternalError if an access leaves its value, or a statement is not what it must be.

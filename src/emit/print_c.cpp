@@ -55,7 +55,7 @@ class Printer {
     const bool host = t_.memory == Target::Host;
     return fmt::format("/* {}: emitted by etrace. */\n", comment(p_.name)) + headers(functions, t_) +
            (u_.clocks > 0 ? fmt::format(kClock, u_.clocks) : "") + (host ? calls() : memory()) + functions +
-           (host ? host_entry(entry) : own_entry(entry));
+           rows_ + (host ? host_entry(entry) : own_entry(entry));
   }
 
   // The loops, then the function that runs them.
@@ -95,22 +95,25 @@ class Printer {
                numbers, names) +
            out;
   }
-  std::string buffers() const {
+  std::string buffers(const std::string& body = {}) const {
     std::string out;
     for (const Unit::Buffer& b : u_.buffers)
-      out += fmt::format("  char* const {} = {}; /* {} */\n", b.name, b.at, comment(b.note));
+      if (body.empty() || body.find(b.name) != std::string::npos)
+        out += fmt::format("  char* const {} = {}; /* {} */\n", b.name, b.at, comment(b.note));
     return out;
   }
-  std::string host_entry(const std::string& body) const {
-    return "\nstatic void run(const etp_run* r) {\n"
-           "  const etp_context* const x = r->context;\n"
-           "  const etp_callee* const f = r->callees;\n"
+  static std::string of_run() {
+    return "  const etp_callee* const f = r->callees;\n"
            "  char* const m = (char*)r->arena;\n"
            "  const char* const* const a = (const char* const*)r->arguments;\n"
            "  char* const* const y = (char* const*)r->results;\n"
            "  const char* const* const c = (const char* const*)r->constants;\n"
-           "  (void)x, (void)f, (void)m, (void)a, (void)y, (void)c;\n" +
-           buffers() + body +
+           "  (void)x, (void)f, (void)m, (void)a, (void)y, (void)c;\n";
+  }
+  std::string host_entry(const std::string& body) const {
+    return "\nstatic void run(const etp_run* r) {\n"
+           "  const etp_context* const x = r->context;\n" +
+           of_run() + buffers() + body +
            fmt::format(
                "}}\n\n__attribute__((visibility(\"default\"))) const etp_module etrace_module = {{\n"
                "    ETP_ABI_VERSION, {}, {}, {}, {}, {}, {}, \"{}\", callees, run}};\n",
@@ -200,6 +203,8 @@ class Printer {
     const std::string pointers = "(char*[]){" + list(n.pointers) + "}";
     if (t_.most_parts == 1)
       line(fmt::format("{}({});", n.function, pointers));
+    else if (n.per_row > 0)
+      line(fmt::format("{0}({1}, lo * {2}, hi * {2});", n.function, pointers, n.per_row));
     else if (n.parts == 1)
       line(fmt::format("{}({}, 0, {});", n.function, pointers, n.size));
     else
@@ -208,6 +213,11 @@ class Printer {
   }
   void print(const CallLibrary& n) {
     const std::string f = "f[" + number(n.callee) + "]";
+    if (n.per_row > 0)
+      return line(
+          fmt::format("{}.run(&(etp_matrix_product){{{}}}, x, (const void* const[]){{{}}}, "
+                      "(void* const[]){{{}}}, scratch);",
+                      f, of_rows(n), list(n.in), list(n.out)));
     line(fmt::format("{}.run({}, x, (const void* const[]){{{}}}, (void* const[]){{{}}}, r->scratch);", f,
                      n.descriptor.empty() ? f + ".descriptor" : "&" + n.descriptor, list(n.in), list(n.out)));
   }
@@ -227,7 +237,40 @@ class Printer {
     --depth_;
     line("}");
   }
+  // The fields of a product's descriptor, of the rows [lo, hi).
+  std::string of_rows(const CallLibrary& n) const {
+    const auto d = std::find_if(u_.descriptors.begin(), u_.descriptors.end(),
+                                [&](const Unit::Descriptor& each) { return each.name == n.descriptor; });
+    return fmt::format("{}, .rows = (hi - lo) * {}", d->fields, n.per_row);
+  }
+  void print(const ShareRows& n) {
+    std::string text = std::exchange(out_, {});
+    const std::size_t depth = std::exchange(depth_, 1);
+    tree(n.own);
+    const std::string own = std::exchange(out_, std::move(text));
+    depth_ = depth;
+    const std::string name = fmt::format("rows{}", row_functions_++);
+    rows_ += fmt::format(
+                 "/* Some of {} rows, at all times. */\n"
+                 "static void {}(void* data, int64_t part) {{\n"
+                 "  const etp_row_split* const s = (const etp_row_split*)data;\n"
+                 "  const etp_run* const r = s->run;\n"
+                 "  const int64_t lo = s->rows * part / s->parts, hi = s->rows * (part + 1) / s->parts;\n"
+                 "  const etp_context alone = etp_alone(r->context), *const x = &alone;\n"
+                 "  char* const scratch = (char*)r->scratch + part * r->row_scratch;\n"
+                 "  (void)scratch;\n",
+                 n.rows, name) +
+             of_run() + buffers(own) + own + "}\n\n";
+    const std::string parts = fmt::format("etp_row_parts(x->threads, {}, {})", n.rows, n.most_parts);
+    body(fmt::format("if ({} > 1)", parts),
+         {{Do{fmt::format("etp_share_rows(r, {}, {}, {})", name, n.rows, parts)}}});
+    body("else", n.together);
+  }
   void print(const Clock& n) {
+    if (n.of_rows)
+      return line(fmt::format(
+          "if (part == 0) etrace_times[{0}][0] {1}= etp_nanoseconds(), etrace_times[{0}][1] += {2};", n.step,
+          n.start ? "-" : "+", n.start ? 0 : 1));
     line(n.start ? fmt::format("etrace_times[{}][0] -= etp_nanoseconds();", n.step)
                  : fmt::format("etrace_times[{0}][0] += etp_nanoseconds(), ++etrace_times[{0}][1];", n.step));
   }
@@ -238,6 +281,8 @@ class Printer {
   const std::string index_;
   std::string out_;
   std::size_t depth_ = 1;
+  std::string rows_;  // functions of ShareRows
+  std::size_t row_functions_ = 0;
 };
 
 }  // namespace

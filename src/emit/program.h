@@ -134,6 +134,9 @@ struct Region {
   ValueId predicate = kNoValue;  // While: blocks[0] computes it; Cond: the index of the branch
   std::vector<Block> blocks{};   // Scan: body; While: condition, body; Cond: branches
   int eqn = -1;
+  // By share_rows(), of a Scan: threads may run all times for some of so many rows, in at most so many parts;
+  // 0: they may not. A step's outermost axis (a product's rows) has as many positions, or a multiple.
+  Index rows = 0, most_parts = 1;
 };
 
 struct Item {
@@ -152,7 +155,7 @@ struct SourceEqn {
 
 // What a pass did not do, and why: two equations, or one and the loop around it.
 struct Refusal {
-  enum Kind : std::uint8_t { Fuse, WriteInPlace, LeaveLoop, Vectorise } kind;
+  enum Kind : std::uint8_t { Fuse, WriteInPlace, LeaveLoop, Vectorise, ShareRows } kind;
   int first, second;  // EmitProgram::eqns; -1: there is none
   std::string reason;
   bool operator==(const Refusal&) const = default;

@@ -92,10 +92,7 @@ void choose_lane(const Target& t, Nest& n) {
 void choose_parts(const Target& t, Nest& n) {
   n.parts = 1;
   if (n.axes.empty() || n.axes[0].kind != Axis::Each) return;
-  double work = 0;
-  for (const Stmt& s : n.body)
-    work += s.kind == Stmt::Load || s.kind == Stmt::Store ? 1.0 : static_cast<double>(s.cost);
-  for (const Axis& a : n.axes) work *= static_cast<double>(a.size);
+  const double work = work_of(n);
   // Whole vectors; of what is read again and again along a column or at every time, stretches worth a fetch.
   const bool folds = has_folds(n), timed = has_time(n);
   Index inside = 1;  // elements of one position of the outermost axis
@@ -130,6 +127,14 @@ void schedule_nest(const Target& t, Nest& n) {
 }
 
 }  // namespace
+
+double work_of(const Nest& n) {
+  double work = 0;
+  for (const Stmt& s : n.body)
+    work += s.kind == Stmt::Load || s.kind == Stmt::Store ? 1.0 : static_cast<double>(s.cost);
+  for (const Axis& a : n.axes) work *= static_cast<double>(a.size);
+  return work;
+}
 
 void schedule(EmitProgram& p) {
   for_each_nest(p.entry, [&](Nest& n) {

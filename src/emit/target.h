@@ -15,13 +15,14 @@ struct Target {
   std::string_view name, doc;
 
   // Loops.
-  bool vectors = true;          // the innermost loops are marked as vectors
-  Index lanes = 16;             // positions that fill a vector; short axes are kept where fewer were left
-  Index block = 512;            // positions of the vector axis, or of a line, that are kept near
-  Index most_parts = 64;        // for threads; 1: there are none
-  double part_work = 1 << 17;   // additions that outweigh the hand-over to another thread
-  Dtype index = Dtype::I64;     // of loop variables and sizes: I64 or I32
-  Dtype f32_sums = Dtype::F64;  // what sums and products of f32 are formed in: F64 or F32
+  bool vectors = true;         // the innermost loops are marked as vectors
+  Index lanes = 16;            // positions that fill a vector; short axes are kept where fewer were left
+  Index block = 512;           // positions of the vector axis, or of a line, that are kept near
+  Index most_parts = 64;       // for threads; 1: there are none
+  double part_work = 1 << 17;  // additions that outweigh the hand-over to another thread
+  std::size_t near_bytes = 5 << 18;  // what a thread's own cache may hold of matrices that it reads again
+  Dtype index = Dtype::I64;          // of loop variables and sizes: I64 or I32
+  Dtype f32_sums = Dtype::F64;       // what sums and products of f32 are formed in: F64 or F32
 
   bool splits_loops = false;  // a step of a loop over time costs a launch at every time
   bool fuses_late = false;    // values are made where they are used: less memory, more loops

@@ -115,10 +115,11 @@ class UnitBuilder {
   // Around a step.
   void clocked(Tree& out, TimedStep step, Tree nodes) {
     if (timed_ == nullptr) return void(std::move(nodes.begin(), nodes.end(), std::back_inserter(out)));
-    timed_->push_back(std::move(step));
-    out.push_back({Clock{timed_->size() - 1, true}});
+    const std::size_t clock = rows_ > 0 ? clock_of_rows_++ : timed_->size();
+    if (rows_ == 0) timed_->push_back(std::move(step));
+    out.push_back({Clock{clock, true, rows_ > 0}});
     std::move(nodes.begin(), nodes.end(), std::back_inserter(out));
-    out.push_back({Clock{timed_->size() - 1, false}});
+    out.push_back({Clock{clock, false, rows_ > 0}});
   }
 
   static std::vector<int> eqns_of(const Nest& n) {
@@ -155,7 +156,7 @@ class UnitBuilder {
                  Index size, Index parts, Tree& out, Tree before = {}) {
     const std::string name = function(std::move(f), eqns);
     for (const int e : eqns) out.push_back({Note{about(e)}});
-    RunLoops run{name, {}, size, parts};
+    RunLoops run{name, {}, size, parts, rows_ > 0 ? size / rows_ : 0};
     for (const Pointer& q : pointers) run.pointers.push_back(pointer(q.value, q.first, q.time));
     before.push_back({std::move(run)});
     clocked(out, {TimedStep::Loops, name, eqns}, std::move(before));
@@ -183,11 +184,17 @@ class UnitBuilder {
       for (std::size_t k = 0; k < q.batch.size(); ++k)
         if (all[i]->at.step[k] != 0) at[i] += fmt::format(" + b{} * {}", k, all[i]->at.step[k] * width);
     }
+    const Index per_row = rows_ > 0 ? q.rows / rows_ : 0;
+    if (rows_ > 0)
+      for (const std::size_t i : {0, 2})
+        at[i] +=
+            fmt::format(" + lo * {}", all[i]->at.step[0] * per_row * static_cast<Index>(size_of(q.dtype)));
     Tree nodes{
         {CallLibrary{callee("matrix_product"),
                      descriptor(*find_kernel("matrix_product"), reinterpret_cast<const std::int64_t*>(&d)),
                      {at[0], at[1]},
-                     {at[2]}}}};
+                     {at[2]},
+                     per_row}}};
     for (std::size_t k = q.batch.size(); k-- > 0;)
       nodes = Tree{{For{{.variable = fmt::format("b{}", k), .from = "0", .to = std::to_string(q.batch[k])},
                         std::move(nodes)}}};
@@ -197,7 +204,7 @@ class UnitBuilder {
   void step(const Call& q, Tree& out) {
     out.push_back({Note{about(q.eqn)}});
     const std::string name = steps_.name(q);
-    CallLibrary call{callee(name), "", {}, {}};
+    CallLibrary call{callee(name), "", {}, {}, 0};
     for (const ValueId v : q.out) call.out.push_back(pointer(v));
     if (q.kernel == nullptr) {
       for (const ValueId v : q.in) call.in.push_back(pointer(v));
@@ -229,17 +236,25 @@ class UnitBuilder {
     return unit_.descriptors.back().name;
   }
 
+  Node scan(const Region& q) {
+    const Loop& loop = p_.loops[static_cast<std::size_t>(q.loop)];
+    return {For{{.variable = fmt::format("t{}", q.loop),
+                 .from = std::to_string(loop.reverse ? loop.length - 1 : 0),
+                 .to = std::to_string(loop.reverse ? 0 : loop.length),
+                 .down = loop.reverse},
+                block(q.blocks[0])}};
+  }
   void step(const Region& q, Tree& out) {
     out.push_back({Note{about(q.eqn)}});
     switch (q.kind) {
       case Region::Scan: {
-        const Loop& loop = p_.loops[static_cast<std::size_t>(q.loop)];
-        out.push_back({For{{.variable = fmt::format("t{}", q.loop),
-                            .from = std::to_string(loop.reverse ? loop.length - 1 : 0),
-                            .to = std::to_string(loop.reverse ? 0 : loop.length),
-                            .down = loop.reverse},
-                           block(q.blocks[0])}});
-        return;
+        clock_of_rows_ = timed_ != nullptr ? timed_->size() : 0;
+        Node together = scan(q);
+        if (q.rows == 0) return out.push_back(std::move(together));
+        rows_ = q.rows;
+        Node own = scan(q);
+        rows_ = 0;
+        return out.push_back({ShareRows{q.rows, q.most_parts, {std::move(own)}, {std::move(together)}}});
       }
       case Region::While: {
         Tree condition = block(q.blocks[0]);
@@ -263,6 +278,8 @@ class UnitBuilder {
   const Target& t_;
   const HostSteps steps_;
   std::vector<TimedStep>* timed_;
+  Index rows_ = 0;                 // of the loop whose rows threads share; 0: they share each step
+  std::size_t clock_of_rows_ = 0;  // its next step
   const UnitOptions options_;
   struct Named {
     std::string variable, what;

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ETP_ABI_VERSION 2
+#define ETP_ABI_VERSION 3
 
 /* The element types, as etrace::Dtype numbers them. */
 enum { ETP_BOOL, ETP_I32, ETP_I64, ETP_U32, ETP_F16, ETP_BF16, ETP_F32, ETP_F64 };
@@ -39,8 +39,9 @@ typedef struct etp_run {
   const void* const* arguments; /* row-major, at any address that suits their type */
   void* const* results;         /* an aliased one is its argument */
   const void* const* constants;
-  void* arena;   /* etp_module.arena_bytes, at a multiple of 64 */
-  void* scratch; /* for kernels: as much as the host says they need */
+  void* arena;         /* etp_module.arena_bytes, at a multiple of 64 */
+  void* scratch;       /* for kernels: as much as the host says they need */
+  int64_t row_scratch; /* bytes of it for each thread that has rows of its own (etp_parts.h) */
 } etp_run;
 
 typedef struct etp_module {

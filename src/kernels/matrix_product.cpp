@@ -3,6 +3,7 @@
 #include "kernels/matrix_product.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "etrace/error.h"
 #include "kernels/context.h"
@@ -18,6 +19,41 @@ namespace {
 // which waits for its matrix, as of one that does not.
 constexpr double kPartWork = 1.2e5;
 constexpr std::int64_t kRowUnit = 6, kColumnUnit = 64;  // whole tiles of the product beneath
+// Multiplications in whose time an element of A or B is laid out, or looked at: each part does so with its
+// rows of A and its columns of B.
+constexpr double kLayOut = 16;
+
+// One of the dimensions of C, in stretches for parts.
+struct Cut {
+  std::int64_t size, length, count;
+  Cut(std::int64_t size, std::int64_t wanted, std::int64_t unit) : size(size), length(size), count(1) {
+    if (wanted <= 1) return;
+    length = ((size + wanted - 1) / wanted + unit - 1) / unit * unit;
+    count = (size + length - 1) / length;
+  }
+  std::int64_t begin(std::int64_t i) const { return i * length; }
+  std::int64_t end(std::int64_t i) const { return std::min(size, (i + 1) * length); }
+  std::int64_t longest() const { return std::min(size, length); }
+};
+
+// Parts of C for threads, the last one in a row or column perhaps smaller.
+struct Grid {
+  Cut rows, columns;
+  std::int64_t parts() const { return rows.count * columns.count; }
+  double cost() const {
+    const auto m = static_cast<double>(rows.longest()), n = static_cast<double>(columns.longest());
+    return m * n + kLayOut * (m + n);
+  }
+  static Grid of(const etp_matrix_product& p, std::int64_t wanted) {
+    Grid best{{p.rows, 1, kRowUnit}, {p.columns, 1, kColumnUnit}};
+    for (std::int64_t d = 1; d < 2 * wanted; d *= 2) {
+      const std::int64_t down = std::min(d, wanted);
+      const Grid grid{{p.rows, down, kRowUnit}, {p.columns, wanted / down, kColumnUnit}};
+      if (grid.cost() < best.cost()) best = grid;
+    }
+    return best;
+  }
+};
 
 template <class T>
 void plain_product(const etp_matrix_product& p, const T* a, const T* b, T* c) {
@@ -44,40 +80,36 @@ const T* as(const void* p) {
 class MatrixProduct {
  public:
   MatrixProduct(const etp_matrix_product&, std::int64_t threads);
-  std::size_t scratch_bytes() const { return part_scratch_ * static_cast<std::size_t>(parts_); }
+  std::size_t scratch_bytes() const { return part_scratch_ * static_cast<std::size_t>(grid_.parts()); }
   void run(const etp_context&, const void* a, const void* b, void* c, void* scratch) const;
 
  private:
-  void run_part(std::int64_t first, std::int64_t last, const void* a, const void* b, void* c,
-                void* scratch) const;
+  void run_part(std::int64_t part, const void* a, const void* b, void* c, void* scratch) const;
+  static std::int64_t parts_that_pay(const etp_matrix_product&, std::int64_t threads);
   template <class T, class Gemm>
   void multiply(std::int64_t m0, std::int64_t m1, std::int64_t n0, std::int64_t n1, const T* a, const T* b,
                 T* c, void* scratch, Gemm gemm) const;
 
   const etp_matrix_product& p_;
-  // Threads take parts: stretches of rows, or of columns, of this length (the last one may be shorter).
-  bool by_rows_ = true;
-  std::int64_t parts_ = 1, part_length_ = 0;
+  Grid grid_;
   std::size_t part_scratch_ = 0, dense_scratch_ = 0;
   bool events_ = false;  // A is looked at, at every call
 };
 
-MatrixProduct::MatrixProduct(const etp_matrix_product& p, std::int64_t threads) : p_(p) {
-  const bool single = p.dtype == ETP_F32, floating = single || p.dtype == ETP_F64;
+bool is_floating(const etp_matrix_product& p) { return p.dtype == ETP_F32 || p.dtype == ETP_F64; }
+
+std::int64_t MatrixProduct::parts_that_pay(const etp_matrix_product& p, std::int64_t threads) {
   const double work =
       static_cast<double>(p.rows) * static_cast<double>(p.columns) * static_cast<double>(p.depth);
-  by_rows_ = p.rows > p.columns;
-  std::int64_t m = p.rows, n = p.columns;  // of a part
-  std::int64_t& length = by_rows_ ? m : n;
-  part_length_ = length;
-  if (floating && work >= 2 * kPartWork) {
-    const auto wanted = static_cast<std::int64_t>(std::min(static_cast<double>(threads), work / kPartWork));
-    const std::int64_t unit = by_rows_ ? kRowUnit : kColumnUnit;
-    part_length_ = ((length + wanted - 1) / wanted + unit - 1) / unit * unit;
-    parts_ = (length + part_length_ - 1) / part_length_;
-  }
-  if (!floating) return;
-  length = std::min(length, part_length_);
+  if (!is_floating(p) || work < 2 * kPartWork) return 1;
+  return static_cast<std::int64_t>(std::min(static_cast<double>(threads), work / kPartWork));
+}
+
+MatrixProduct::MatrixProduct(const etp_matrix_product& p, std::int64_t threads)
+    : p_(p), grid_(Grid::of(p, parts_that_pay(p, threads))) {
+  if (!is_floating(p)) return;
+  const bool single = p.dtype == ETP_F32;
+  const std::int64_t m = grid_.rows.longest(), n = grid_.columns.longest();
   const int flags = (p.a_depth != 1 ? ETP_GEMM_TA : 0) | (p.b_column != 1 ? ETP_GEMM_TB : 0);
   part_scratch_ =
       single ? etp_gemm_scratch_f32(m, n, p.depth, flags) : etp_gemm_scratch_f64(m, n, p.depth, flags);
@@ -91,10 +123,8 @@ MatrixProduct::MatrixProduct(const etp_matrix_product& p, std::int64_t threads) 
 
 void MatrixProduct::run(const etp_context& context, const void* a, const void* b, void* c,
                         void* scratch) const {
-  const std::int64_t length = by_rows_ ? p_.rows : p_.columns;
-  in_parts(context, parts_, [&](int part) {
-    const std::int64_t first = part * part_length_;
-    run_part(first, std::min(length, first + part_length_), a, b, c,
+  in_parts(context, grid_.parts(), [&](int part) {
+    run_part(part, a, b, c,
              static_cast<std::byte*>(scratch) + static_cast<std::size_t>(part) * part_scratch_);
   });
 }
@@ -127,10 +157,10 @@ void MatrixProduct::multiply(std::int64_t m0, std::int64_t m1, std::int64_t n0, 
     dense(m1 - m0, n1 - n0, p.depth, a + m0 * p.a_row, b, c + m0 * p.c_row, p.onto != 0);
 }
 
-void MatrixProduct::run_part(std::int64_t first, std::int64_t last, const void* a, const void* b, void* c,
-                             void* scratch) const {
-  const std::int64_t m0 = by_rows_ ? first : 0, m1 = by_rows_ ? last : p_.rows;
-  const std::int64_t n0 = by_rows_ ? 0 : first, n1 = by_rows_ ? p_.columns : last;
+void MatrixProduct::run_part(std::int64_t part, const void* a, const void* b, void* c, void* scratch) const {
+  const std::int64_t down = part / grid_.columns.count, across = part % grid_.columns.count;
+  const std::int64_t m0 = grid_.rows.begin(down), m1 = grid_.rows.end(down);
+  const std::int64_t n0 = grid_.columns.begin(across), n1 = grid_.columns.end(across);
   switch (p_.dtype) {
     case ETP_F32:
       return multiply(m0, m1, n0, n1, as<float>(a), as<float>(b), static_cast<float*>(c), scratch,
@@ -149,14 +179,18 @@ void MatrixProduct::run_part(std::int64_t first, std::int64_t last, const void* 
 // What is known of B. A first call learns nothing: there may be no second.
 enum Known : std::uint8_t { kNothing, kCalled, kFinite, kInfinite };
 
-// True if A has few entries, and the product was made of them.
-bool multiply_spikes(const FewRows& product, std::uint8_t& known, const void* a, const void* b, void* c,
+// True if A has few entries, and the product was made of them. Threads that have rows of A each may learn the
+// same at the same time.
+bool multiply_spikes(const FewRows& product, std::uint8_t& shared, const void* a, const void* b, void* c,
                      void* scratch) {
+  const std::atomic_ref<std::uint8_t> at(shared);
+  std::uint8_t known = at.load(std::memory_order_relaxed);
+  const auto learn = [&](Known what) { at.store(known = what, std::memory_order_relaxed); };
   if (known == kNothing) {
-    known = kCalled;
+    learn(kCalled);
     return false;
   }
-  if (known == kCalled && product.is_sparse(a, scratch)) known = product.is_finite(b) ? kFinite : kInfinite;
+  if (known == kCalled && product.is_sparse(a, scratch)) learn(product.is_finite(b) ? kFinite : kInfinite);
   return known == kFinite && product(a, b, c, scratch);
 }
 

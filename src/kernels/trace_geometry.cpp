@@ -30,10 +30,10 @@ Index threads_of(const etp_trace_window& d, Index chosen, Index most) {
   return std::clamp<Index>(d.wanted_threads > 0 ? d.wanted_threads : chosen, 1, std::max<Index>(1, most));
 }
 
-Index threads_that_pay(const etp_trace_window& d, Index threads) {
+Index threads_that_pay(const etp_trace_window& d, Index threads, Index per_step) {
   constexpr Index kPartWork = 1 << 16;  // trace elements that outweigh the hand-over to another thread
   constexpr Index kSteps = 4;  // steps of a window that cost what reading and writing an element does
-  const Index elements = d.slots * d.batch * d.states * std::max<Index>(1, d.steps / kSteps);
+  const Index elements = d.slots * d.batch * d.states * std::max<Index>(1, d.steps * per_step / kSteps);
   return std::clamp<Index>(elements / kPartWork, 1, threads);
 }
 

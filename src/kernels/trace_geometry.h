@@ -52,8 +52,9 @@ struct Geometry : etp_trace_window {
 
 // As many as are asked for, else `chosen`; at most `most` have something to do.
 Index threads_of(const etp_trace_window&, Index chosen, Index most);
-// Among how many of the context's threads a pass is worth dividing.
-Index threads_that_pay(const etp_trace_window&, Index threads);
+// Among how many of the context's threads a pass is worth dividing, if one that goes from step to step spends
+// `per_step` times as long on an element as one that takes all steps at once.
+Index threads_that_pay(const etp_trace_window&, Index threads, Index per_step = 1);
 
 // A trace in another type than that of the sums goes through scratch, chunk by chunk.
 template <class T>

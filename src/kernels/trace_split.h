@@ -23,7 +23,8 @@ struct Split {
     length = kind == Columns ? g.column.size : kind == Inner ? g.row.size : g.matrices * g.row.size;
     const bool may_split =
         kind == Rows || (kind == Inner && g.row.parameter != 0) || (kind == Columns && g.shared == 0);
-    if (may_split) parts = threads_of(d, threads_that_pay(d, threads), length);
+    constexpr Index kPerStep = 8;
+    if (may_split) parts = threads_of(d, threads_that_pay(d, threads, d.steps > 1 ? kPerStep : 1), length);
   }
   Index begin(int part) const { return length * part / parts; }
 };

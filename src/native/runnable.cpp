@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "etrace/error.h"
 #include "etrace/interp.h"
+#include "runtime/etp_parts.h"
 
 namespace etrace::native {
 
@@ -35,7 +36,7 @@ NativeProgram::NativeProgram(emit::EmitProgram p, std::shared_ptr<const LoadedMo
   ETRACE_CHECK(static_cast<std::size_t>(table.arena_bytes) == program_.arena_bytes &&
                static_cast<std::size_t>(table.constants) == program_.constants.size());
   const emit::HostSteps steps = emit::host_steps(program_);
-  const std::size_t scratch = scratch_of(steps);
+  const std::size_t scratch = std::max(scratch_of(steps), scratch_of_rows(steps));
   bind();
   for (const Tensor& t : program_.constants) constants_.push_back(t.bytes());
   const auto known_bytes = static_cast<std::size_t>(table.known_bytes);
@@ -65,6 +66,29 @@ std::size_t NativeProgram::scratch_of(const emit::HostSteps& steps) {
                         program_.values[static_cast<std::size_t>(q->b.value)].index});
   }
   return most;
+}
+
+// Threads that keep rows of their own multiply at the same time, each with scratch for its products.
+std::size_t NativeProgram::scratch_of_rows(const emit::HostSteps& steps) {
+  std::int64_t most_parts = 0;
+  for (const emit::Item& item : program_.entry) {
+    const auto* loop = std::get_if<emit::Region>(&item.step);
+    if (loop == nullptr || loop->rows == 0) continue;
+    const std::int64_t parts = etp_row_parts(context_.threads, loop->rows, loop->most_parts);
+    if (parts == 1) continue;
+    most_parts = std::max(most_parts, parts);
+    for (const emit::Item& step : loop->blocks[0]) {
+      const auto* q = std::get_if<emit::Product>(&step.step);
+      if (q == nullptr) continue;
+      etp_matrix_product d = steps.descriptor(program_, *q);
+      for (const std::int64_t rows : {loop->rows / parts, (loop->rows + parts - 1) / parts}) {
+        d.rows = rows * (q->rows / loop->rows);
+        row_scratch_ = std::max(row_scratch_, matrix_product_scratch(&d, 1));
+      }
+    }
+  }
+  row_scratch_ = (row_scratch_ + 63) / 64 * 64;
+  return row_scratch_ * static_cast<std::size_t>(most_parts);
 }
 
 void NativeProgram::bind() {
@@ -165,7 +189,8 @@ void NativeProgram::run_at(const std::uint64_t* versions, const void* const* arg
                   results,
                   constants_.data(),
                   memory.room(),
-                  memory.room() + scratch_offset_};
+                  memory.room() + scratch_offset_,
+                  static_cast<std::int64_t>(row_scratch_)};
   module_->table().run(&r);
 }
 

@@ -41,6 +41,7 @@ class NativeProgram final : public Runnable {
   RunMemory* take_memory() const;
   void give_back(RunMemory*) const;
   std::size_t scratch_of(const emit::HostSteps&);
+  std::size_t scratch_of_rows(const emit::HostSteps&);
   void bind();
   // Forgets what was known of arguments that have been written since.
   void forget(std::byte* facts, const std::uint64_t* versions) const;
@@ -59,6 +60,7 @@ class NativeProgram final : public Runnable {
   std::vector<Known> known_;
   std::size_t versions_offset_ = 0, facts_bytes_ = 0;  // known, versions
   std::size_t scratch_offset_ = 0, work_bytes_ = 0;    // arena, scratch
+  std::size_t row_scratch_ = 0;                        // for each part of a loop that is shared by rows
   std::shared_ptr<Workspace> workspace_;
   mutable std::array<std::atomic<RunMemory*>, 16> spare_{};
 };
