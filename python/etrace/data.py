@@ -22,8 +22,6 @@ def _text(name: str, value) -> str:
         return "1" if value else "0"
     if isinstance(value, (str, int, float, np.integer, np.floating)):
         return str(value)
-    if isinstance(value, (list, tuple)):
-        return " ".join(_text(name, v) for v in value)
     raise _errors.TypeError(f"the option {name} is a text or a number, not {type(value).__name__}", stage="data")
 
 
@@ -108,6 +106,13 @@ class Data:
         out = [("task", "data"), ("set", f"file={self.path}")]
         if self._format:
             out.append(("set", f"format={self._format}"))
+        for name, value in self._options.items():
+            if "," in value:
+                raise _errors.ValueError(
+                    f"the option {name}={value!r} has a comma, which the settings of a run cannot hold; train on "
+                    "data.part(…), or on (data.xs, data.labels, data.lengths)",
+                    stage="data",
+                )
         if self._options:
             out.append(("set", "read=" + ",".join(f"{k}={v}" for k, v in self._options.items())))
         return out

@@ -37,15 +37,13 @@ Loaded loaded(const std::string& given, const std::string& format, const nb::dic
   const nb::gil_scoped_release free;
   const data::KnownData* known = data::find_known_data(given);
   if (known == nullptr) return {data::read_data(given, format, read), given};
-  std::string own = known->read;
-  data::GivenOptions all;
-  while (!own.empty()) {  // "channels=28,steps=10"; what is given holds
+  for (std::string own = read.empty() ? known->read : ""; !own.empty();) {  // "channels=28,steps=10"
     const std::size_t end = std::min(own.find(','), own.size()), equals = own.find('=');
-    all.emplace_back(own.substr(0, equals), own.substr(equals + 1, end - equals - 1));
+    read.emplace_back(own.substr(0, equals), own.substr(equals + 1, end - equals - 1));
     own.erase(0, std::min(end + 1, own.size()));
   }
-  all.insert(all.end(), read.begin(), read.end());
-  Loaded out{data::read_data(data::require_installed(*known), format.empty() ? known->format : format, all), given};
+  const std::string reader = format.empty() ? known->format : format;
+  Loaded out{data::read_data(data::require_installed(*known), reader, read), given};
   out.data->name = given;
   return out;
 }

@@ -67,8 +67,8 @@ void give_back(Module& to, const Module& from) {
 }
 
 RunConfig config_of(const std::string& folder, const ConfigItems& changes, const TrainSettings& own) {
-  RunFolder::require_no_stream(folder, "train");
   ConfigItems items = config_of_run(folder, own.own_task.get());
+  RunFolder::require_no_stream(folder, "train");
   for (const auto& [name, value] : changes)
     if (name == "task" || name == "folder" || name == "runs" || name == "name" || name == "load")
       throw ValueError("train", fmt::format("{} says which run it is, and '{}' is one already", name, folder));

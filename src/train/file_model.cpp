@@ -9,6 +9,7 @@
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
 #include "io/step_outputs.h"
+#include "train/run_model.h"
 
 namespace etrace::train {
 
@@ -17,8 +18,11 @@ namespace {
 // Whether the model trains or is evaluated: a module has that state itself.
 bool is_mode(const OutputRecord& r) { return state_kind(r.type) == StateKind::Mode; }
 
+std::string called(const std::string& path) {
+  return path == kOwnModel ? "the module" : fmt::format("the model file '{}'", path);
+}
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
-  throw ValueError("train", fmt::format("the model file '{}' {}", path, what));
+  throw ValueError("train", fmt::format("{} {}", called(path), what));
 }
 
 // [features], or [samples, features].
@@ -92,10 +96,10 @@ class FileModel : public Module {
                             r.init.aval().dtype != Dtype::U32;
     if (statistics)
       throw NotSupportedError(
-          "train", fmt::format("the model file '{}' keeps {} from sequence to sequence ({}): runs keep the best "
+          "train", fmt::format("{} keeps {} from sequence to sequence ({}): runs keep the best "
                                "parameters, and score with them alone. Use a layer without such statistics, "
                                "say LayerNorm for BatchNorm",
-                               path, to_string(r.path), r.type));
+                               called(path), to_string(r.path), r.type));
   }
 
   // The start of one sample: what the file has, or its first row, which all others must equal.

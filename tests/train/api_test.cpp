@@ -10,6 +10,7 @@
 #include "etrace/error.h"
 #include "etrace/nn.h"
 #include "etrace/ops/numpy.h"
+#include "etrace/random.h"
 #include "etrace/train.h"
 #include "support/errors.h"
 
@@ -158,7 +159,7 @@ struct Noisy : Module {
     if (statistics)
       norm = &child<nn::BatchNorm>("norm", Shape{5});
     else
-      drop = &child<nn::Dropout>("drop", 0.5);
+      drop = &child<nn::Dropout>("drop");
   }
   Array update(const Array& x) override {
     const Array h = rnn(x);
@@ -183,7 +184,7 @@ TEST_F(TrainApi, ScoresLeaveOutNothingAndStatisticsAreRefused) {
   const auto task = make_task("delayed_xor", {.seed = 0});
   const TaskBatch batch = task->batch(first_batch(Part::Final), 4);
   Learner learner = compile(*net, D_RTRL(), {zeros({4, sizes[0]})}, {.batch_size = 4, .backend = "interpreter"});
-  const Array outputs = learner.etrace_evolve({batch.inputs})[0];
+  const Array outputs = learner.etrace_evolve(Arrays{batch.inputs})[0];
   EXPECT_NEAR(accuracy(outputs, batch), *evaluate(r.folder, {.batches = 1}).accuracy, 1e-12);
 
   s.module = std::make_shared<Noisy>(sizes[0], sizes[1], true);
