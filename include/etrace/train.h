@@ -31,7 +31,8 @@
 #pragma GCC visibility push(default)
 namespace etrace::train {
 
-// What to learn, and how -------------------------------------------------------------------------------------
+// What to learn, and how
+// -------------------------------------------------------------------------------------
 
 // Series in memory: xs [samples, steps, channels] or [samples, steps]; ys a label of each, [samples], whole
 // numbers; lengths [samples], if they differ: the first so many steps of a series are real.
@@ -40,8 +41,8 @@ struct SeriesArrays {
 };
 struct TrainArrays {
   SeriesArrays train;
-  SeriesArrays valid = {}, test = {};      // undefined: drawn from the others, as the settings of `data` say
-  std::vector<std::string> classes = {};   // names of the labels, which then count from 0; empty: the numbers
+  SeriesArrays valid = {}, test = {};     // undefined: drawn from the others, as the settings of `data` say
+  std::vector<std::string> classes = {};  // names of the labels, which then count from 0; empty: the numbers
 };
 
 // What the numbers of a run depend on. Empty, 0 or none: as the task's recipe has it.
@@ -111,7 +112,8 @@ struct RunConfig {
 RunConfig run_config(const ConfigItems&);
 std::vector<std::string> run_options();  // the names, as the command line has them
 
-// What comes of it -------------------------------------------------------------------------------------------
+// What comes of it
+// -------------------------------------------------------------------------------------------
 
 struct Score {
   double loss = 0.0;
@@ -165,7 +167,8 @@ class RunView {
   virtual bool stop_requested();  // asked between batches: the run ends there, with a checkpoint
 };
 
-// Runs -------------------------------------------------------------------------------------------------------
+// Runs
+// -------------------------------------------------------------------------------------------------------
 
 // Trains. ValueError, TypeError, IoError … name what is wrong before the work begins; a file that cannot be
 // written later costs no result.

@@ -1,7 +1,7 @@
 // et.data: the readers of the command line, and what they know by name.
+#include "convert.h"
 #include "data/catalog.h"
 #include "data/reader.h"
-#include "convert.h"
 #include "errors.h"
 #include "options.h"
 
@@ -52,7 +52,8 @@ std::size_t index_in(const Dataset& d, nb::handle given) {
   std::int64_t i = integer("the number of a series", given);
   const auto n = static_cast<std::int64_t>(d.samples.size());
   if (i < -n || i >= n)
-    throw IndexError("data", "there is no series " + std::to_string(i) + "; the data has " + std::to_string(n));
+    throw IndexError("data",
+                     "there is no series " + std::to_string(i) + "; the data has " + std::to_string(n));
   return static_cast<std::size_t>(i < 0 ? i + n : i);
 }
 
@@ -110,7 +111,8 @@ void bind_data(nb::module_& m) {
   nb::class_<Loaded>(m, "_Data")
       .def("__len__", [](const Loaded& l) { return l.data->samples.size(); })
       .def(
-          "series", [](const Loaded& l, nb::handle i) { return series(*l.data, index_in(*l.data, i)); }, "index"_a)
+          "series", [](const Loaded& l, nb::handle i) { return series(*l.data, index_in(*l.data, i)); },
+          "index"_a)
       .def("padded", [](const Loaded& l) { return padded(*l.data); })
       .def_prop_ro("name", [](const Loaded& l) { return l.data->name; })
       .def_prop_ro("path", [](const Loaded& l) { return l.path; })

@@ -16,15 +16,30 @@ void show_warnings();  // host.cpp
 
 namespace {
 
-// A run that is told to stop ends with its batch, so that its checkpoint stands there; a batch that takes longer
-// than this is given up.
-constexpr std::chrono::milliseconds kPatience{150};
+// A run that is told to stop ends with its batch, so that its checkpoint stands there; a batch that takes
+// longer than this is given up.
+constexpr std::chrono::milliseconds kPatience{100};
+
+// Calls a Python function. Ctrl-C inside of it ends the run as between two programs, and no earlier; `again`:
+// the function is then called once more, for its result.
+template <class F>
+nb::object called(Call* call, bool again, const F& f) {
+  try {
+    return f();
+  } catch (nb::python_error& e) {
+    const bool kept = call != nullptr && call->on_signal && e.matches(PyExc_KeyboardInterrupt) &&
+                      call->on_signal(std::current_exception());
+    if (!kept) throw;
+    call->signalled = true;
+  }
+  return again ? f() : nb::none();
+}
 
 // --- tasks written in Python
 // -----------------------------------------------------------------------------------------------
 
-// Batches come from a function (number, samples) -> (inputs, targets, mask). It is called on the thread of the
-// run, with the GIL.
+// Batches come from a function (number, samples) -> (inputs, targets, mask). It is called on the thread of
+// the run, with the GIL.
 class PythonTask final : public Task {
  public:
   PythonTask(Spec spec, nb::handle batch)
@@ -34,7 +49,8 @@ class PythonTask final : public Task {
   TaskBatch draw(const Draw& d) const override {
     const nb::gil_scoped_acquire gil;
     const std::uint64_t number = first_batch(d.part) + d.index;
-    const nb::object given = batch_.get(spec().name.c_str())(number, d.size);
+    const nb::object given =
+        called(Call::current(), true, [&] { return batch_.get(spec().name.c_str())(number, d.size); });
     TaskBatch out;
     nb::list parts;
     try {
@@ -67,8 +83,8 @@ std::shared_ptr<const Task> python_task(const nb::dict& spec, nb::handle batch) 
   s.steps = integer("steps", spec["steps"]);
   const std::string loss = text("loss", spec["loss"]);
   if (loss != "cross_entropy" && loss != "mse")
-    throw ValueError("tasks", "the loss of the task " + s.name + " is '" + loss +
-                                  "'; expected 'cross_entropy' or 'mse'");
+    throw ValueError(
+        "tasks", "the loss of the task " + s.name + " is '" + loss + "'; expected 'cross_entropy' or 'mse'");
   s.loss = loss == "mse" ? "mse" : "cross_entropy";  // texts that live on
   s.dtype = from_object<Dtype>(spec["dtype"]);
   if (s.num_inputs < 1 || s.num_outputs < 1 || s.steps < 1)
@@ -193,7 +209,7 @@ class PythonView final : public train::RunView {
   template <class... Args>
   void tell(const char* what, const Args&... args) {
     const nb::gil_scoped_acquire gil;
-    const nb::object answer = told_.attr(what)(args...);
+    const nb::object answer = called(&call_, false, [&] { return nb::object(told_.attr(what)(args...)); });
     if (!answer.is_none() && nb::cast<bool>(answer)) asked_ = true;
   }
   // True: the run may go on to the end of its batch.

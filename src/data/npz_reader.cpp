@@ -125,8 +125,8 @@ std::unique_ptr<DenseData> data_of(const Named<Tensor>& arrays, const std::strin
   sort_classes(*data);
   if (!names.empty()) {
     if (names.size() != data->classes.size())
-      throw ValueError("data", fmt::format("'{}': a label is none of 0 to {}, which have names", path,
-                                           names.size() - 1));
+      throw ValueError(
+          "data", fmt::format("'{}': a label is none of 0 to {}, which have names", path, names.size() - 1));
     data->classes = names;
   }
   return data;

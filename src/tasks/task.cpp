@@ -78,9 +78,9 @@ void require_batch(const Task& task, const TaskBatch& b, std::int64_t size) {
   const Task::Spec& s = task.spec();
   const auto require = [&](const char* what, const Array& a, Dtype dtype, const Shape& shape) {
     if (a.defined() && a.dtype() == dtype && a.shape() == shape) return;
-    throw ValueError("tasks", fmt::format("the task {} gives {} {}; expected {}", s.name, what,
-                                          a.defined() ? to_string(a.aval()) : "nothing",
-                                          to_string(Aval{dtype, shape})));
+    throw ValueError(
+        "tasks", fmt::format("the task {} gives {} {}; expected {}", s.name, what,
+                             a.defined() ? to_string(a.aval()) : "nothing", to_string(Aval{dtype, shape})));
   };
   require("inputs", b.inputs, s.dtype, Shape{s.steps, size, s.num_inputs});
   if (s.loss == "cross_entropy")
@@ -160,8 +160,8 @@ const TaskEntry& required_row(std::string_view name) {
 
 TaskOptions complete_options(std::string_view name, const TaskOptions& given) {
   if (!is_floating(given.dtype) || size_of(given.dtype) < 4)
-    throw TypeError(
-        "tasks", "a task in " + std::string(etrace::name(given.dtype)) + "; expected float32 or float64");
+    throw TypeError("tasks",
+                    "a task in " + std::string(etrace::name(given.dtype)) + "; expected float32 or float64");
   return completed(required_row(name), given);
 }
 

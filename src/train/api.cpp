@@ -8,8 +8,8 @@
 #include "etrace/error.h"
 #include "etrace/train.h"
 #include "module/parameter_file.h"
-#include "train/run.h"
 #include "train/rule_text.h"
+#include "train/run.h"
 #include "train/run_model.h"
 #include "train/saved_parameters.h"
 
@@ -28,7 +28,10 @@ void adopt(TrainSettings& s, RunPlan& plan) {
   std::string words;
   if (open) saved.text("--model", words);
   if (!words.empty())
-    take_model_words(words, fs::path(plan.load).filename() == "best.safetensors" ? fs::path(plan.load).parent_path().string() : "",
+    take_model_words(words,
+                     fs::path(plan.load).filename() == "best.safetensors"
+                         ? fs::path(plan.load).parent_path().string()
+                         : "",
                      s);
   if (s.hidden == 0) saved.number("--hidden", s.hidden);
 }
@@ -37,9 +40,10 @@ void require_sensible(const RunPlan& p) {
   if (p.until_accuracy && !(*p.until_accuracy > 0.0 && *p.until_accuracy <= 1.0))
     throw ValueError("train", fmt::format("until_accuracy is {}; it must lie in (0, 1]", *p.until_accuracy));
   if (p.every < 1 || p.check_every < 1 || p.patience < 0)
-    throw ValueError("train", fmt::format("every is {}, check_every {} and patience {}; expected numbers from 1, 1 "
-                                          "and 0 on",
-                                          p.every, p.check_every, p.patience));
+    throw ValueError("train",
+                     fmt::format("every is {}, check_every {} and patience {}; expected numbers from 1, 1 "
+                                 "and 0 on",
+                                 p.every, p.check_every, p.patience));
   if (p.resume && p.checkpoint.empty() && p.folder.empty() && (p.name.empty() || p.runs.empty()))
     throw ValueError("train", "resume needs the run to go on with: its folder, its name, or a checkpoint");
   if (!p.resume && !p.checkpoint.empty() && fs::exists(p.checkpoint))
@@ -47,7 +51,8 @@ void require_sensible(const RunPlan& p) {
                                           p.checkpoint));
   const std::string extension = fs::path(p.save).extension().string();
   if (!p.save.empty() && extension != ".safetensors" && extension != ".npz")
-    throw ValueError("train", fmt::format("save is '{}'; the name must end with .safetensors or .npz", p.save));
+    throw ValueError("train",
+                     fmt::format("save is '{}'; the name must end with .safetensors or .npz", p.save));
 }
 
 // With the model file of a module; its task is made once.
@@ -71,7 +76,8 @@ RunConfig config_of(const std::string& folder, const ConfigItems& changes, const
   RunFolder::require_no_stream(folder, "train");
   for (const auto& [name, value] : changes)
     if (name == "task" || name == "folder" || name == "runs" || name == "name" || name == "load")
-      throw ValueError("train", fmt::format("{} says which run it is, and '{}' is one already", name, folder));
+      throw ValueError("train",
+                       fmt::format("{} says which run it is, and '{}' is one already", name, folder));
   items.insert(items.end(), changes.begin(), changes.end());
   RunConfig out = run_config(items);
   if (own.own_task) {
@@ -134,8 +140,7 @@ RunResult resume(const std::string& given, const ConfigItems& changes, RunView* 
 }
 
 Score evaluate(const std::string& folder, const EvaluateOptions& o) {
-  if (o.batches < 1)
-    throw ValueError("eval", fmt::format("batches are {}; expected at least 1", o.batches));
+  if (o.batches < 1) throw ValueError("eval", fmt::format("batches are {}; expected at least 1", o.batches));
   const TrainSettings s = resolved(config_of(folder, {}, o.own).settings);
   const std::string path = folder + "/best.safetensors";
   const TensorFile file = read_parameter_file(path);

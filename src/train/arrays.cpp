@@ -26,8 +26,7 @@ std::string text_of(const Array& a) { return a.defined() ? to_string(a.aval()) :
 
 std::vector<std::int64_t> lengths_of(const SeriesArrays& s) {
   const std::int64_t samples = s.xs.dim(0), steps = s.xs.dim(1);
-  if (!s.lengths.defined())
-    return std::vector<std::int64_t>(static_cast<std::size_t>(samples), steps);
+  if (!s.lengths.defined()) return std::vector<std::int64_t>(static_cast<std::size_t>(samples), steps);
   if (s.lengths.rank() != 1 || s.lengths.dim(0) != samples || is_floating(s.lengths.dtype()))
     refuse(fmt::format("lengths are {}; expected a whole number for each of {} series", text_of(s.lengths),
                        samples));
@@ -53,28 +52,30 @@ Tensor joined(const SeriesArrays& s, const std::vector<std::int64_t>& lengths) {
     const auto begin = values.begin() + static_cast<std::ptrdiff_t>(i) * steps * channels;
     for (std::int64_t k = 0; k < lengths[i] * channels; ++k)
       if (!std::isfinite(begin[k]))
-        refuse(fmt::format("xs hold a number that is not finite: series {}, step {}, channel {}", i, k / channels,
-                           k % channels));
+        refuse(fmt::format("xs hold a number that is not finite: series {}, step {}, channel {}", i,
+                           k / channels, k % channels));
     to = std::copy_n(begin, lengths[i] * channels, to);
   }
   return out;
 }
 
 void add(Named<Tensor>& out, const SeriesArrays& s, const std::string& suffix) {
-  const bool series = s.xs.defined() && (s.xs.rank() == 2 || s.xs.rank() == 3) && s.xs.dim(0) > 0 &&
-                      s.xs.shape().size() > 0;
-  if (!series) refuse(fmt::format("xs are {}; expected [samples, steps, channels] or [samples, steps]", text_of(s.xs)));
-  const bool labels = s.ys.defined() && s.ys.rank() == 1 && s.ys.dim(0) == s.xs.dim(0) && !is_floating(s.ys.dtype());
+  const bool series =
+      s.xs.defined() && (s.xs.rank() == 2 || s.xs.rank() == 3) && s.xs.dim(0) > 0 && s.xs.shape().size() > 0;
+  if (!series)
+    refuse(fmt::format("xs are {}; expected [samples, steps, channels] or [samples, steps]", text_of(s.xs)));
+  const bool labels =
+      s.ys.defined() && s.ys.rank() == 1 && s.ys.dim(0) == s.xs.dim(0) && !is_floating(s.ys.dtype());
   if (!labels)
-    refuse(fmt::format("ys are {}; expected a label, a whole number, for each of {} series. What is asked at "
-                       "every step, or in numbers, is a task of one's own",
-                       text_of(s.ys), s.xs.dim(0)));
+    refuse(
+        fmt::format("ys are {}; expected a label, a whole number, for each of {} series. What is asked at "
+                    "every step, or in numbers, is a task of one's own",
+                    text_of(s.ys), s.xs.dim(0)));
   const std::vector<std::int64_t> lengths = lengths_of(s);
   std::vector<std::int32_t> steps(lengths.begin(), lengths.end());
   out.emplace_back("X" + suffix, joined(s, lengths));
   out.emplace_back("y" + suffix, convert(s.ys, Dtype::I32).tensor());
-  out.emplace_back("lengths" + suffix,
-                   Tensor::of(steps, Shape{static_cast<std::int64_t>(steps.size())}));
+  out.emplace_back("lengths" + suffix, Tensor::of(steps, Shape{static_cast<std::int64_t>(steps.size())}));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Series in memory as a file: the folder of a run keeps them in it, so that whoever goes on with the run, scores
-// it or looks at it has the same bits.
+// Series in memory as a file: the folder of a run keeps them in it, so that whoever goes on with the run,
+// scores it or looks at it has the same bits.
 #pragma once
 
 #include <string>

@@ -145,16 +145,18 @@ ConfigItems config_of_run(const std::string& folder, const Task* own_task) {
   ConfigItems items = read_config(folder + "/config.toml");
   std::erase_if(items, [](const auto& item) { return item.first == "load"; });
   for (auto& [key, value] : items) {
-    if (const std::string copy = folder + "/" + kModelCopy; key == "model" && data::is_file(copy)) value = copy;
+    if (const std::string copy = folder + "/" + kModelCopy; key == "model" && data::is_file(copy))
+      value = copy;
     if (const std::string copy = folder + "/" + kDataCopy;
         key == "set" && value.starts_with("file=") && data::is_file(copy))
       value = "file=" + copy;
     const bool known = key != "task" || value == "stream" || find_task(value) != nullptr ||
                        (own_task != nullptr && own_task->spec().name == value);
     if (!known)
-      throw ValueError("train", fmt::format("the run '{}' is on the task {}, which is the own one of the program "
-                                            "that began it; go on, score and ask there, with that task",
-                                            folder, value));
+      throw ValueError("train",
+                       fmt::format("the run '{}' is on the task {}, which is the own one of the program "
+                                   "that began it; go on, score and ask there, with that task",
+                                   folder, value));
   }
   return items;
 }

@@ -21,8 +21,8 @@ namespace etrace::train {
 ConfigItems read_config(const std::string& path);
 
 // The options of a run by its folder. What the folder keeps, a model file and series in memory, is taken from
-// there, so that it may have moved; parameters come from the checkpoint. ValueError: it is no folder of a run;
-// its task is one of a program's own and not `own_task`.
+// there, so that it may have moved; parameters come from the checkpoint. ValueError: it is no folder of a
+// run; its task is one of a program's own and not `own_task`.
 ConfigItems config_of_run(const std::string& folder, const Task* own_task = nullptr);
 
 // The same back as TOML: texts that are numbers or truth values become such.

@@ -35,9 +35,8 @@ Avals slice_types(const Model& step, const Task& task) {
 }
 
 Model scored_model(const Model& step, const Task& task) {
-  return evaluating(task.has_padding()
-                        ? with_padding(step, result_types(step).at(0).shape[0], task.spec().dtype)
-                        : step);
+  return evaluating(
+      task.has_padding() ? with_padding(step, result_types(step).at(0).shape[0], task.spec().dtype) : step);
 }
 
 }  // namespace

@@ -50,7 +50,8 @@ bool truth_of(const std::string& name, const std::string& value) {
 }
 
 template <class E>
-E word(const std::string& name, const std::string& value, const std::vector<std::pair<std::string, E>>& words) {
+E word(const std::string& name, const std::string& value,
+       const std::vector<std::pair<std::string, E>>& words) {
   std::vector<std::string> known;
   for (const auto& [text, e] : words) {
     if (text == value) return e;
@@ -70,7 +71,9 @@ struct Row {
 };
 
 // Settings of a task need the task; they are set last.
-void keep_for_later(RunConfig&, const std::string& name, const std::string& value) { require_pair(name, value); }
+void keep_for_later(RunConfig&, const std::string& name, const std::string& value) {
+  require_pair(name, value);
+}
 
 // clang-format off
 const std::vector<Row>& rows() {
@@ -134,8 +137,7 @@ RunConfig run_config(const ConfigItems& items) {
   for (const auto& [given, value] : items) {
     std::string name = given;
     std::replace(name.begin(), name.end(), '_', '-');
-    const auto row =
-        std::find_if(rows().begin(), rows().end(), [&](const Row& r) { return r.name == name; });
+    const auto row = std::find_if(rows().begin(), rows().end(), [&](const Row& r) { return r.name == name; });
     if (row == rows().end()) throw ValueError("train", no_such_name("option", given, run_options()));
     row->set(out, given, value);
     if (name == "set") of_task.emplace_back(given, value);

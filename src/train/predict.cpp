@@ -128,7 +128,9 @@ Predictions::Row row_of(const std::vector<double>& outputs, std::size_t at, std:
 // The run's facts and its best parameters.
 struct Trained {
   explicit Trained(const std::string& run)
-      : path(require_run(run) + "/best.safetensors"), parameters(read_parameter_file(path)), saved(parameters, path),
+      : path(require_run(run) + "/best.safetensors"),
+        parameters(read_parameter_file(path)),
+        saved(parameters, path),
         facts(facts_of(saved, run)) {}
   static const std::string& require_run(const std::string& run) {
     if (!RunFolder::is_run(run))
@@ -170,8 +172,8 @@ Predictions answers(const std::string& run, const Trained& trained, const data::
     const Array out = m({slices[0], slices[1]})[0];
     return LossAndAux{sum(out) * 0.0, {out}};
   };
-  ScoreRun score(with_padding(evaluating(trace_step(*ready.module, ready.example).model), batch_size, type), step,
-                 Avals{ready.example[0].aval(), {type, Shape{batch_size}}}, backend);
+  ScoreRun score(with_padding(evaluating(trace_step(*ready.module, ready.example).model), batch_size, type),
+                 step, Avals{ready.example[0].aval(), {type, Shape{batch_size}}}, backend);
   score.follow(*ready.module);
 
   Predictions out{.classes = facts.classes};

@@ -91,7 +91,9 @@ void take_model_words(const std::string& words, const std::string& folder, Train
                      "the parameters are those of a model file; say which one with --model FILE.json");
 }
 
-std::string model_file_text(const TrainSettings& s) { return s.model_text ? *s.model_text : read_file(s.model); }
+std::string model_file_text(const TrainSettings& s) {
+  return s.model_text ? *s.model_text : read_file(s.model);
+}
 
 std::optional<std::int64_t> batch_of_model(const TrainSettings& s) {
   return batch_of_file(model_file_text(s), s.model);

@@ -33,17 +33,18 @@ void take_parts(TrainSettings& s) {
   if (s.own_task) {
     const Task::Spec& spec = s.own_task->spec();
     if (!s.task.empty() && s.task != spec.name)
-      throw ValueError("train", fmt::format("a task of one's own, {}, and the task {}: a run learns one thing",
-                                            spec.name, s.task));
+      throw ValueError(
+          "train",
+          fmt::format("a task of one's own, {}, and the task {}: a run learns one thing", spec.name, s.task));
     if (spec.name.empty()) throw ValueError("train", "a task of one's own needs a name (Task::Spec::name)");
     if (find_task(spec.name) != nullptr)
       throw ValueError("train", fmt::format("there is a task {} already, with settings of its own; give its "
                                             "name and settings, or call the own one otherwise",
                                             spec.name));
     if (spec.dtype != s.dtype)
-      throw ValueError("train", fmt::format("the task {} is in {}, and the run in {}; say dtype {}", spec.name,
-                                            short_name(spec.dtype), short_name(s.dtype),
-                                            short_name(spec.dtype)));
+      throw ValueError("train",
+                       fmt::format("the task {} is in {}, and the run in {}; say dtype {}", spec.name,
+                                   short_name(spec.dtype), short_name(s.dtype), short_name(spec.dtype)));
     if (!s.task_settings.empty() || !s.task_texts.empty())
       throw ValueError("train", fmt::format("the task {} is one of the program's own and has its settings "
                                             "already; leave out set",
@@ -63,9 +64,8 @@ void take_parts(TrainSettings& s) {
   }
   if (s.module) {
     if (!s.layers.empty() || (!s.model.empty() && s.model != kOwnModel))
-      throw ValueError("train",
-                       fmt::format("a module of one's own and the model {}: a run has one model",
-                                   s.layers.empty() ? s.model : std::string(kLayers)));
+      throw ValueError("train", fmt::format("a module of one's own and the model {}: a run has one model",
+                                            s.layers.empty() ? s.model : std::string(kLayers)));
     s.model = kOwnModel;
   }
   take_data(s);

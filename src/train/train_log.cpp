@@ -77,8 +77,8 @@ RunHistory logged_history(const std::string& path, std::int64_t batches) {
     const auto number = [&](const char* key) {
       return line.contains(key) && line.at(key).is_number() ? line.at(key).get<double>() : kNone;
     };
-    RunHistory::Point point{line.value("batches", std::int64_t{0}), line.value("updates", std::int64_t{0}),
-                            {number("loss")}};
+    RunHistory::Point point{
+        line.value("batches", std::int64_t{0}), line.value("updates", std::int64_t{0}), {number("loss")}};
     if (line.contains("accuracy")) point.score.accuracy = number("accuracy");
     (event == "batch" ? out.batches : out.checks).push_back(point);
   }

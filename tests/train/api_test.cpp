@@ -183,7 +183,8 @@ TEST_F(TrainApi, ScoresLeaveOutNothingAndStatisticsAreRefused) {
   // The first final batch, step by step, without dropping anything.
   const auto task = make_task("delayed_xor", {.seed = 0});
   const TaskBatch batch = task->batch(first_batch(Part::Final), 4);
-  Learner learner = compile(*net, D_RTRL(), {zeros({4, sizes[0]})}, {.batch_size = 4, .backend = "interpreter"});
+  Learner learner =
+      compile(*net, D_RTRL(), {zeros({4, sizes[0]})}, {.batch_size = 4, .backend = "interpreter"});
   const Array outputs = learner.etrace_evolve(Arrays{batch.inputs})[0];
   EXPECT_NEAR(accuracy(outputs, batch), *evaluate(r.folder, {.batches = 1}).accuracy, 1e-12);
 
@@ -207,8 +208,13 @@ class Sign : public Task {
 };
 
 TEST_F(TrainApi, ATaskOfOnesOwnIsLearned) {
-  TrainSettings s{.model = "gru", .rule = "D_RTRL", .hidden = 8, .batch = 8, .updates = 60,
-                  .learning_rate = 0.03, .backend = "interpreter"};
+  TrainSettings s{.model = "gru",
+                  .rule = "D_RTRL",
+                  .hidden = 8,
+                  .batch = 8,
+                  .updates = 60,
+                  .learning_rate = 0.03,
+                  .backend = "interpreter"};
   s.own_task = std::make_shared<Sign>();
   const RunResult r = run(s, plan("sign"));
   EXPECT_GT(*r.score.accuracy, 0.9);
@@ -237,13 +243,16 @@ SeriesArrays series(int seed, std::int64_t samples) {
   for (std::int64_t i = 0; i < samples; ++i) {
     ys.push_back(static_cast<std::int32_t>(i % 2));
     lengths.push_back(3 + static_cast<std::int32_t>(random() % 4));
-    for (int k = 0; k < 12; ++k) xs.push_back((i % 2 == 0 ? 1.0F : -1.0F) * static_cast<float>(random() % 100) / 50.0F);
+    for (int k = 0; k < 12; ++k)
+      xs.push_back((i % 2 == 0 ? 1.0F : -1.0F) * static_cast<float>(random() % 100) / 50.0F);
   }
-  return {Tensor::of(xs, Shape{samples, 6, 2}), Tensor::of(ys, Shape{samples}), Tensor::of(lengths, Shape{samples})};
+  return {Tensor::of(xs, Shape{samples, 6, 2}), Tensor::of(ys, Shape{samples}),
+          Tensor::of(lengths, Shape{samples})};
 }
 
 TEST_F(TrainApi, ArraysAreKeptWithTheRun) {
-  TrainSettings s{.model = "gru", .rule = "D_RTRL", .hidden = 6, .batch = 8, .updates = 40, .backend = "interpreter"};
+  TrainSettings s{
+      .model = "gru", .rule = "D_RTRL", .hidden = 6, .batch = 8, .updates = 40, .backend = "interpreter"};
   s.arrays = std::make_shared<TrainArrays>(TrainArrays{.train = series(1, 60), .classes = {"up", "down"}});
   const RunResult r = run(s, plan("arrays"));
   EXPECT_TRUE(fs::exists(in("arrays") + "/data.npz"));
@@ -268,12 +277,14 @@ TEST_F(TrainApi, ArraysAreKeptWithTheRun) {
 }
 
 TEST_F(TrainApi, PartsOfArraysAreTheRuns) {
-  TrainSettings s{.model = "gru", .rule = "D_RTRL", .hidden = 4, .batch = 8, .updates = 2, .backend = "interpreter"};
+  TrainSettings s{
+      .model = "gru", .rule = "D_RTRL", .hidden = 4, .batch = 8, .updates = 2, .backend = "interpreter"};
   s.arrays = std::make_shared<TrainArrays>(
       TrainArrays{.train = series(1, 40), .valid = series(2, 8), .test = series(3, 12)});
   run(s, plan("parts"));
-  EXPECT_THAT(bytes_of(in("parts") + "/run.json"),
-              HasSubstr("40 samples to train on, 8 for checks (as the data has them), 12 for the final score"));
+  EXPECT_THAT(
+      bytes_of(in("parts") + "/run.json"),
+      HasSubstr("40 samples to train on, 8 for checks (as the data has them), 12 for the final score"));
 }
 
 TEST_F(TrainApi, ArraysThatAreNoSeriesAreRefused) {
@@ -287,23 +298,33 @@ TEST_F(TrainApi, ArraysThatAreNoSeriesAreRefused) {
   EXPECT_THAT(refused({ones({4}), good.ys}), HasSubstr("xs are f32[4]"));
   EXPECT_THAT(refused({good.xs, ones({20})}), HasSubstr("ys are f32[20]; expected a label"));
   EXPECT_THAT(refused({good.xs, zeros({20, 6}, Dtype::I32)}), HasSubstr("is a task of one's own"));
-  EXPECT_THAT(refused({good.xs, good.ys, full({20}, 7, Dtype::I32)}), HasSubstr("the length of series 0 is 7; xs have 6 steps"));
+  EXPECT_THAT(refused({good.xs, good.ys, full({20}, 7, Dtype::I32)}),
+              HasSubstr("the length of series 0 is 7; xs have 6 steps"));
   EXPECT_THAT(refused({good.xs / 0.0, good.ys}), HasSubstr("not finite: series 0"));
 }
 
 // Options by name -------------------------------------------------------------------------------------------
 
 TEST_F(TrainApi, OptionsAreThoseOfTheCommandLine) {
-  const RunConfig c = run_config({{"task", "copying"}, {"set", "lag=5"}, {"check_every", "7"}, {"lr", "0.01"},
-                                  {"clip-norm", "0"}, {"update", "step"}, {"runs", "none"}, {"dtype", "f64"}});
+  const RunConfig c = run_config({{"task", "copying"},
+                                  {"set", "lag=5"},
+                                  {"check_every", "7"},
+                                  {"lr", "0.01"},
+                                  {"clip-norm", "0"},
+                                  {"update", "step"},
+                                  {"runs", "none"},
+                                  {"dtype", "f64"}});
   EXPECT_EQ(c.settings.task_settings.at(0), (std::pair<std::string, double>{"lag", 5}));
   EXPECT_EQ(c.plan.check_every, 7);
   EXPECT_FALSE(c.settings.clip_norm);
   EXPECT_EQ(c.settings.update, UpdateEvery::Step);
   EXPECT_EQ(c.plan.runs, "");
-  const auto refused = [](const ConfigItems& items) { return message_of<ValueError>([&] { run_config(items); }); };
+  const auto refused = [](const ConfigItems& items) {
+    return message_of<ValueError>([&] { run_config(items); });
+  };
   EXPECT_THAT(refused({{"hiden", "3"}}), HasSubstr("there is no option 'hiden' (did you mean hidden?)"));
-  EXPECT_THAT(refused({{"hidden", "many"}}), HasSubstr("hidden is 'many'; expected a whole number from 1 on"));
+  EXPECT_THAT(refused({{"hidden", "many"}}),
+              HasSubstr("hidden is 'many'; expected a whole number from 1 on"));
   EXPECT_THAT(refused({{"batch", "0"}}), HasSubstr("batch is '0'"));
   EXPECT_THAT(refused({{"lr", "nan"}}), HasSubstr("lr is 'nan'"));
   EXPECT_THAT(refused({{"until_accuracy", "2"}}), HasSubstr("a number from 0 to 1"));
@@ -315,15 +336,22 @@ TEST_F(TrainApi, OptionsAreThoseOfTheCommandLine) {
 TEST_F(TrainApi, WhatIsWrongIsSaidBeforeTheWork) {
   EXPECT_THAT(message_of<ValueError>([] { run({.task = "copyng"}); }), HasSubstr("did you mean copying?"));
   EXPECT_THAT(message_of<ValueError>([] { run({}); }), HasSubstr("there is no task ''"));
-  EXPECT_THAT(message_of<ValueError>([&] { run(xor_settings(), {.resume = true}); }), HasSubstr("resume needs the run"));
-  EXPECT_THAT(message_of<ValueError>([&] { run(xor_settings(), {.save = "x.txt"}); }), HasSubstr(".safetensors or .npz"));
-  EXPECT_THAT(message_of<ValueError>([&] { run(xor_settings(), {.until_accuracy = 2.0}); }), HasSubstr("(0, 1]"));
+  EXPECT_THAT(message_of<ValueError>([&] { run(xor_settings(), {.resume = true}); }),
+              HasSubstr("resume needs the run"));
+  EXPECT_THAT(message_of<ValueError>([&] { run(xor_settings(), {.save = "x.txt"}); }),
+              HasSubstr(".safetensors or .npz"));
+  EXPECT_THAT(message_of<ValueError>([&] { run(xor_settings(), {.until_accuracy = 2.0}); }),
+              HasSubstr("(0, 1]"));
   EXPECT_THAT(message_of<ValueError>([&] { resume(in("none")); }), HasSubstr("is no folder of a run"));
   EXPECT_THAT(message_of<ValueError>([&] { evaluate(in("none")); }), HasSubstr("is no folder of a run"));
-  EXPECT_THAT(message_of<ValueError>([&] { predict(in("none"), "x.csv", "interpreter"); }), HasSubstr("no folder of a run"));
+  EXPECT_THAT(message_of<ValueError>([&] { predict(in("none"), "x.csv", "interpreter"); }),
+              HasSubstr("no folder of a run"));
   run(xor_settings(2), plan("a"));
   EXPECT_THAT(message_of<ValueError>([&] { run(xor_settings(2), plan("a")); }), HasSubstr("exists"));
-  EXPECT_THAT(message_of<ValueError>([&] { resume(in("a"), {{"task", "copying"}}); }), HasSubstr("is one already"));
+  EXPECT_THAT(message_of<ValueError>([&] {
+                resume(in("a"), {{"task", "copying"}});
+              }),
+              HasSubstr("is one already"));
   EXPECT_THAT(message_of<ValueError>([&] { evaluate(in("a"), {.batches = 0}); }), HasSubstr("at least 1"));
   EXPECT_THAT(message_of<IoError>([&] { list_runs(in("nowhere")); }), HasSubstr("cannot be read"));
 }
