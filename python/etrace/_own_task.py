@@ -10,20 +10,20 @@ class OwnTask:
 
         class Echo(et.tasks.OwnTask):
             num_inputs, num_outputs, steps, loss = 1, 1, 20, "mse"
-
             def batch(self, index, batch_size):
                 rng = np.random.default_rng(index)
                 xs = rng.normal(size=(self.steps, batch_size, 1))
                 return xs, np.roll(xs, 3, axis=0), np.arange(self.steps) >= 3
 
-    loss: "cross_entropy" (targets are labels [steps, batch]) or "mse" ([steps, batch, num_outputs]).
+    loss: "cross_entropy" (targets are labels [steps, batch]; without a loss it is this) or "mse" ([steps, batch,
+    num_outputs]). name: that of the class, unless it is set.
     """
 
-    name: str = ""
     num_inputs: int
     num_outputs: int
     steps: int
-    loss: str = "cross_entropy"
+    loss: str
+    name: str
 
     def batch(self, index: int, batch_size: int) -> Any:
         """Batch `index`: (inputs [steps, batch, num_inputs], targets, mask [steps]); no mask: every step is scored.

@@ -236,7 +236,7 @@ class _Given:
             if isinstance(data, Data):
                 self.items += data._items()
             elif isinstance(data, (str, os.PathLike)):
-                self.items.append(("task", os.fspath(data)))
+                self.items += [("task", "data"), ("set", f"file={os.fspath(data)}")]
             else:
                 self.objects["arrays"] = _arrays(data, classes)
                 self.items.append(("task", "data"))
@@ -406,7 +406,7 @@ def _curves_of_log(path: Path) -> tuple[dict, dict]:
 class Run:
     """A run: what `et.train` gives, or `et.Run("runs/NAME")` for one that is there.
 
-    score: on data never trained on, with the best parameters. outcome: "solved", "better" or "guessing" (than the best
+    score: on data never trained on, with the best parameters. outcome: "solved", "better than guessing" or "guessing" (the best
     constant answer, `guess`); None where it was stopped. reason: why it ended: "updates", "accuracy", "patience",
     "interrupted". history and checks: {"batches", "updates", "loss", "accuracy"}, lists of the same length. folder: a
     path, or None.

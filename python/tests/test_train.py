@@ -71,7 +71,7 @@ def test_a_run_of_a_task():
     assert [u for u, _ in told] == list(range(1, 9)) == run.history["updates"]
     assert [x for _, x in told] == run.history["loss"]
     assert run.checks["updates"] == [4, 8] and len(run.checks["accuracy"]) == 2
-    assert run.outcome in ("guessing", "better", "solved") and 0 <= run.score.accuracy <= 1
+    assert run.outcome in ("guessing", "better than guessing", "solved") and 0 <= run.score.accuracy <= 1
     assert run.evaluate() == run.score and run.evaluate(part="check") != run.score
     assert Path(run.page).exists() and run._repr_html_().startswith("<iframe") and "delayed_xor" in repr(run)
     again = et.Run(run.folder)
@@ -261,6 +261,39 @@ def test_readers_and_runs_on_what_they_read():
     assert out.returncode == 0, out.stderr
     assert same(best(run), best("runs/shell"))
     assert len(run.predict("s.csv").labels) == 40
+    by_path = et.train(data="s.csv", set={"read": "series=id,label=kind"}, updates=4, name="path", **QUICK)
+    assert same(best(run), best(by_path))
+    with pytest.raises(et.IoError, match="there is no file or folder 'nowhere.csv'"):
+        et.train(data="nowhere.csv", **QUICK)
+
+
+def test_models_of_neurons_and_layers_that_keep_statistics():
+    class Spiking(et.Module):
+        def __init__(self, last):
+            super().__init__()
+            self.synapse, self.neurons, self.last = et.nn.Linear(2, 10), et.nn.LIF(10), last
+            self.out = et.nn.LeakyRateReadout(10, 2)
+
+        def update(self, x):
+            return self.out(self.last(self.neurons(self.synapse(x))))
+
+    xs, ys, lengths = series()
+    options = dict(data=(xs, ys, lengths), rule="EProp", updates=2, batch=8, backend="interpreter", no_fidelity=True)
+    run = et.train(model=Spiking(et.nn.Dropout()), **options)
+    assert run.evaluate() == run.score
+    with pytest.raises(et.NotSupportedError, match="keeps last/running_mean from sequence to sequence"):
+        et.train(model=Spiking(et.nn.BatchNorm(10)), **options)
+    with pytest.raises(et.ValueError, match="the module has 2 results"):
+        et.train(model=Two(), **options)
+
+
+class Two(et.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = et.nn.GRUCell(2, 2)
+
+    def update(self, x):
+        return self.cell(x), x
 
 
 def test_readers_say_what_is_wrong():

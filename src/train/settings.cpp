@@ -149,7 +149,7 @@ std::shared_ptr<const Task> task_of(const TrainSettings& s) {
   if (s.own_task) return s.own_task;
   const TaskOptions options{
       .settings = s.task_settings, .seed = s.seed, .dtype = s.dtype, .texts = s.task_texts};
-  if (s.data_text) return make_data_task(data::read_npz_data(*s.data_text, kDataCopy), options);
+  if (s.data_text) return make_data_task(data::read_npz_data(*s.data_text, "arrays"), options);
   return make_task(s.task, options);
 }
 
