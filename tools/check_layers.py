@@ -92,6 +92,7 @@ PUBLIC = {
     "compare_rules.h": "verify",
     "synthetic_gradient.h": "learn/run",
     "stream.h": "train",
+    "train.h": "train",
     "etrace.h": "bench",  # includes them all
 }
 

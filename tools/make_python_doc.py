@@ -27,6 +27,8 @@ SECTIONS = [
     ("Losses", et.loss),
     ("Optimisers", et.optim),
     ("Tasks", et.tasks),
+    ("Runs", ["train", "resume", "Run", "Score", "Predictions", "runs", "compare_training", "TrainingComparison"]),
+    ("Data", et.data),
     ("Random numbers", et.random),
     ("Functions of functions", ["grad", "value_and_grad", "vmap", "jvp", "vjp", "jacfwd", "jacrev", "jit", "make_jaxpr", "scan",
                                 "cond", "while_loop", "fori_loop"]),

@@ -43,6 +43,7 @@
 #include "etrace/synthetic_gradient.h"
 #include "etrace/tasks.h"
 #include "etrace/tensor.h"
+#include "etrace/train.h"
 #include "etrace/transform.h"
 #include "etrace/units.h"
 #include "etrace/verify.h"

@@ -140,6 +140,9 @@ struct RegisterTask {
   explicit RegisterTask(TaskEntry);
 };
 
+// Every setting of the row in its order, with the given values in place of its own. ValueError as make_task.
+TaskOptions complete_options(std::string_view name, const TaskOptions& given);
+
 // For tasks that are being made: a value of complete options. InternalError if the row has no such setting.
 double setting(const TaskOptions& complete, std::string_view name);
 std::int64_t whole_setting(const TaskOptions& complete, std::string_view name);

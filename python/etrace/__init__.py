@@ -68,7 +68,9 @@ from ._verify import compare_rules, verify  # noqa: F401
 from ._rules import CustomRule, ETraceConfig, LearningRule, rules  # noqa: F401
 from ._rule_classes import *  # noqa: F401,F403
 
-from . import loss, metrics, models, nn, optim, tasks  # noqa: F401
+from . import data, loss, metrics, models, nn, optim, tasks  # noqa: F401
+from ._compare_training import TrainingComparison, compare_training  # noqa: F401
+from ._train import Predictions, Run, Score, resume, runs, train  # noqa: F401
 
 TypeError = _errors.TypeError
 ValueError = _errors.ValueError

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 from . import _core
 from ._core import Task, TaskBatch  # noqa: F401
+from ._own_task import OwnTask, part_of  # noqa: F401
 
 
 def make(name: str, *, seed: int = 0, dtype=None, **settings) -> Task:
     """A task by name; its settings are keywords."""
-    return _core._make_task(name, settings, dtype, seed)
+    task = _core._make_task(name, settings, dtype, seed)
+    task._row = (name, settings)  # what et.train needs to name it
+    return task
 
 
 def names() -> list[str]:

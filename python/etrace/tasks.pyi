@@ -3,6 +3,7 @@
 from typing import Any
 
 from ._core import Array, DtypeLike, Task as Task, TaskBatch as TaskBatch
+from ._own_task import OwnTask as OwnTask, part_of as part_of
 
 def make(name: str, *, seed: int = 0, dtype: DtypeLike | None = None, **settings: Any) -> Task: ...
 def names() -> list[str]: ...

@@ -42,6 +42,8 @@
   X(metrics)               \
   X(tasks)                 \
   X(models)                \
+  X(training)              \
+  X(data)                  \
   X(imported)
 
 namespace etrace::python {

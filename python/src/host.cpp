@@ -13,6 +13,19 @@ namespace {
 
 unsigned long main_thread = 0;  // the only one that Python gives signals to
 
+// A call that wants to end well: the error is kept for it; it is thrown once the call has had its time.
+void after_signal(Call& call, bool signalled) {
+  std::exception_ptr error;
+  if (signalled) {
+    call.signalled = true;
+    error = std::make_exception_ptr(nb::python_error());
+  }
+  if (!call.signalled || call.on_signal(error)) return;
+  if (error) std::rethrow_exception(error);
+  PyErr_SetNone(PyExc_KeyboardInterrupt);
+  throw nb::python_error();
+}
+
 // Between two programs of a call from Python, and between two steps of a loop that runs at once: signals,
 // then progress.
 void between_programs() {
@@ -20,7 +33,12 @@ void between_programs() {
   if (call == nullptr && PyThread_get_thread_ident() != main_thread)
     return;  // perhaps one of the library's own
   const nb::gil_scoped_acquire gil;
-  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  const bool signalled = PyErr_CheckSignals() != 0;
+  if (call != nullptr && call->on_signal) {
+    after_signal(*call, signalled);
+    return;
+  }
+  if (signalled) throw nb::python_error();
   if (call == nullptr) return;
   if (call->progress.is_valid() && call->done) call->progress(call->done());
 }

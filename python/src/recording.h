@@ -5,6 +5,8 @@
 // nothing of Python is left when the call is over.
 #pragma once
 
+#include <exception>
+
 #include "bind.h"
 #include "calls.h"
 
@@ -27,6 +29,10 @@ struct Call {
   std::vector<nb::handle> rules;  // those that are written in Python
   nb::handle progress;            // called with the steps that were done
   std::function<std::int64_t()> done;
+  // A call that may go on for a while after a signal: told the exception, and asked again with none between
+  // programs; true: it goes on.
+  std::function<bool(std::exception_ptr)> on_signal;
+  bool signalled = false;
 
  private:
   Call* previous_;

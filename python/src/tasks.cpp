@@ -14,7 +14,10 @@ std::shared_ptr<Task> made(const std::string& name, const nb::dict& given, const
   o.seed = Reader<std::uint64_t>::read({name, "seed"}, seed);
   for (const auto& [key, value] : given) {
     const auto setting = nb::cast<std::string>(key);
-    o.settings.emplace_back(setting, Reader<double>::read({name, setting}, value));
+    if (nb::isinstance<nb::str>(value))
+      o.texts.emplace_back(setting, nb::cast<std::string>(value));
+    else
+      o.settings.emplace_back(setting, Reader<double>::read({name, setting}, value));
   }
   return make_task(name, o);
 }
@@ -45,7 +48,8 @@ void bind_tasks(nb::module_& core) {
       .def("__iter__",
            [](const TaskBatch& b) { return nb::iter(nb::make_tuple(b.inputs, b.targets, b.mask)); });
   nb::class_<Task>(core, "Task",
-                   "A seeded stream of batches: batch i is a function of the options, i and the batch size.")
+                   "A seeded stream of batches: batch i is a function of the options, i and the batch size.",
+                   nb::dynamic_attr())
       .def_prop_ro("name", [](const Task& t) { return std::string(t.spec().name); })
       .def_prop_ro("num_inputs", [](const Task& t) { return t.spec().num_inputs; })
       .def_prop_ro("num_outputs", [](const Task& t) { return t.spec().num_outputs; })

@@ -58,7 +58,7 @@ def test_every_tutorial_is_on_a_page():
 def blocks():
     readme = check_readme()
     found = []
-    for page in (ROOT / "README.md", ROOT / "docs/python.md"):
+    for page in (ROOT / "README.md", ROOT / "docs/python.md", ROOT / "docs/training.md"):
         programs, outputs = {}, {}
         for line, language, options, body in readme.blocks(page.read_text(encoding="utf-8")):
             if language == "python" and "test" in options:

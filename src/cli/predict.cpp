@@ -9,7 +9,7 @@
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "etrace/backend.h"
-#include "train/predict.h"
+#include "etrace/train.h"
 
 namespace etrace::cli {
 

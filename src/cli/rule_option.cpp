@@ -122,12 +122,4 @@ std::shared_ptr<const LearningRule> RuleArguments::make() const {
   return train::rule_from(rule, option_texts());
 }
 
-void require_modulator(const char* stage, const LearningRule& rule) {
-  if (!rule.takes_modulator() || rule.standing_modulator().defined()) return;
-  throw ValueError(
-      stage, fmt::format("{} needs a third factor, which meets the trace in place of the loss; give it a "
-                         "number, as in --rule-option modulator=1",
-                         rule.name()));
-}
-
 }  // namespace etrace::cli

@@ -24,9 +24,6 @@ struct RuleArguments {
   std::shared_ptr<const LearningRule> make() const;
 };
 
-// ValueError in the words of the command line for a rule that takes a modulator and has none.
-void require_modulator(const char* stage, const LearningRule&);
-
 // --method, for verbs that run rules: single steps or windows. `method` stays empty unless it is given.
 void add_trace_pass_option(CLI::App& verb, std::vector<TracePassWish>&);  // they must outlive the verb
 void add_method_option(CLI::App& verb, std::optional<VjpMethod>& method, const std::string& otherwise);

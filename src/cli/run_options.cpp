@@ -26,16 +26,6 @@ std::pair<std::string, std::string> task_option(const std::string& text) {
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
-// A file, a folder or a known data set in the place of the task.
-void take_data(TrainSettings& s) {
-  if (find_task(s.task) != nullptr) return;
-  const bool is_data =
-      data::find_known_data(s.task) != nullptr || data::is_folder(s.task) || data::is_file(s.task);
-  if (!is_data) return;
-  s.task_texts.emplace_back("file", s.task);
-  s.task = "data";
-}
-
 }  // namespace
 
 void RunOptions::add_to(CLI::App& verb, const char* load_doc) {

@@ -78,15 +78,8 @@ std::vector<std::string> with_configuration(const std::vector<std::string>& word
     std::string folder = words[1];
     while (folder.size() > 1 && folder.ends_with('/')) folder.pop_back();
     out.erase(out.begin() + 1);
-    const std::string config = folder + "/config.toml";
-    train::ConfigItems items = train::read_config(config);
-    // Parameters come from the checkpoint.
-    std::erase_if(items, [](const auto& item) { return item.first == "load"; });
-    // A folder that has moved has its model file still.
-    if (const std::string copy = folder + "/model.json"; std::ifstream(copy))
-      for (auto& [key, value] : items)
-        if (key == "model") value = copy;
-    Words before = words_of(items, config);
+    const train::ConfigItems items = train::config_of_run(folder);
+    Words before = words_of(items, folder + "/config.toml");
     before.push_back("--folder=" + folder);
     return spliced(out, before);
   }

@@ -14,6 +14,7 @@
 #include "cli/rule_option.h"
 #include "cli/verbs.h"
 #include "etrace/error.h"
+#include "train/rule_text.h"
 
 namespace etrace::cli {
 
@@ -37,7 +38,7 @@ void run_verify(const VerifyArguments& o, Status& status) {
   require_different_files("verify", {{"MODEL", o.run.model}, {"--html", o.html}});
   require_different_files("verify", {{"--load", o.run.load}, {"--html", o.html}});
   const std::shared_ptr<const LearningRule> rule = o.rule.make();
-  require_modulator("verify", *rule);
+  train::require_modulator("verify", *rule);
   const StepFunction f = o.run.step();
   const Model model = o.run.make_model();
   const Arrays sequences = o.run.sequences(model);

@@ -90,10 +90,27 @@ void add_arrays(DenseData& data, const std::string& path, const Tensor& x, const
   }
 }
 
-std::unique_ptr<Dataset> read_npz_data(const std::string& path, const ReaderOptions& o) {
-  const Named<Tensor> arrays = read_npz(read_file(path), path);
+// Names of the labels 0, 1 …, in an archive that a run keeps: UTF-8, a line each.
+constexpr const char* kClassNames = "etrace_classes";
+std::vector<std::string> class_names(const Named<Tensor>& arrays) {
+  std::vector<std::string> out;
+  const Tensor* found = find_array(arrays, kClassNames);
+  if (found == nullptr) return out;
+  out.emplace_back();
+  for (const double c : found->to_doubles())
+    if (c == '\n')
+      out.emplace_back();
+    else
+      out.back() += static_cast<char>(static_cast<unsigned char>(c));
+  return out;
+}
+
+std::unique_ptr<DenseData> data_of(const Named<Tensor>& arrays, const std::string& path,
+                                   const ReaderOptions& o) {
   auto data = std::make_unique<DenseData>();
   const std::string x = o.text("x"), y = o.text("y"), lengths = o.text("lengths");
+  const std::vector<std::string> names = class_names(arrays);
+  for (std::size_t k = 0; k < names.size(); ++k) class_number(*data, std::to_string(k));
   if (find_array(arrays, x + "_train") != nullptr) {
     for (const auto& [suffix, part] : {std::pair<const char*, Given>{"_train", Given::Train},
                                        {"_valid", Given::Valid},
@@ -106,19 +123,42 @@ std::unique_ptr<Dataset> read_npz_data(const std::string& path, const ReaderOpti
                find_array(arrays, lengths), Given::Nothing);
   }
   sort_classes(*data);
+  if (!names.empty()) {
+    if (names.size() != data->classes.size())
+      throw ValueError(
+          "data", fmt::format("'{}': a label is none of 0 to {}, which have names", path, names.size() - 1));
+    data->classes = names;
+  }
+  return data;
+}
+
+std::unique_ptr<Dataset> read_npz_file(const std::string& path, const ReaderOptions& o) {
+  std::unique_ptr<DenseData> data = data_of(read_npz(read_file(path), path), path, o);
   note_file(*data, path);
   return data;
 }
 
+const std::vector<ReaderOption> kNpzOptions{
+    {"x", "X", "the array of the series"},
+    {"y", "y", "the array of the labels"},
+    {"lengths", "lengths", "the array of lengths, where series lie behind each other"}};
+
 const RegisterReader kNpz(
     {.name = "npz",
      .doc = "arrays x and y of NumPy, series of equal length or behind each other with their lengths",
-     .options = {{"x", "X", "the array of the series"},
-                 {"y", "y", "the array of the labels"},
-                 {"lengths", "lengths", "the array of lengths, where series lie behind each other"}},
+     .options = kNpzOptions,
      .recognises = [](const std::string& path) { return has_ending(path, ".npz") && is_file(path); },
-     .read = read_npz_data});
+     .read = read_npz_file});
 
 }  // namespace
+
+std::unique_ptr<Dataset> read_npz_data(std::string_view bytes, const std::string& name) {
+  ReaderOptions o;
+  for (const ReaderOption& option : kNpzOptions) o.values.emplace_back(option.name, option.value);
+  std::unique_ptr<DenseData> data = data_of(read_npz(bytes, name), name, o);
+  data->name = name;
+  if (data->samples.empty()) throw ValueError("data", fmt::format("'{}' holds no samples", name));
+  return data;
+}
 
 }  // namespace etrace::data

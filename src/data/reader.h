@@ -50,6 +50,9 @@ using GivenOptions = std::vector<std::pair<std::string, std::string>>;
 std::unique_ptr<Dataset> read_data(const std::string& path, const std::string& format = {},
                                    const GivenOptions& = {});
 
+// The bytes of an npz file as the reader npz has them by default; `name` is for errors.
+std::unique_ptr<Dataset> read_npz_data(std::string_view bytes, const std::string& name);
+
 // What readers share.
 bool has_ending(const std::string& path,
                 std::string_view ending);  // without regard to case; ".gz" behind it counts

@@ -48,6 +48,17 @@ bool is_frozen(const std::string& padding) {
   return padding != "zeros";
 }
 
+DataTaskOptions data_options(const TaskOptions& o) {
+  return {.name = "data",
+          .test = setting(o, "test"),
+          .valid = setting(o, "valid"),
+          .normalise = setting(o, "normalise") != 0.0,
+          .by_group = setting(o, "by_group") != 0.0,
+          .frozen = is_frozen(text_setting(o, "padding")),
+          .seed = o.seed,
+          .dtype = o.dtype};
+}
+
 const RegisterTask kData(
     {.name = "data",
      .doc = "which class does a series belong to? data from a file, a folder or a known data set",
@@ -57,18 +68,9 @@ const RegisterTask kData(
                   {"normalise", 1, 0, 1, true,
                    "1: channels get mean 0 and variance 1 over the training part"},
                   {"by_group", 0, 0, 1, true, "1: speakers, users … are not torn apart by the split"}},
-     .make =
-         [](const TaskOptions& o) {
-           return std::make_unique<DataTask>(dataset_of(o),
-                                             DataTaskOptions{.name = "data",
-                                                             .test = setting(o, "test"),
-                                                             .valid = setting(o, "valid"),
-                                                             .normalise = setting(o, "normalise") != 0.0,
-                                                             .by_group = setting(o, "by_group") != 0.0,
-                                                             .frozen = is_frozen(text_setting(o, "padding")),
-                                                             .seed = o.seed,
-                                                             .dtype = o.dtype});
-         },
+     .make = [](const TaskOptions& o) -> std::unique_ptr<Task> {
+       return std::make_unique<DataTask>(dataset_of(o), data_options(o));
+     },
      .recipes = {{.model = "gru", .updates = 1500, .memory = 0.0, .schedule = "cosine"},
                  {.model = "lif", .hidden = 128, .updates = 1500, .schedule = "cosine"},
                  {.model = "alif", .hidden = 128, .updates = 1500, .schedule = "cosine"}},
@@ -82,5 +84,9 @@ const RegisterTask kData(
           "default: frozen, where the rule can"}}});
 
 }  // namespace
+
+std::unique_ptr<Task> make_data_task(std::shared_ptr<const data::Dataset> data, const TaskOptions& given) {
+  return std::make_unique<DataTask>(std::move(data), data_options(complete_options("data", given)));
+}
 
 }  // namespace etrace

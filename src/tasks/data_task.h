@@ -59,5 +59,9 @@ class DataTask : public Task {
   mutable std::vector<std::size_t> order_;
 };
 
+// The task `data` over data that was read already: settings and texts of its row, without those that say what
+// is read.
+std::unique_ptr<Task> make_data_task(std::shared_ptr<const data::Dataset>, const TaskOptions&);
+
 }  // namespace etrace
 #pragma GCC visibility pop

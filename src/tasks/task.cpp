@@ -73,6 +73,24 @@ Array batch_key(std::uint64_t seed, std::uint64_t index) {
   return key;
 }
 
+// What a task of one's own may get wrong.
+void require_batch(const Task& task, const TaskBatch& b, std::int64_t size) {
+  const Task::Spec& s = task.spec();
+  const auto require = [&](const char* what, const Array& a, Dtype dtype, const Shape& shape) {
+    if (a.defined() && a.dtype() == dtype && a.shape() == shape) return;
+    throw ValueError(
+        "tasks", fmt::format("the task {} gives {} {}; expected {}", s.name, what,
+                             a.defined() ? to_string(a.aval()) : "nothing", to_string(Aval{dtype, shape})));
+  };
+  require("inputs", b.inputs, s.dtype, Shape{s.steps, size, s.num_inputs});
+  if (s.loss == "cross_entropy")
+    require("targets", b.targets, Dtype::I32, Shape{s.steps, size});
+  else
+    require("targets", b.targets, s.dtype, Shape{s.steps, size, s.num_outputs});
+  require("a mask", b.mask, s.dtype, Shape{s.steps});
+  if (task.has_padding()) require("active samples", b.active, s.dtype, Shape{s.steps, size});
+}
+
 }  // namespace
 
 Task::~Task() = default;
@@ -92,7 +110,10 @@ TaskBatch Task::batch(std::uint64_t index, std::int64_t batch_size) const {
     throw ValueError("tasks", fmt::format("a batch of {} samples of the task {}; expected at least 1",
                                           batch_size, spec_.name));
   const Part part = part_of(index);
-  return draw({batch_key(spec_.seed, spec_.frozen ? 0 : index), part, index - first_batch(part), batch_size});
+  TaskBatch out =
+      draw({batch_key(spec_.seed, spec_.frozen ? 0 : index), part, index - first_batch(part), batch_size});
+  require_batch(*this, out, batch_size);
+  return out;
 }
 
 RegisterTask::RegisterTask(TaskEntry row) {
@@ -129,13 +150,23 @@ TaskRecipe recipe_of(const TaskEntry& task, std::string_view model) {
   return other;
 }
 
-std::unique_ptr<Task> make_task(std::string_view name, const TaskOptions& options) {
+namespace {
+const TaskEntry& required_row(std::string_view name) {
   const TaskEntry* entry = find_task(name);
   if (entry == nullptr) throw ValueError("tasks", no_such_name("task", name, task_names()));
-  if (!is_floating(options.dtype) || size_of(options.dtype) < 4)
-    throw TypeError(
-        "tasks", "a task in " + std::string(etrace::name(options.dtype)) + "; expected float32 or float64");
-  return entry->make(completed(*entry, options));
+  return *entry;
+}
+}  // namespace
+
+TaskOptions complete_options(std::string_view name, const TaskOptions& given) {
+  if (!is_floating(given.dtype) || size_of(given.dtype) < 4)
+    throw TypeError("tasks",
+                    "a task in " + std::string(etrace::name(given.dtype)) + "; expected float32 or float64");
+  return completed(required_row(name), given);
+}
+
+std::unique_ptr<Task> make_task(std::string_view name, const TaskOptions& options) {
+  return required_row(name).make(complete_options(name, options));
 }
 
 double setting(const TaskOptions& complete, std::string_view name) {

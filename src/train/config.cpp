@@ -10,7 +10,11 @@
 #include <map>
 
 #include "base/file.h"
+#include "data/reader.h"
 #include "etrace/error.h"
+#include "train/arrays.h"
+#include "train/run_folder.h"
+#include "train/run_model.h"
 
 namespace etrace::train {
 
@@ -133,6 +137,28 @@ ConfigItems read_config(const std::string& path) {
       out.emplace_back(name, fmt::format("{}={}", item.str(), value_text(path, item.str(), of_item)));
   }
   return out;
+}
+
+ConfigItems config_of_run(const std::string& folder, const Task* own_task) {
+  if (!RunFolder::is_run(folder))
+    throw ValueError("train", fmt::format("'{}' is no folder of a run: it has no run.json", folder));
+  ConfigItems items = read_config(folder + "/config.toml");
+  std::erase_if(items, [](const auto& item) { return item.first == "load"; });
+  for (auto& [key, value] : items) {
+    if (const std::string copy = folder + "/" + kModelCopy; key == "model" && data::is_file(copy))
+      value = copy;
+    if (const std::string copy = folder + "/" + kDataCopy;
+        key == "set" && value.starts_with("file=") && data::is_file(copy))
+      value = "file=" + copy;
+    const bool known = key != "task" || value == "stream" || find_task(value) != nullptr ||
+                       (own_task != nullptr && own_task->spec().name == value);
+    if (!known)
+      throw ValueError("train",
+                       fmt::format("the run '{}' is on the task {}, which is the own one of the program "
+                                   "that began it; go on, score and ask there, with that task",
+                                   folder, value));
+  }
+  return items;
 }
 
 std::string config_text(const ConfigItems& items) {

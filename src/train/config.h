@@ -10,16 +10,20 @@
 #pragma once
 
 #include <string>
-#include <utility>
-#include <vector>
+
+#include "etrace/train.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::train {
 
 // The options that a file stands for, in its order: ("model", "gru"), ("set", "lag=40"). Flags are "true" or
 // "false". ValueError names the file, the line and what is wrong; IoError: it cannot be read.
-using ConfigItems = std::vector<std::pair<std::string, std::string>>;
 ConfigItems read_config(const std::string& path);
+
+// The options of a run by its folder. What the folder keeps, a model file and series in memory, is taken from
+// there, so that it may have moved; parameters come from the checkpoint. ValueError: it is no folder of a
+// run; its task is one of a program's own and not `own_task`.
+ConfigItems config_of_run(const std::string& folder, const Task* own_task = nullptr);
 
 // The same back as TOML: texts that are numbers or truth values become such.
 std::string config_text(const ConfigItems&);

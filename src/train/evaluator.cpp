@@ -35,10 +35,18 @@ Avals slice_types(const Model& step, const Task& task) {
 }
 
 Model scored_model(const Model& step, const Task& task) {
-  return task.has_padding() ? with_padding(step, result_types(step).at(0).shape[0], task.spec().dtype) : step;
+  return evaluating(
+      task.has_padding() ? with_padding(step, result_types(step).at(0).shape[0], task.spec().dtype) : step);
 }
 
 }  // namespace
+
+Model evaluating(Model step) {
+  for (InputRecord& in : step.inputs)
+    if (is_state(in.role) && state_kind(in.type) == StateKind::Mode)
+      in.init = full({}, false, Dtype::Bool).tensor();
+  return step;
+}
 
 std::string loss_text(double loss) {
   const bool plain = loss == 0.0 || (std::abs(loss) >= 1e-3 && loss < 1e4);

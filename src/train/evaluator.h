@@ -1,20 +1,15 @@
 // A model over sequences of a task, forward only: loss and accuracy without traces and gradients.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "etrace/models.h"
 #include "etrace/tasks.h"
+#include "etrace/train.h"
 #include "learn/run/score_run.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::train {
-
-struct Score {
-  double loss = 0.0;
-  std::optional<double> accuracy = {};  // none: the task has no labels
-};
 
 std::string loss_text(double);  // "0.0581", "1.6e-05", "2.5e+10"
 // "on 16 batches never trained on: loss 0.0581, accuracy 0.9912\n"
@@ -22,6 +17,9 @@ std::string score_line(const Score&, std::int64_t batches);
 
 // Whether batches of the task can be right or wrong.
 inline bool has_accuracy(const Task& task) { return task.spec().loss == "cross_entropy"; }
+
+// The step of a model that is evaluated: nothing is dropped out.
+Model evaluating(Model step);
 
 class Evaluator {
  public:

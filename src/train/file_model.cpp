@@ -9,13 +9,20 @@
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
 #include "io/step_outputs.h"
+#include "train/run_model.h"
 
 namespace etrace::train {
 
 namespace {
 
+// Whether the model trains or is evaluated: a module has that state itself.
+bool is_mode(const OutputRecord& r) { return state_kind(r.type) == StateKind::Mode; }
+
+std::string called(const std::string& path) {
+  return path == kOwnModel ? "the module" : fmt::format("the model file '{}'", path);
+}
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
-  throw ValueError("train", fmt::format("the model file '{}' {}", path, what));
+  throw ValueError("train", fmt::format("{} {}", called(path), what));
 }
 
 // [features], or [samples, features].
@@ -42,8 +49,9 @@ class FileModel : public Module {
   FileModel(Model model, std::optional<std::int64_t> samples, const std::string& path)
       : model_(std::move(model)), samples_(samples) {
     for (const InputRecord& in : model_.inputs)
-      if (in.role != Role::Arg) records_[to_string(in.path)].push_back(&in);
+      if (in.role != Role::Arg && !is_mode(in)) records_[to_string(in.path)].push_back(&in);
     for (auto& [name, leaves] : records_) {
+      require_kept(*leaves.front(), path);
       std::sort(leaves.begin(), leaves.end(), [](const auto* a, const auto* b) { return a->leaf < b->leaf; });
       states_[name] = make_state(leaves, path);
       place(leaves.front()->path, states_[name]);
@@ -54,7 +62,7 @@ class FileModel : public Module {
     Arrays args;
     std::vector<int> axes;
     for (const InputRecord& in : model_.inputs) {
-      args.push_back(in.role == Role::Arg ? x : value_of(in));
+      args.push_back(in.role == Role::Arg ? x : is_mode(in) ? training() : value_of(in));
       axes.push_back(is_per_sample(in) ? 0 : -1);
     }
     const Function step = [this](ArraySpan a) { return eval_jaxpr(model_.program, a); };
@@ -64,7 +72,7 @@ class FileModel : public Module {
       const OutputRecord& record = model_.outputs[i];
       if (record.role == Role::Out)
         result = out[i];
-      else if (record.role != Role::Param)
+      else if (record.role != Role::Param && !is_mode(record))
         set_value(record, out[i]);
     }
     return result;
@@ -72,11 +80,26 @@ class FileModel : public Module {
 
  private:
   static bool is_per_sample(const OutputRecord& r) {
-    return r.role == Role::Arg || (r.role == Role::Hidden) || (r.role == Role::Other && is_short_term(r));
+    return r.role == Role::Arg || (r.role == Role::Hidden) ||
+           (r.role == Role::Other && is_short_term(r) && r.per_sample.value_or(true));
   }
   static bool is_short_term(const OutputRecord& r) {
     const std::optional<StateKind> kind = state_kind(r.type);
     return kind && is_a(*kind, StateKind::ShortTerm);
+  }
+
+  // Scores begin with the states that the file has, and the best parameters are kept without others: what is
+  // learned beside parameters would be lost.
+  static void require_kept(const InputRecord& r, const std::string& path) {
+    const std::optional<StateKind> kind = state_kind(r.type);
+    const bool statistics = r.role == Role::Other && kind && is_a(*kind, StateKind::LongTerm) &&
+                            r.init.aval().dtype != Dtype::U32;
+    if (statistics)
+      throw NotSupportedError(
+          "train", fmt::format("{} keeps {} from sequence to sequence ({}): runs keep the best "
+                               "parameters, and score with them alone. Use a layer without such statistics, "
+                               "say LayerNorm for BatchNorm",
+                               called(path), to_string(r.path), r.type));
   }
 
   // The start of one sample: what the file has, or its first row, which all others must equal.
@@ -104,13 +127,22 @@ class FileModel : public Module {
     for (const InputRecord* leaf : leaves)
       named.emplace_back(to_string(leaf->leaf_key), start_of(*leaf, path));
     const bool bare = leaves.size() == 1 && first.leaf_key.empty();
-    if (first.role == Role::Hidden) return std::make_shared<HiddenState>(named[0].second);
+    if (first.role == Role::Hidden) return make_hidden(first, named[0].second);
     if (first.role == Role::Param)
       return bare ? std::make_shared<ParamState>(named[0].second) : std::make_shared<ParamState>(named);
-    if (is_short_term(first))
-      return bare ? std::make_shared<ShortTermState>(named[0].second)
-                  : std::make_shared<ShortTermState>(named);
+    if (is_short_term(first)) {
+      const bool own = is_per_sample(first);
+      return bare ? std::make_shared<ShortTermState>(named[0].second, own)
+                  : std::make_shared<ShortTermState>(named, own);
+    }
     return bare ? std::make_shared<LongTermState>(named[0].second) : std::make_shared<LongTermState>(named);
+  }
+
+  // Several states on the last axis are one group.
+  static std::shared_ptr<State> make_hidden(const InputRecord& r, const Array& start) {
+    const std::optional<StateKind> kind = state_kind(r.type);
+    if (kind && is_a(*kind, StateKind::HiddenGroup)) return std::make_shared<HiddenGroupState>(start);
+    return std::make_shared<HiddenState>(start);
   }
 
   void place(const StatePath& path, const std::shared_ptr<State>& state) {
@@ -148,12 +180,12 @@ class FileModel : public Module {
 
 }  // namespace
 
-std::optional<std::int64_t> batch_of_file(const std::string& path) {
-  return samples_of(read_model_file(path), path);
+std::optional<std::int64_t> batch_of_file(const std::string& text, const std::string& path) {
+  return samples_of(read_model(text, path), path);
 }
 
-ReadyModel model_of_file(const std::string& path, const FileModelWish& wish) {
-  Model model = read_model_file(path);
+ReadyModel model_of_file(const std::string& text, const std::string& path, const FileModelWish& wish) {
+  Model model = read_model(text, path);
   const Aval input = argument_of(model, path);
   const std::optional<std::int64_t> samples = samples_of(model, path);
   if (input.shape.back() != wish.inputs)

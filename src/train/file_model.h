@@ -2,6 +2,9 @@
 // have the places that the file names, and a step evaluates the file's program.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "etrace/models.h"
 
 #pragma GCC visibility push(default)
@@ -12,11 +15,12 @@ struct FileModelWish {
   std::int64_t batch = 1;
   Dtype dtype = Dtype::F32;
 };
-// A step of one sample runs for every sample of a batch; one of a batch wants batches of that size.
-// ValueError names the file and what does not fit: number of arguments and results, features, batch, type.
-ReadyModel model_of_file(const std::string& path, const FileModelWish&);
+// A step of one sample runs for every sample of a batch; one of a batch wants batches of that size. `name` is
+// that of the file, for errors. ValueError says what does not fit: number of arguments and results, features,
+// batch, type; NotSupportedError: it keeps statistics over sequences.
+ReadyModel model_of_file(const std::string& text, const std::string& name, const FileModelWish&);
 // Samples of the file's step; none: it is written for one.
-std::optional<std::int64_t> batch_of_file(const std::string& path);
+std::optional<std::int64_t> batch_of_file(const std::string& text, const std::string& name);
 
 }  // namespace etrace::train
 #pragma GCC visibility pop

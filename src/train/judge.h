@@ -12,17 +12,6 @@ namespace etrace::train {
 // frequent label, or the mean.
 Score best_constant(const Task&, std::uint64_t first, std::int64_t count, std::int64_t batch_size);
 
-enum class Outcome : std::uint8_t { Guessing, Better, Solved };
-std::string_view name(Outcome);  // "guessing"
-
-struct Judgement {
-  Outcome outcome = Outcome::Better;
-  Score guess;
-  double goal = 0.0;  // accuracy or loss from which on the task is solved
-
-  // "solved: …", "no better than guessing, …"; one line.
-  std::string text() const;
-};
 // `samples`: how many were scored; an accuracy within three standard errors of the guess is no better than
 // it.
 Judgement judge(const TaskEntry&, const Score& score, const Score& guess, std::int64_t samples);

@@ -1,4 +1,4 @@
-#include "train/predict.h"
+#include "etrace/train.h"
 
 #include <fmt/format.h>
 
@@ -12,6 +12,7 @@
 #include "etrace/ops/numpy.h"
 #include "learn/run/score_run.h"
 #include "module/parameter_file.h"
+#include "train/arrays.h"
 #include "train/file_model.h"
 #include "train/padding.h"
 #include "train/run_folder.h"
@@ -124,24 +125,34 @@ Predictions::Row row_of(const std::vector<double>& outputs, std::size_t at, std:
   return {static_cast<std::size_t>(best - begin), 1.0 / total, {}};
 }
 
-}  // namespace
+// The run's facts and its best parameters.
+struct Trained {
+  explicit Trained(const std::string& run)
+      : path(require_run(run) + "/best.safetensors"),
+        parameters(read_parameter_file(path)),
+        saved(parameters, path),
+        facts(facts_of(saved, run)) {}
+  static const std::string& require_run(const std::string& run) {
+    if (!RunFolder::is_run(run))
+      throw ValueError("predict", fmt::format("'{}' is no folder of a run: it has no run.json", run));
+    RunFolder::require_no_stream(run, "predict");
+    return run;
+  }
+  std::string path;
+  TensorFile parameters;
+  SavedSettings saved;
+  Facts facts;
+};
 
-Predictions predict(const std::string& run, const std::string& file, const std::string& backend,
-                    bool labelled) {
-  if (!RunFolder::is_run(run))
-    throw ValueError("predict", fmt::format("'{}' is no folder of a run: it has no run.json", run));
-  RunFolder::require_no_stream(run, "predict");
-  const std::string path = run + "/best.safetensors";
-  const TensorFile parameters = read_parameter_file(path);
-  const SavedSettings saved(parameters, path);
-  const Facts facts = facts_of(saved, run);
-  const auto data = new_data(saved, file, labelled);
+// `name`: of the data, for errors.
+Predictions answers(const std::string& run, const Trained& trained, const data::Dataset* data,
+                    const std::string& name, const std::string& hint, const std::string& backend) {
+  const auto& [path, parameters, saved, facts] = trained;
   Dims sizes;
   saved.sizes(sizes);
   if (sizes.empty() || sizes.front() != data->channels)
-    throw ValueError("predict", fmt::format("'{}' has {} channels, and the run '{}' learned from {}{}", file,
-                                            data->channels, run, sizes.empty() ? 0 : sizes.front(),
-                                            labelled ? "; is it without labels? Then add --unlabelled" : ""));
+    throw ValueError("predict", fmt::format("{} has {} channels, and the run '{}' learned from {}{}", name,
+                                            data->channels, run, sizes.empty() ? 0 : sizes.front(), hint));
   std::string model, dtype = "f32";
   saved.text("--model", model);
   saved.text("--dtype", dtype);
@@ -153,7 +164,7 @@ Predictions predict(const std::string& run, const std::string& file, const std::
   saved.number("--hidden", s.hidden);
   s.dtype = type;
   take_model_words(model, run, s);
-  s.batch = is_model_file(s.model) ? batch_of_file(s.model).value_or(kManyAtOnce) : kManyAtOnce;
+  s.batch = is_model_file(s.model) ? batch_of_model(s).value_or(kManyAtOnce) : kManyAtOnce;
   const std::int64_t batch_size = s.batch;
   const ReadyModel ready = model_for(s, sizes.front(), sizes.back(), memory, 0.0);
   take_parameters(*ready.module, parameters, path);
@@ -161,8 +172,8 @@ Predictions predict(const std::string& run, const std::string& file, const std::
     const Array out = m({slices[0], slices[1]})[0];
     return LossAndAux{sum(out) * 0.0, {out}};
   };
-  ScoreRun score(with_padding(trace_step(*ready.module, ready.example).model, batch_size, type), step,
-                 Avals{ready.example[0].aval(), {type, Shape{batch_size}}}, backend);
+  ScoreRun score(with_padding(evaluating(trace_step(*ready.module, ready.example).model), batch_size, type),
+                 step, Avals{ready.example[0].aval(), {type, Shape{batch_size}}}, backend);
   score.follow(*ready.module);
 
   Predictions out{.classes = facts.classes};
@@ -185,6 +196,26 @@ Predictions predict(const std::string& run, const std::string& file, const std::
     }
   }
   return out;
+}
+
+}  // namespace
+
+Predictions predict(const std::string& run, const std::string& file, const std::string& backend,
+                    bool labelled) {
+  const Trained trained(run);
+  const auto data = new_data(trained.saved, file, labelled);
+  return answers(run, trained, data.get(), fmt::format("'{}'", file),
+                 labelled ? "; is it without labels? Then add --unlabelled" : "", backend);
+}
+
+Predictions predict(const std::string& run, const SeriesArrays& series, const std::string& backend) {
+  const Trained trained(run);
+  SeriesArrays labelled = series;
+  if (!series.ys.defined() && series.xs.defined() && series.xs.rank() > 0)
+    labelled.ys = zeros({series.xs.dim(0)}, Dtype::I32);
+  const auto data = data::read_npz_data(data_file_of({.train = labelled}), "the arrays");
+  if (!series.ys.defined()) data->classes = {data::kNoLabel};
+  return answers(run, trained, data.get(), "the data", "", backend);
 }
 
 }  // namespace etrace::train

@@ -56,4 +56,12 @@ std::shared_ptr<const LearningRule> rule_from(const std::string& rule,
   return make_rule(rule, given);
 }
 
+void require_modulator(const char* stage, const LearningRule& rule) {
+  if (!rule.takes_modulator() || rule.standing_modulator().defined()) return;
+  throw ValueError(
+      stage, fmt::format("{} needs a third factor, which meets the trace in place of the loss; give it a "
+                         "number, as in --rule-option modulator=1",
+                         rule.name()));
+}
+
 }  // namespace etrace::train

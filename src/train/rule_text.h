@@ -23,5 +23,8 @@ std::string rule_name(const std::string& rule);
 std::shared_ptr<const LearningRule> rule_from(const std::string& rule,
                                               const std::vector<std::string>& options);
 
+// ValueError in the words of the command line for a rule that takes a modulator and has none.
+void require_modulator(const char* stage, const LearningRule&);
+
 }  // namespace etrace::train
 #pragma GCC visibility pop

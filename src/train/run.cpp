@@ -34,7 +34,7 @@ std::string subject(const TrainSettings& s) {
 std::string what_to_try(const Training& t, const Score& learned, const Score& score,
                         const Judgement& judgement) {
   const TrainSettings& s = t.settings();
-  const TaskRecipe recipe = find_task(s.task)->recipes.front();
+  const TaskRecipe recipe = task_row(s).recipes.front();
   const std::optional<std::int64_t> scored = t.task().samples(Part::Final);
   std::vector<std::string> ideas;
   if (scored && score.accuracy && *score.accuracy > *judgement.guess.accuracy)
@@ -72,6 +72,7 @@ void RunView::result(const std::string&) {}
 void RunView::warn(const std::string&) {}
 void RunView::start(std::int64_t, std::int64_t) {}
 void RunView::progress(std::int64_t, const Score&) {}
+void RunView::check(std::int64_t, const Score&) {}
 bool RunView::stop_requested() { return false; }
 
 std::string_view name(RunResult::Reason reason) {
@@ -120,7 +121,14 @@ RunResult Run::operator()() {
   } catch (const Error& e) {
     write_status("failed", e.message());
     throw;
+  } catch (const std::exception& e) {  // of the program around: a batch that was given up, a view that threw
+    const bool stopped = view_.stop_requested();
+    if (stopped) result_.reason = RunResult::Reason::Interrupted;
+    write_status(stopped ? "stopped" : "failed", stopped ? "" : e.what());
+    throw;
   }
+  result_.batches = training_.batches();
+  result_.updates = training_.updates();
   result_.files_lost = checkpoint_failed_ || save_failed_ || log_failed_;
   return result_;
 }
@@ -139,6 +147,7 @@ void Run::start() {
   const auto resumed = found ? std::optional(training_.batches()) : std::nullopt;
   if (folder_) {
     tell([&] {
+      if (resumed) result_.history = logged_history(folder_->log(), *resumed);
       log_ = TrainLog(folder_->log(), resumed);
       events_ = EventFile(folder_->path());
       write_config();
@@ -168,6 +177,7 @@ void Run::batch() {
   const std::int64_t before = training_.updates();
   last_ = training_.learn();
   tell([&] { log_.batch(training_, last_, seconds()); });
+  keep_point(result_.history.batches, last_);
   view_.progress(training_.updates(), last_);
   if (is_place_of_check()) {
     const Score score = check();
@@ -188,8 +198,14 @@ bool Run::is_place_of_check() const {
   return checks() && training_.batches() > 0 && training_.batches() % plan_.check_every == 0;
 }
 
+void Run::keep_point(std::vector<RunHistory::Point>& curve, const Score& score) {
+  curve.push_back({training_.batches(), training_.updates(), score});
+}
+
 Score Run::check() {
   const Score score = training_.score(Part::Check, kCheckBatches);
+  keep_point(result_.history.checks, score);
+  view_.check(training_.updates(), score);
   solved_ = plan_.until_accuracy && *score.accuracy >= *plan_.until_accuracy;
   keep_if_best(score);
   return score;

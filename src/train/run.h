@@ -19,47 +19,8 @@
 #pragma GCC visibility push(default)
 namespace etrace::train {
 
-// What a run does beside learning.
-struct RunPlan {
-  std::int64_t every = 100;       // updates between checkpoints
-  std::int64_t check_every = 50;  // batches between checks on held-out data
-  std::int64_t patience = 0;      // checks without a better score after which a run stops; 0: it does not
-  std::optional<double> until_accuracy = {};
-  std::string runs, name;              // the folder of runs (empty: the run has none), and this one's name
-  std::string folder;                  // of a run that goes on; empty: a new one
-  std::string checkpoint, save, json;  // files apart from the folder; empty: none
-  bool resume = false;
-  bool new_rate = false;                      // a run that goes on may have another learning rate
-  std::optional<TensorFile> start_from = {};  // parameters, of the file that `load` names
-  std::string load = {};
-  std::vector<std::string> command = {};  // as it was typed, to be kept
-  bool fidelity = true;  // compare the gradient with BPTT at the start and at the end, for the folder
-};
 // The whole run as options of `etrace train`, every setting said; Training's settings are resolved.
 ConfigItems config_items(const TrainSettings& resolved, const RunPlan&);
-
-// What a run tells while it goes.
-class RunView {
- public:
-  virtual ~RunView();
-  virtual void say(const std::string& text);     // whole lines, for people
-  virtual void result(const std::string& text);  // the same, and not to be left out
-  virtual void warn(const std::string& text);    // one line, without its end
-  virtual void start(std::int64_t updates, std::int64_t total);
-  virtual void progress(std::int64_t updates, const Score& of_the_batch);
-  virtual bool stop_requested();
-};
-
-struct RunResult {
-  enum class Reason : std::uint8_t { Updates, Accuracy, Patience, Interrupted };
-  Reason reason = Reason::Updates;
-  Score score = {};
-  std::optional<Judgement> judgement = {};  // none: it was interrupted
-  bool reached = true;                      // until_accuracy, where it is given
-  bool files_lost = false;                  // something could not be written
-  std::string folder = {};                  // empty: none
-};
-std::string_view name(RunResult::Reason);  // "updates"
 
 class Run {
  public:
@@ -79,9 +40,11 @@ class Run {
   void go_on();
   void open_folder();
   void write_config();
+  void keep_copies(TrainSettings&);
   void batch();
   bool is_place_of_check() const;
   Score check();
+  void keep_point(std::vector<RunHistory::Point>&, const Score&);
   void keep_if_best(const Score&);
   void repeat_check();
 

@@ -13,6 +13,8 @@
 #include "base/file.h"
 #include "etrace/error.h"
 #include "etrace/version.h"
+#include "train/arrays.h"
+#include "train/logged_curves.h"
 #include "train/run.h"
 #include "train/run_model.h"
 #include "train/saved_parameters.h"
@@ -126,8 +128,14 @@ ConfigItems config_items(const TrainSettings& s, const RunPlan& plan) {
   if (plan.until_accuracy) add("until-accuracy", *plan.until_accuracy);
   if (!plan.load.empty()) out.emplace_back("load", plan.load);
   if (!plan.fidelity) out.emplace_back("no-fidelity", "true");
-  for (const auto& [key, value] : data_texts(s))
-    if (key.starts_with("--set ")) out.emplace_back("set", fmt::format("{}={}", key.substr(6), value));
+  std::string file;
+  for (const auto& [name, value] : s.task_texts)
+    if (name == "file") file = value;
+  for (const auto& [key, value] : data_texts(s)) {
+    const bool is_file = s.task == "data" && key == "--set file";  // the others say what is in it
+    if (key.starts_with("--set "))
+      out.emplace_back("set", fmt::format("{}={}", key.substr(6), is_file ? file : value));
+  }
   for (const std::string& option : s.rule_options) out.emplace_back("rule-option", option);
   for (const std::string& layer : s.layers) out.emplace_back("layer", layer);
   return out;
@@ -157,13 +165,25 @@ void Run::open_folder() {
   if (checkpoint_.empty()) checkpoint_ = folder_->checkpoint();
 }
 
+// Of a model file and of series in memory, so that the folder needs nothing else.
+void Run::keep_copies(TrainSettings& s) {
+  if (is_model_file(s.model)) {
+    const std::string copy = folder_->file(kModelCopy);
+    if (s.model_text || s.model != copy) write_file(copy, model_file_text(s));
+    s.model = copy;
+    s.model_text = nullptr;
+  }
+  if (s.data_text) {
+    const std::string copy = folder_->file(kDataCopy);
+    write_file(copy, *s.data_text);
+    s.data_text = nullptr;
+    s.task_texts.emplace_back("file", copy);
+  }
+}
+
 void Run::write_config() {
   TrainSettings s = training_.settings();
-  const std::string copy = folder_->file(kModelCopy);
-  if (is_model_file(s.model)) {
-    if (s.model != copy) write_file(copy, read_file(s.model));  // so that the folder needs nothing else
-    s.model = copy;
-  }
+  keep_copies(s);
   write_file(folder_->file("config.toml"), config_text(config_items(s, plan_)));
 }
 

@@ -67,7 +67,7 @@ double memory_of(const TrainSettings& s, const Task& task) {
 
 std::string model_words(const TrainSettings& s) {
   if (!s.layers.empty()) return fmt::format("{} {}", kLayers, fmt::join(s.layers, "; "));
-  if (is_model_file(s.model)) return fmt::format("file {}", data::sha256(read_file(s.model)));
+  if (is_model_file(s.model)) return fmt::format("file {}", data::sha256(model_file_text(s)));
   return s.model;
 }
 
@@ -89,6 +89,22 @@ void take_model_words(const std::string& words, const std::string& folder, Train
   if (folder.empty() || !std::filesystem::exists(s.model))
     throw ValueError("train",
                      "the parameters are those of a model file; say which one with --model FILE.json");
+}
+
+std::string model_file_text(const TrainSettings& s) {
+  return s.model_text ? *s.model_text : read_file(s.model);
+}
+
+std::optional<std::int64_t> batch_of_model(const TrainSettings& s) {
+  return batch_of_file(model_file_text(s), s.model);
+}
+
+void record_module(TrainSettings& s, const Task& task) {
+  init_all_states(*s.module, s.batch);
+  const Array example = zeros({s.batch, task.spec().num_inputs}, s.dtype);
+  s.model_text =
+      std::make_shared<const std::string>(write_model(trace_step(*s.module, example, "module").model));
+  s.module = nullptr;
 }
 
 std::vector<std::string> read_layers(const std::string& path) {
@@ -115,7 +131,8 @@ ReadyModel model_for(const TrainSettings& s, std::int64_t inputs, std::int64_t o
       .batch = s.batch, .dtype = s.dtype, .seed = s.seed, .memory = memory, .input_rms = rms};
   if (!s.layers.empty()) return layered_model(s, {inputs, outputs}, options);
   if (is_model_file(s.model))
-    return model_of_file(s.model, {.inputs = inputs, .outputs = outputs, .batch = s.batch, .dtype = s.dtype});
+    return model_of_file(model_file_text(s), s.model,
+                         {.inputs = inputs, .outputs = outputs, .batch = s.batch, .dtype = s.dtype});
   const BuiltinModel* model = find_builtin_model(s.model);
   if (model == nullptr)
     throw ValueError("train",

@@ -14,6 +14,13 @@ std::string model_words(const TrainSettings&);
 // and there is no copy.
 void take_model_words(const std::string& words, const std::string& folder, TrainSettings&);
 inline constexpr const char* kModelCopy = "model.json";
+inline constexpr const char* kOwnModel = "module.json";  // what a model of the program's own is called
+// The text of the model file: in memory, or read. How many samples its step is for; none: for one.
+std::string model_file_text(const TrainSettings&);
+std::optional<std::int64_t> batch_of_model(const TrainSettings&);
+// One step of the module of the settings, for batches of their size, becomes their model file; the module is
+// no longer part of them. Settings are resolved.
+void record_module(TrainSettings&, const Task&);
 
 // The model for so many features of input and output, with initialised states.
 ReadyModel model_for(const TrainSettings&, std::int64_t inputs, std::int64_t outputs, double memory,

@@ -11,6 +11,7 @@
 #include "etrace/ops/elementwise.h"
 #include "etrace/param_values.h"
 #include "module/parameter_file.h"
+#include "train/arrays.h"
 
 namespace etrace::train {
 
@@ -96,7 +97,9 @@ void SavedSettings::task_options(std::vector<std::pair<std::string, std::string>
     if (!key.starts_with(kSetPrefix)) continue;
     const std::string name = key.substr(kSetPrefix.size());
     const auto is_it = [&](const auto& s) { return s.first == name; };
-    if (std::none_of(out.begin(), out.end(), is_it)) out.emplace_back(name, value);
+    if (std::any_of(out.begin(), out.end(), is_it)) continue;
+    const bool is_file = name == "file" && path_.find('/') != std::string::npos;
+    out.emplace_back(name, is_file ? file_of_words(value, path_.substr(0, path_.rfind('/'))) : value);
   }
 }
 

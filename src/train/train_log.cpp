@@ -4,7 +4,11 @@
 //   {"event":"end","reason":"updates"|"accuracy"|"interrupted", … as above}
 #include "train/train_log.h"
 
+#include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
+
+#include "base/file.h"
 
 namespace etrace::train {
 
@@ -57,6 +61,28 @@ void TrainLog::end(const Training& t, const std::string& reason, const Score& sc
   line.json["reason"] = reason;
   line.score(t, score).json["seconds"] = seconds;
   write(line);
+}
+
+RunHistory logged_history(const std::string& path, std::int64_t batches) {
+  RunHistory out;
+  const std::string text = read_file(path);
+  for (std::size_t at = 0, end = 0; at < text.size(); at = end + 1) {
+    end = std::min(text.find('\n', at), text.size());
+    const auto line = nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(at),
+                                            text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
+    if (!line.is_object() || line.value("batches", batches + 1) > batches) continue;
+    const std::string event = line.value("event", "");
+    if (event != "batch" && event != "check") continue;
+    constexpr double kNone = std::numeric_limits<double>::quiet_NaN();  // JSON has no NaN: it is null there
+    const auto number = [&](const char* key) {
+      return line.contains(key) && line.at(key).is_number() ? line.at(key).get<double>() : kNone;
+    };
+    RunHistory::Point point{
+        line.value("batches", std::int64_t{0}), line.value("updates", std::int64_t{0}), {number("loss")}};
+    if (line.contains("accuracy")) point.score.accuracy = number("accuracy");
+    (event == "batch" ? out.batches : out.checks).push_back(point);
+  }
+  return out;
 }
 
 }  // namespace etrace::train

@@ -10,6 +10,9 @@
 #pragma GCC visibility push(default)
 namespace etrace::train {
 
+// The curves that a log has, up to so many batches; lines that are no such objects are left out. IoError.
+RunHistory logged_history(const std::string& path, std::int64_t batches);
+
 class TrainLog {
  public:
   TrainLog() = default;  // keeps no log

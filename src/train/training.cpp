@@ -204,57 +204,6 @@ void require_same(const Learner::Notes& here, const Learner::Notes& there, const
 
 }  // namespace
 
-TrainSettings resolved(TrainSettings s) {
-  const TaskEntry* task = find_task(s.task);
-  if (task == nullptr) throw ValueError("tasks", no_such_name("task", s.task, task_names()));
-  if (!s.layers.empty()) s.model = kLayers;
-  // The order of a layer's options says nothing, and configurations do not keep it.
-  for (std::string& layer : s.layers) {
-    nn::LayerWords words = nn::LayerWords::parse(layer);
-    std::stable_sort(words.options.begin(), words.options.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
-    layer = words.to_string();
-  }
-  const TaskRecipe recipe = recipe_of(*task, s.model);
-  s.model = recipe.model;
-  if (s.batch == 0 && is_model_file(s.model)) s.batch = batch_of_file(s.model).value_or(0);
-  // The rule's options of the recipe are for its rule, whoever named it.
-  const bool asked = !s.rule.empty();
-  s.rule = rule_name(asked ? s.rule : recipe.rule);
-  const bool as_recipe = s.rule == rule_name(recipe.rule);
-  if (as_recipe)
-    s.rule_options.insert(s.rule_options.begin(), recipe.rule_options.begin(), recipe.rule_options.end());
-  if (s.hidden == 0) s.hidden = recipe.hidden;
-  if (s.batch == 0) s.batch = recipe.batch;
-  if (s.updates == 0) s.updates = recipe.updates;
-  if (s.window == 0 && s.update != UpdateEvery::Step && !s.method) s.window = recipe.window;
-  if (!s.learning_rate && s.optimizer == "adam") s.learning_rate = recipe.learning_rate;
-  if (!s.memory) s.memory = recipe.memory;
-  if (s.schedule.empty()) s.schedule = s.optimizer == "adam" ? recipe.schedule : "constant";
-  const auto is_padding = [](const auto& option) { return option.first == "padding"; };
-  const auto texts = row_names(task->texts);
-  if (std::find(texts.begin(), texts.end(), "padding") != texts.end() &&
-      std::none_of(s.task_texts.begin(), s.task_texts.end(), is_padding))
-    s.task_texts.emplace_back("padding",
-                              freezes_samples(*rule_from(s.rule, s.rule_options)) ? "frozen" : "zeros");
-  return s;
-}
-
-void set_task_option(TrainSettings& s, const std::string& name, const std::string& value) {
-  const TaskEntry* task = find_task(s.task);
-  const auto texts = task == nullptr ? std::vector<std::string>{} : row_names(task->texts);
-  if (std::find(texts.begin(), texts.end(), name) != texts.end()) {
-    s.task_texts.emplace_back(name, value);
-    return;
-  }
-  double number = 0.0;
-  const auto [stop, error] = std::from_chars(value.data(), value.data() + value.size(), number);
-  if (error != std::errc() || stop != value.data() + value.size())
-    throw ValueError("train",
-                     fmt::format("--set {}={}: expected NAME=NUMBER, as in --set lag=10", name, value));
-  s.task_settings.emplace_back(name, number);
-}
-
 std::int64_t score_batches(const Task& task, Part part, std::int64_t batch_size, std::int64_t otherwise) {
   const std::optional<std::int64_t> samples = task.samples(part);
   return samples ? (*samples + batch_size - 1) / batch_size : otherwise;
@@ -281,42 +230,6 @@ LearningWay learning_way(const TrainSettings& s, const LearningRule& rule, std::
                                  s.window));
   way.window = std::min(s.window != 0 ? s.window : kDefaultWindow, steps);
   return way;
-}
-
-std::unique_ptr<Task> task_of(const TrainSettings& s) {
-  return make_task(s.task,
-                   {.settings = s.task_settings, .seed = s.seed, .dtype = s.dtype, .texts = s.task_texts});
-}
-
-Learner::Notes data_texts(const TrainSettings& s) {
-  Learner::Notes out{{"task", s.task}};
-  for (const TaskSetting& known : find_task(s.task)->settings) {
-    double value = known.value;
-    for (const auto& [name, given] : s.task_settings)
-      if (name == known.name) value = given;
-    out.emplace_back("--set " + known.name, fmt::to_string(value));
-  }
-  for (const TaskText& known : find_task(s.task)->texts) {
-    std::string value = known.value;
-    for (const auto& [name, given] : s.task_texts)
-      if (name == known.name) value = given;
-    out.emplace_back("--set " + known.name, value);
-  }
-  out.emplace_back("--seed", std::to_string(s.seed));
-  out.emplace_back("--model", model_words(s));
-  out.emplace_back("--hidden", std::to_string(s.hidden));
-  out.emplace_back("--batch", std::to_string(s.batch));
-  out.emplace_back("--dtype", std::string(short_name(s.dtype)));
-  return out;
-}
-
-std::string task_text(const TrainSettings& s, const Task& task) {
-  std::vector<std::string> settings;
-  for (const auto& [key, value] : data_texts(s))
-    if (key.starts_with("--set ") && !value.empty()) settings.push_back(key.substr(6) + " " + value);
-  return fmt::format("task {}: {}\n  {}{}sequences of {} steps\n{}", s.task, find_task(s.task)->doc,
-                     fmt::join(settings, ", "), settings.empty() ? "" : "; ", task.spec().steps,
-                     task.about());
 }
 
 Training::Training(const TrainSettings& given) : settings_(resolved(given)) {
@@ -452,7 +365,7 @@ Score Training::score(Part part, std::int64_t batches) {
 Judgement Training::judged(const Score& score, std::int64_t batches) const {
   const std::int64_t count = score_batches(Part::Final, batches);
   const Score guess = best_constant(*task_, first_batch(Part::Final), count, settings_.batch);
-  return judge(*find_task(settings_.task), score, guess,
+  return judge(task_row(settings_), score, guess,
                task_->samples(Part::Final).value_or(count * settings_.batch));
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "etrace/learner.h"
+#include "etrace/train.h"
 #include "train/activity.h"
 #include "train/batch_ahead.h"
 #include "train/evaluator.h"
@@ -18,36 +19,6 @@
 #pragma GCC visibility push(default)
 namespace etrace::train {
 
-// What the numbers of a run depend on.
-struct TrainSettings {
-  std::string task;
-  std::vector<std::pair<std::string, double>> task_settings = {};
-  std::vector<std::pair<std::string, std::string>> task_texts = {};
-  // Layers in words (nn::LayerWords), in place of a model; then `model` is "layers".
-  std::vector<std::string> layers = {};
-  // A built-in model, or a model file (*.json).
-  // Empty, 0 or none: as the task's recipe has it; the learning rate of another optimiser is its own.
-  std::string model = {}, rule = {};
-  std::vector<std::string> rule_options = {};  // NAME=VALUE; those of the recipe hold where it gives the rule
-  std::int64_t hidden = 0;                     // of every hidden layer
-  std::int64_t batch = 0, updates = 0;
-  std::optional<double> learning_rate = {};
-  std::int64_t window = 0;  // steps of a window; kDefaultWindow where the recipe says nothing
-
-  std::string schedule = {};  // "constant" or "cosine"; of another optimiser than adam constant
-  std::int64_t warmup = 0;    // updates in which the rate rises
-
-  std::string optimizer = "adam";
-  std::optional<double> clip_norm = 1.0;
-  UpdateEvery update = UpdateEvery::Sequence;
-  std::optional<VjpMethod> method = {};  // none: windows, or single steps where every step updates
-  std::optional<double> memory = {};     // ModelOptions::memory; none: the length of the sequences
-  std::uint64_t seed = 0;
-  Dtype dtype = Dtype::F32;
-  std::string backend = default_backend();  // no number depends on it
-  bool prefetch = true;                     // the next batch is made in a second thread; the same
-};
-
 inline constexpr std::string_view kLayers = "layers";
 // Whether the model is a file, and its name without folder and ending.
 bool is_model_file(const std::string& model);
@@ -56,7 +27,11 @@ std::string short_model_name(const std::string& model);
 // Steps of the windows that reverse mode runs through; docs/choosing-a-rule.md says why so many.
 inline constexpr std::int64_t kDefaultWindow = 8;
 
-// With everything that was left open. ValueError if there is no such task.
+// The row of the task; one of its own for a task that is no row.
+TaskEntry task_row(const TrainSettings&);
+// A file, a folder or a known data set in the place of the task is the task `data`.
+void take_data(TrainSettings&);
+// With everything that was left open; series in memory are a file then. ValueError if there is no such task.
 TrainSettings resolved(TrainSettings);
 // Sets a number or a text of the task. ValueError: a text where a number is wanted.
 void set_task_option(TrainSettings&, const std::string& name, const std::string& value);
@@ -73,7 +48,7 @@ std::int64_t score_batches(const Task&, Part, std::int64_t batch_size, std::int6
 
 // The parts that evaluating needs, too, from settings that are resolved. ValueError, TypeError … in the words
 // of the command line.
-std::unique_ptr<Task> task_of(const TrainSettings&);
+std::shared_ptr<const Task> task_of(const TrainSettings&);
 ReadyModel model_of(const TrainSettings&, const Task&);
 std::string task_text(const TrainSettings&, const Task&);   // two lines
 std::string model_text(const TrainSettings&, const Task&);  // "model gru 10-64-10 in f32"
@@ -147,7 +122,7 @@ class Training {
   WholeSequence& whole_sequence();
 
   TrainSettings settings_;
-  std::unique_ptr<Task> task_;
+  std::shared_ptr<const Task> task_;
   std::unique_ptr<BatchAhead> ahead_;  // none: batches are made when they are needed
   ReadyModel ready_;
   LearningWay way_;
