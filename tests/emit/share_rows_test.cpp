@@ -41,7 +41,7 @@ Built built(const Program& p, const Target& t = kEager) {
 }
 
 using Body = std::function<Array(const Array& h, const Array& x, const Array& w)>;
-constexpr std::int64_t kSteps = 5, kRows = 6, kUnits = 7;
+constexpr std::int64_t kSteps = 5, kSamples = 6, kUnits = 7;
 // h' = body(h, x[t], w), all of them kept.
 Program loop_of(const Body& body, bool reverse = false) {
   return testing::as_program(make_jaxpr(
@@ -54,18 +54,18 @@ Program loop_of(const Body& body, bool reverse = false) {
             {in[0]}, {in[1]}, {.reverse = reverse});
         return Arrays{r.carry[0], r.ys[0]};
       },
-      Avals{{Dtype::F32, {kRows, kUnits}},
-            {Dtype::F32, {kSteps, kRows, kUnits}},
+      Avals{{Dtype::F32, {kSamples, kUnits}},
+            {Dtype::F32, {kSteps, kSamples, kUnits}},
             {Dtype::F32, {kUnits, kUnits}}}));
 }
-Array recurrent(const Array& h, const Array& x, const Array& w) { return tanh(matmul_plain(h, w) + x); }
+Array recurrent_step(const Array& h, const Array& x, const Array& w) { return tanh(matmul_plain(h, w) + x); }
 
 TEST(EmitShareRows, SamplesOfARecurrentLayer) {
   for (const bool reverse : {false, true}) {
-    const Program p = loop_of(recurrent, reverse);
+    const Program p = loop_of(recurrent_step, reverse);
     const Built b = built(p);
     ASSERT_NE(b.loop, nullptr);
-    EXPECT_EQ(b.loop->rows, kRows);
+    EXPECT_EQ(b.loop->rows, kSamples);
     EXPECT_GT(b.loop->most_parts, 1);
     EXPECT_THAT(b.why, Not(HasSubstr("threads meet")));
     EXPECT_THAT(print_c(b.program), HasSubstr("etp_share_rows(r, rows0, 6"));
@@ -79,7 +79,7 @@ TEST(EmitShareRows, SeveralProductsAndFlatLoops) {
     const Array a = tanh(matmul_plain(h, w) * x), m = max(a, {1}, true);
     return matmul_plain(a - m, w) + 0.5 * h;
   });
-  EXPECT_EQ(built(p).loop->rows, kRows);
+  EXPECT_EQ(built(p).loop->rows, kSamples);
   EXPECT_NO_THROW(build_proved(p, kEager));
 }
 
@@ -94,17 +94,18 @@ void expect_refused(const Body& body, const char* reason) {
 }
 
 TEST(EmitShareRows, SamplesThatSeeEachOther) {
+  expect_refused([](const Array& h, const Array& x,
+                    const Array& w) { return recurrent_step(h, x, w) - mean(h, {0}, true); },
+                 "its steps have no rows in common");
   expect_refused(
-      [](const Array& h, const Array& x, const Array& w) { return recurrent(h, x, w) - mean(h, {0}, true); },
-      "its steps have no rows in common");
-  expect_refused([](const Array& h, const Array& x, const Array& w) { return recurrent(flip(h, 0), x, w); },
-                 "a row reads or writes another one's");
+      [](const Array& h, const Array& x, const Array& w) { return recurrent_step(flip(h, 0), x, w); },
+      "a row reads or writes another one's");
 }
 
 TEST(EmitShareRows, AMatrixThatTheLoopMakes) {
   expect_refused(
       [](const Array& h, const Array& x, const Array& w) {
-        return recurrent(h, x, matmul_plain(transpose(h, {1, 0}), h) + w);
+        return recurrent_step(h, x, matmul_plain(transpose(h, {1, 0}), h) + w);
       },
       "");
 }
@@ -113,14 +114,15 @@ TEST(EmitShareRows, ALookupAtRunTime) {
   expect_refused(
       [](const Array& h, const Array& x, const Array& w) {
         const Array at = convert(abs(x) * 3.0, Dtype::I32);
-        return recurrent(h, take_along_axis(h, at, 1), w);
+        return recurrent_step(h, take_along_axis(h, at, 1), w);
       },
       "");
 }
 
 TEST(EmitShareRows, AnOrderOfAllRows) {
-  expect_refused([](const Array& h, const Array& x, const Array& w) { return recurrent(sort(h, 1), x, w); },
-                 "a kernel shares its work by itself");
+  expect_refused(
+      [](const Array& h, const Array& x, const Array& w) { return recurrent_step(sort(h, 1), x, w); },
+      "a kernel shares its work by itself");
 }
 
 TEST(EmitShareRows, OneSampleHasOneRow) {
@@ -138,7 +140,7 @@ TEST(EmitShareRows, OneSampleHasOneRow) {
 }
 
 TEST(EmitShareRows, WhatTheTargetSays) {
-  const Program p = loop_of(recurrent);
+  const Program p = loop_of(recurrent_step);
   EXPECT_THAT(built(p, native_target()).why, HasSubstr("threads meet at every step: it has little to do\n"));
   Target small = kEager;
   small.near_bytes = 4 * kUnits * kUnits - 1;
@@ -172,13 +174,14 @@ TEST(EmitShareRows, ForwardPassesOfLearners) {
 
 // Rows that are not their own: right time by time, wrong row by row.
 TEST(EmitShareRows, TheProofFindsRowsThatMeet) {
-  EmitProgram p = build_proved(
-      loop_of([](const Array& h, const Array& x, const Array& w) { return recurrent(flip(h, 0), x, w); }),
-      kEager);
+  EmitProgram p = build_proved(loop_of([](const Array& h, const Array& x, const Array& w) {
+                                 return recurrent_step(flip(h, 0), x, w);
+                               }),
+                               kEager);
   const auto right = follow(p);
   EXPECT_EQ(follow(p, {.backwards = true}), right);
   for (Item& item : p.entry)
-    if (auto* region = std::get_if<Region>(&item.step)) region->rows = kRows;
+    if (auto* region = std::get_if<Region>(&item.step)) region->rows = kSamples;
   try {
     EXPECT_NE(follow(p, {.backwards = true}), right);
   } catch (const InternalError&) {
