@@ -73,6 +73,7 @@ def test_a_run_of_a_task():
     assert run.checks["updates"] == [4, 8] and len(run.checks["accuracy"]) == 2
     assert run.outcome in ("guessing", "better than guessing", "solved") and 0 <= run.score.accuracy <= 1
     assert run.evaluate() == run.score and run.evaluate(part="check") != run.score
+    assert run.info["command"] == ["train", f"--config={run.folder}/config.toml"]
     assert Path(run.page).exists() and run._repr_html_().startswith("<iframe") and "delayed_xor" in repr(run)
     again = et.Run(run.folder)
     assert again.score == run.score and again.history == run.history and again.checks == run.checks

@@ -71,6 +71,23 @@ void give_back(Module& to, const Module& from) {
   reset_all_states(to);
 }
 
+// However it ends, a module of the program's own gets what was learned.
+RunResult carried_out(Run& run, Module* module) {
+  const auto give = [&] {
+    if (module != nullptr) give_back(*module, run.training().module());
+  };
+  give();  // one that does not fit is refused before the work
+  RunResult out;
+  try {
+    out = run();
+  } catch (...) {
+    give();
+    throw;
+  }
+  give();
+  return out;
+}
+
 RunConfig config_of(const std::string& folder, const ConfigItems& changes, const TrainSettings& own) {
   ConfigItems items = config_of_run(folder, own.own_task.get());
   RunFolder::require_no_stream(folder, "train");
@@ -99,18 +116,7 @@ RunResult run(const TrainSettings& given, const RunPlan& given_plan, RunView* gi
   adopt(settings, plan);
   const std::shared_ptr<Module> module = given.module;
   Run run(plan, completed(settings), view);
-  const auto give = [&] {
-    if (module) give_back(*module, run.training().module());
-  };
-  RunResult result;
-  try {
-    result = run();
-  } catch (...) {
-    give();
-    throw;
-  }
-  give();
-  return result;
+  return carried_out(run, module.get());
 }
 
 RunResult resume(const std::string& given, const ConfigItems& changes, RunView* given_view,
@@ -125,18 +131,7 @@ RunResult resume(const std::string& given, const ConfigItems& changes, RunView* 
   c.plan.new_rate = std::any_of(changes.begin(), changes.end(), is_rate);
   require_sensible(c.plan);
   Run run(c.plan, completed(c.settings), given_view != nullptr ? *given_view : silent);
-  const auto give = [&] {
-    if (own.module) give_back(*own.module, run.training().module());
-  };
-  RunResult result;
-  try {
-    result = run();
-  } catch (...) {
-    give();
-    throw;
-  }
-  give();
-  return result;
+  return carried_out(run, own.module.get());
 }
 
 Score evaluate(const std::string& folder, const EvaluateOptions& o) {

@@ -160,6 +160,9 @@ void Run::open_folder() {
   }
   if (!folder_) return;
   result_.folder = folder_->path();
+  // Of a run that no command began: the one that begins it again.
+  if (plan_.command.empty() && !training_.settings().own_task)
+    plan_.command = {"train", "--config=" + folder_->file("config.toml")};
   if (plan_.resume && std::filesystem::exists(folder_->checkpoint()))
     earlier_ = earlier_status(folder_->file("run.json"));
   if (checkpoint_.empty()) checkpoint_ = folder_->checkpoint();

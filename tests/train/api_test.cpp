@@ -13,6 +13,7 @@
 #include "etrace/random.h"
 #include "etrace/train.h"
 #include "support/errors.h"
+#include "train/file_model.h"
 
 namespace etrace::train {
 namespace {
@@ -150,6 +151,9 @@ TEST_F(TrainApi, AModuleGetsTheBestParametersAndItsFolderNeedsNothingElse) {
   EXPECT_THROW(run(s, plan("wrong")), Error);
   s.model = "gru";
   EXPECT_THAT(message_of<ValueError>([&] { run(s); }), HasSubstr("a run has one model"));
+  const auto other = std::make_shared<Net>(sizes[0], sizes[1] + 1);
+  EXPECT_THAT(message_of<ValueError>([&] { resume(in("own"), {}, nullptr, {.module = other}); }),
+              HasSubstr("out/weight.weight"));
 }
 
 struct Noisy : Module {
@@ -190,6 +194,39 @@ TEST_F(TrainApi, ScoresLeaveOutNothingAndStatisticsAreRefused) {
 
   s.module = std::make_shared<Noisy>(sizes[0], sizes[1], true);
   EXPECT_THAT(message_of<NotSupportedError>([&] { run(s); }), HasSubstr("from sequence to sequence"));
+}
+
+// Two states of a neuron on the last axis.
+struct Grouped : Module {
+  Grouped()
+      : in(child<nn::Linear>("in", std::int64_t{2}, std::int64_t{4})),
+        out(child<nn::Linear>("out", std::int64_t{4}, std::int64_t{2})),
+        h(hidden_group("h", Shape{4, 2})) {}
+  Array update(const Array& x) override {
+    const Array v = h.get_value(0), a = h.get_value(1), now = tanh(0.9 * v - 0.5 * a + in(x));
+    h.set_values(Arrays{now, 0.8 * a + v});
+    return out(now);
+  }
+  nn::Linear &in, &out;
+  HiddenGroupState& h;
+};
+
+TEST_F(TrainApi, GroupsOfStatesOfAModelFileAreGroups) {
+  Grouped own;
+  init_all_states(own, 3);
+  const Array x = ones({3, 2});
+  const std::string text = write_model(trace_step(own, x).model);
+  const ReadyModel read = model_of_file(text, "net.json", {.inputs = 2, .outputs = 2, .batch = 3});
+  const LearnerOptions options{.batch_size = 3, .backend = "interpreter"};
+  Learner a = compile(own, D_RTRL(), {x}, options), b = compile(*read.module, D_RTRL(), {x}, options);
+  ASSERT_EQ(a.graph().hidden_groups.size(), 1U);
+  ASSERT_EQ(b.graph().hidden_groups.size(), 1U);
+  EXPECT_EQ(b.graph().hidden_groups[0].num_state(), a.graph().hidden_groups[0].num_state());
+  const Arrays data{random::normal(random::key(1), {6, 3, 2}), random::normal(random::key(2), {6, 3, 2})};
+  const auto gradients = [&](Learner& l) { return l.etrace_grad(data[0], data[1], loss::mse).grads; };
+  const ParamValues p = gradients(a), q = gradients(b);
+  for (std::size_t i = 0; i < p.leaves.size(); ++i)
+    EXPECT_EQ(p.values[i].tensor().to_doubles(), q.at(to_string(p.leaves[i])).tensor().to_doubles());
 }
 
 // A task of the program's own -------------------------------------------------------------------------------
