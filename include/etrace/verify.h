@@ -40,7 +40,7 @@ Agreement agreement(const Tensor& gradient, const Tensor& reference);  // ValueE
 // What theory says about one parameter.
 enum class Expectation : std::uint8_t {
   Exact,
-  Approximate,          // a way that matters is lost
+  Approximate,          // a way that matters is lost; there are values for which it was seen
   PossiblyApproximate,  // one is lost of which values decide whether it matters
   NoStatement,
 };

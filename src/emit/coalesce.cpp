@@ -1,6 +1,7 @@
 // Copies that remain after fusion move what a product, a kernel or a loop has made to where it belongs: a
 // carry, a slot of a stacked result, an argument that the run replaces. Where nobody looks at that place in
-// between, the step writes there at once.
+// between, the step writes there at once. A number that a nest puts into such a place and beside it into one
+// for later steps is written once: they read it where it stays.
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -18,6 +19,7 @@ struct Move {
   ValueId from = kNoValue, to = kNoValue;
   Form at{};  // no steps: where it begins
   std::size_t pieces = 1;
+  bool twin = false;  // one nest stores the same numbers into both
 };
 
 class Coalescing {
@@ -150,8 +152,27 @@ class Coalescing {
       if (covers(*n, step, firsts, value(from).elements()))
         out.push_back({from, to, {offset, {}, time}, firsts.size()});
     }
+    if (!kernels_only_) add_twins(*n, out);
     return out;
   }
+  // Whole values that a nest makes and stores a second time, as an argument that is replaced or as a result.
+  void add_twins(const Nest& n, std::vector<Move>& out) {
+    if (has_time(n)) return;
+    std::map<std::tuple<ValueId, ValueId, Index, Dims>, std::vector<Index>> pieces;
+    for (const Stmt& kept : n.body) {
+      if (kept.kind != Stmt::Store || !stays(value(kept.value))) continue;
+      for (const Stmt& s : n.body)
+        if (s.kind == Stmt::Store && s.in == kept.in && s.dtype == kept.dtype && s.at.step == kept.at.step &&
+            s.at.time.empty() && kept.at.time.empty() && value(s.value).home == Value::Unplaced)
+          pieces[{s.value, kept.value, kept.at.first - s.at.first, s.at.step}].push_back(s.at.first);
+    }
+    for (const auto& [key, firsts] : pieces) {
+      const auto& [from, to, offset, step] = key;
+      if (covers(n, step, firsts, value(from).elements()))
+        out.push_back({from, to, {offset, {}, {}}, firsts.size(), true});
+    }
+  }
+  static bool stays(const Value& v) { return v.home == Value::Argument || v.home == Value::Result; }
   // Every number from 0 on exactly once: the positions of one piece, and those where pieces begin, count
   // through all numbers like digits.
   static bool covers(const Nest& n, const Dims& step, const std::vector<Index>& firsts, Index elements) {
@@ -188,6 +209,7 @@ class Coalescing {
 
   // Why the maker of a value may not write where the copy q would put it; null: it may.
   const char* refusal(const Block& b, const std::vector<Uses>& all, std::size_t q, const Move& m) {
+    if (m.twin) return refusal_of_twin(b, all, q, m);
     const Value& from = value(m.from);
     if (from.home != Value::Unplaced) return "what is copied has a place of its own";
     if (from.depth < value(m.to).depth) return "what is copied outlives the place";
@@ -216,6 +238,24 @@ class Coalescing {
       if (k > q && has(all[k].writes, m.from)) return "a loop goes on with it, and the copy stays as it was";
       if (has(all[k].reads, m.to) && k < q && !in_place(b[k], m)) return "what lies there is still read";
     }
+    return nullptr;
+  }
+
+  // Why later steps may not read what the nest q has stored where it stays.
+  const char* refusal_of_twin(const Block& b, const std::vector<Uses>& all, std::size_t q, const Move& m) {
+    const auto has = [](const std::vector<ValueId>& list, ValueId v) {
+      return std::binary_search(list.begin(), list.end(), v);
+    };
+    if (value(m.from).depth < value(m.to).depth) return "what is stored twice outlives the place";
+    if (uses_outside(b, m.from)) return "what is stored twice is needed elsewhere";
+    std::size_t last = q;
+    for (std::size_t k = 0; k < b.size(); ++k) {
+      if (has(all[k].writes, m.from) && k != q) return "what is stored twice is made in several steps";
+      if (has(all[k].reads, m.from)) last = k;
+      if (has(all[k].reads, m.from) && k <= q) return "its own loop reads what is stored twice";
+    }
+    for (std::size_t k = q + 1; k <= last; ++k)
+      if (has(all[k].writes, m.to)) return "the place is written in between";
     return nullptr;
   }
 
@@ -313,13 +353,19 @@ class Coalescing {
         for (Block& inner : region->blocks) rewrite(inner, m);
     }
   }
-  // x = x.
+  // x = x, and the second x = y.
   static void drop_self_copies(Nest& n) {
     for (std::size_t k = n.body.size(); k-- > 0;) {
       const Stmt& s = n.body[k];
       if (s.kind != Stmt::Store) continue;
       const Stmt& x = n.body[static_cast<std::size_t>(s.in[0])];
-      if (x.kind != Stmt::Load || !x.in.empty() || x.value != s.value || x.at != s.at) continue;
+      const bool to_itself = x.kind == Stmt::Load && x.in.empty() && x.value == s.value && x.at == s.at;
+      const bool again = std::any_of(n.body.begin(), n.body.begin() + static_cast<std::ptrdiff_t>(k),
+                                     [&](const Stmt& other) {
+                                       return other.kind == Stmt::Store && other.value == s.value &&
+                                              other.in == s.in && other.at == s.at;
+                                     });
+      if (!to_itself && !again) continue;
       n.body.erase(n.body.begin() + static_cast<std::ptrdiff_t>(k));
       for (Stmt& later : n.body)
         for (int& i : later.in) i -= i > static_cast<int>(k) ? 1 : 0;

@@ -9,8 +9,8 @@
 // Single steps use the group's transition for the current step as well, so there the second holds for states
 // that the result of the same step reads, too. Whatever does not hold is a reason. Influence is followed
 // through the equations of one step (verify/step_influence.h). What is called exact must be so; what is
-// called approximate loses a way that surely matters, and what is called possibly approximate one of which
-// values decide whether it does.
+// called approximate loses a way that surely matters, which values have shown (verify/verify_witness.h), and
+// what is called possibly approximate one of which values decide whether it does.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,6 +27,7 @@
 #include "learn/traces/interface.h"
 #include "verify/position_coupling.h"
 #include "verify/step_influence.h"
+#include "verify/verify_witness.h"
 
 namespace etrace {
 
@@ -567,6 +568,7 @@ std::vector<LeafExpectation> expected_gradients(const ETraceGraph& graph, const 
   const Theory theory(graph, rule);
   std::vector<LeafExpectation> out;
   for (const ParamLeaf& leaf : param_leaves(graph.module_info)) out.push_back(theory(out.size(), leaf));
+  keep_what_is_seen(graph, rule, out);
   return out;
 }
 

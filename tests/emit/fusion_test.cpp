@@ -85,6 +85,28 @@ TEST(EmitFusion, LooksJoinTheLoopThatMakesWhatTheyLookAt) {
   EXPECT_NE(print_c(chosen).find(") return;"), std::string::npos);
 }
 
+// What a loop puts into an argument that is replaced, or into a result, later steps read there: it is not
+// written a second time for them.
+TEST(EmitFusion, WhatStaysIsReadWhereItStays) {
+  const Function next = [](ArraySpan x) {
+    const Array state = x[0] * 0.9 + x[1];
+    return Arrays{state, matmul_plain(state, transpose(x[1], {1, 0}))};
+  };
+  for (const std::vector<Alias>& aliases : {std::vector<Alias>{}, std::vector<Alias>{{0, 0}}}) {
+    const EmitProgram p = built(next, {kMatrix, kMatrix}, aliases);
+    EXPECT_EQ(steps(p).nests, 1U);
+    EXPECT_EQ(p.arena_bytes, 0U);
+  }
+  // Not where what was there before is needed afterwards: the place is written at the end.
+  const EmitProgram later = built(
+      [](ArraySpan x) {
+        const Array state = x[0] * 0.9 + x[1], first = matmul_plain(state, transpose(x[1], {1, 0}));
+        return Arrays{state, first, matmul_plain(first, x[0])};
+      },
+      {kMatrix, kMatrix}, {{0, 0}});
+  EXPECT_GT(later.arena_bytes, 0U);
+}
+
 TEST(EmitFusion, TranspositionsAndFoldsJoinTheirProducers) {
   const EmitProgram p = built(
       [](ArraySpan x) {

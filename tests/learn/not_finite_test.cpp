@@ -1,5 +1,7 @@
 // Numbers that are not finite do not get in: a step, window or update that would carry one on changes
 // nothing.
+#include <fmt/format.h>
+
 #include "etrace/nn.h"
 #include "learn/scenario.h"
 
@@ -170,6 +172,85 @@ INSTANTIATE_TEST_SUITE_P(NotFiniteNative, Failures,
                                             ::testing::Values("D_RTRL"),
                                             ::testing::Values(std::string("native"))),
                          [](const auto& info) { return std::string(std::get<0>(info.param).name); });
+
+// Two states, the second behind the first, and noise from a key that samples share or have each.
+struct NoisyNet : Module {
+  bool shared;
+  ShortTermState& key = short_term("key", random::key(3), !shared);
+  HiddenState& h = hidden("h", {4}, Dtype::F64);
+  HiddenState& g = hidden("g", {4}, Dtype::F64);
+  ParamState& w = param("w", 0.5 * random::normal(random::key(1), {3, 4}, Dtype::F64));
+  ParamState& u = param("u", 0.3 * random::normal(random::key(4), {4, 4}, Dtype::F64));
+  explicit NoisyNet(bool s) : shared(s) {}
+  static Arrays split(const Array& k) {
+    const Array two = random::split(k);
+    return {squeeze(slice_axis(two, 0, 0, 1), {0}), squeeze(slice_axis(two, 0, 1, 2), {0})};
+  }
+  Array noise() {
+    const Array keys = key.value();
+    Arrays next, values;
+    for (std::int64_t b = 0; b < (shared ? 1 : keys.dim(0)); ++b) {
+      const Arrays two = split(shared ? keys : squeeze(slice_axis(keys, 0, b, b + 1), {0}));
+      next.push_back(expand_dims(two[0], {0}));
+      values.push_back(expand_dims(random::normal(two[1], {4}, Dtype::F64), {0}));
+    }
+    key.set(shared ? squeeze(next[0], {0}) : concatenate(next));
+    return broadcast_to(concatenate(values), h.value().shape());
+  }
+  Array update(const Array& x) override {
+    const Array old = h.value();
+    h.set(0.5 * old + matmul(x, w.value()) + 0.2 * matmul(tanh(old), u.value()) + 0.1 * noise());
+    g.set(0.9 * g.value() + 0.1 * tanh(h.value()));
+    return h.value() + g.value();
+  }
+};
+
+// A step that overflows is left out of whatever it stands in: masks of steps or samples, padding, updates
+// after every step or window. One call over the sequence and a call for every update end with the same bits.
+TEST(NotFinite, SkippingInOneCallOrInMany) {
+  constexpr std::int64_t kSteps = 6, kBad = 3;
+  const Array by_step = array({1, 0.5, 0, 1, 0, 2}, {kSteps}, Dtype::F64),
+              by_sample = array({1, 0, 1, 1, 0, 0, 1, 0, 1, 1, 0.5, 2}, {kSteps, 2}, Dtype::F64);
+  std::vector<double> size(kSteps, 1.0);
+  size[kBad] = 1e200;
+  const Array x =
+      random::normal(random::key(10), {kSteps, 2, 3}, Dtype::F64) * array(size, {kSteps, 1, 1}, Dtype::F64);
+  const Array y = random::normal(random::key(11), {kSteps, 2, 4}, Dtype::F64);
+  const Loss distance = [](const Array& a, const Array& b) { return sum(square(a - b)); };
+  std::size_t compared = 0;
+  for (const char* rule : {"D_RTRL", "pp_prop", "EProp", "ThreeFactor"})
+    for (const Array& mask : {Array(), by_step, by_sample})
+      for (const bool freeze : {false, true})
+        for (const UpdateEvery every : {UpdateEvery::Step, UpdateEvery::Window}) {
+          const bool samples = mask.defined() && mask.rank() == 2;
+          if (freeze && (!mask.defined() || (samples && std::string_view(rule) == "pp_prop"))) continue;
+          SCOPED_TRACE(fmt::format("{}, mask of rank {}, freeze {}, update {}", rule,
+                                   mask.defined() ? mask.rank() : 0, freeze, static_cast<int>(every)));
+          std::vector<std::vector<Tensor>> found;
+          for (const std::int64_t part : {kSteps, every == UpdateEvery::Step ? std::int64_t{1} : 2}) {
+            NoisyNet net(samples);
+            optim::Adam adam(net, 0.01);
+            RuleOptions options;
+            if (std::string_view(rule) == "ThreeFactor") options.set("modulator", 0.7);
+            Learner l = compile(net, *make_rule(rule, options), zeros({2, 3}, Dtype::F64),
+                                {.batch_size = 2, .execution_window = 2, .not_finite = NotFinite::Skip});
+            TrainOptions o;
+            o.freeze = freeze, o.update = every, o.window = 2;
+            for (std::int64_t t = 0; t < kSteps; t += part) {
+              if (mask.defined()) o.mask = slice_axis(mask, 0, t, t + part);
+              l.etrace_train(Arrays{slice_axis(x, 0, t, t + part), slice_axis(y, 0, t, t + part)},
+                             step_function(distance, false, samples), adam, o);
+            }
+            EXPECT_EQ(l.skipped(), 1);
+            found.push_back(all_of(l, &adam));
+          }
+          EXPECT_EQ(found[0], found[1]);
+          for (const Tensor& t : found[0])
+            for (const double v : t.to_doubles()) EXPECT_TRUE(std::isfinite(v));
+          ++compared;
+        }
+  EXPECT_EQ(compared, 4U * (1U + 2U + 2U) * 2U - 2U);
+}
 
 // An update of which a part overflows: what is no number never gets in.
 TEST(NotFinite, UpdatesThatOverflow) {

@@ -181,6 +181,7 @@ class Looks {
   // Whatever the operands are.
   static bool is_finite_always(const Eqn& eqn) {
     if (eqn.prim == &convert_element_type_p) return !is_floating(aval_of(eqn.in[0]).dtype);
+    if (eqn.prim == &heaviside_surrogate_gradient_p) return true;
     return eqn.prim == &select_n_p && std::all_of(eqn.in.begin() + 1, eqn.in.end(), is_number);
   }
   // Sums and products of finite numbers are finite, unless they overflow; and elements that are moved.
@@ -196,6 +197,80 @@ class Looks {
   std::unordered_map<std::uint64_t, const Eqn*> made_by_;
   std::unordered_map<std::uint64_t, Vars> known_;
   std::unordered_set<std::uint64_t> after_pass_;
+};
+
+// Looks that others make needless: no finite sum, product or quotient has an operand that is not finite (but
+// for the divisor), and what is moved stays what it is. Products of matrices are none of these: kernels leave
+// out zeros. So the answer is the same, and it needs no look at large values inside of a gradient.
+class NeedlessLooks {
+ public:
+  explicit NeedlessLooks(Jaxpr& j) : j_(j) {
+    for (std::size_t i = 0; i < j_.eqns.size(); ++i) {
+      for (const Var& v : j_.eqns[i].out) made_by_[v.id] = i;
+      count_uses(j_.eqns[i].in);
+    }
+    count_uses(j_.outs);
+  }
+
+  void run() {
+    for (Eqn& eqn : j_.eqns)
+      if (eqn.prim == &all_finite_p) eqn.in = needed(with_inner_looks(eqn.in));
+  }
+
+ private:
+  void count_uses(const std::vector<Atom>& atoms) {
+    for (const Atom& a : atoms)
+      if (const Var* v = as_var(a)) ++uses_[v->id];
+  }
+  const Eqn* maker(const Atom& a) const {
+    const Var* v = as_var(a);
+    const auto it = v == nullptr ? made_by_.end() : made_by_.find(v->id);
+    return it == made_by_.end() ? nullptr : &j_.eqns[it->second];
+  }
+
+  // A look whose answer goes into this one alone is a part of it.
+  std::vector<Atom> with_inner_looks(const std::vector<Atom>& operands) const {
+    std::vector<Atom> out;
+    for (const Atom& a : operands) {
+      const Eqn* look = maker(a);
+      if (look == nullptr || look->prim != &all_finite_p || uses_.at(as_var(a)->id) != 1) {
+        out.push_back(a);
+        continue;
+      }
+      for (const Atom& inner : with_inner_looks(look->in)) out.push_back(inner);
+    }
+    return out;
+  }
+  std::vector<Atom> needed(const std::vector<Atom>& operands) const {
+    std::unordered_set<std::uint64_t> implied;
+    for (const Atom& a : operands) imply_operands(a, implied);
+    std::vector<Atom> out;
+    for (const Atom& a : operands) {
+      const bool again = std::find(out.begin(), out.end(), a) != out.end();
+      if (!again && (as_var(a) == nullptr || !implied.contains(as_var(a)->id))) out.push_back(a);
+    }
+    return out;
+  }
+  // What is finite if `a` is, itself excluded.
+  void imply_operands(const Atom& a, std::unordered_set<std::uint64_t>& implied) const {
+    const Eqn* eqn = maker(a);
+    if (eqn == nullptr || eqn->out[0].aval.shape.size() == 0) return;
+    if (!shows_operands(*eqn)) return;
+    const std::size_t count = eqn->prim == &div_p ? 1 : eqn->in.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      const Var* v = as_var(eqn->in[i]);
+      if (v != nullptr && is_floating(v->aval.dtype) && implied.insert(v->id).second)
+        imply_operands(eqn->in[i], implied);
+    }
+  }
+  static bool shows_operands(const Eqn& eqn) {
+    return is_one_of(eqn.prim, {&add_p, &add_any_p, &sub_p, &mul_p, &div_p, &neg_p, &abs_p, &square_p,
+                                &sqrt_p, &reduce_sum_p, &convert_element_type_p, &reshape_p, &transpose_p,
+                                &squeeze_p, &expand_dims_p, &broadcast_in_dim_p, &concatenate_p, &stack_p});
+  }
+
+  Jaxpr& j_;
+  std::unordered_map<std::uint64_t, std::size_t> made_by_, uses_;
 };
 
 // What answers depend on first, then the rest, each in the order it had.
@@ -221,6 +296,7 @@ void answers_first(Jaxpr& j) {
 
 ClosedJaxpr look_early(ClosedJaxpr program, const std::vector<bool>& finite_arguments) {
   Looks(program.jaxpr, finite_arguments).run();
+  NeedlessLooks(program.jaxpr).run();
   answers_first(program.jaxpr);
   return program;
 }
@@ -247,6 +323,75 @@ const Var* finite_result(const Program& p) {
   return nullptr;
 }
 
+// What is replaced in place is read there by what comes after: otherwise it would be written twice, once for
+// them and once to be kept. If the run is not finite they read what was there before, so they may make
+// nothing but gradients, which are of no use then, and what is not kept then.
+class ReadInPlace {
+ public:
+  ReadInPlace(Program& p, const Var& go) : p_(p), j_(p.jaxpr.jaxpr), go_(go) {
+    for (std::size_t i = 0; i < j_.outs.size(); ++i)
+      if (const Var* v = as_var(j_.outs[i]); v != nullptr && !may_be_old(i)) shown_.merge(ancestors(j_, *v));
+  }
+
+  void operator()(const Var& kept, const Var& next) {
+    const auto reads = [&](const Eqn& eqn) {
+      return std::find(eqn.in.begin(), eqn.in.end(), Atom(next)) != eqn.in.end();
+    };
+    const auto is_shown = [&](const Var& v) { return shown_.contains(v.id); };
+    if (std::find(j_.outs.begin(), j_.outs.end(), Atom(next)) != j_.outs.end()) return;
+    for (const Eqn& eqn : j_.eqns)
+      if (reads(eqn) && eqn.out[0] != kept && std::any_of(eqn.out.begin(), eqn.out.end(), is_shown)) return;
+    for (Eqn& eqn : j_.eqns)
+      if (reads(eqn) && eqn.out[0] != kept)
+        std::replace(eqn.in.begin(), eqn.in.end(), Atom(next), Atom(kept));
+    makers_first();
+  }
+
+ private:
+  bool may_be_old(std::size_t result) const {
+    const Port& port = p_.results[result];
+    if (port.role == PortRole::Gradient || is_answer(port, kUpdatedPort)) return true;
+    const Eqn* choice = maker(j_.outs[result]);
+    return choice != nullptr && choice->prim == &select_n_p && choice->in.size() == 3 &&
+           is_false_without_go(choice->in[0]);
+  }
+  bool is_false_without_go(const Atom& a) const {
+    if (a == Atom(go_)) return true;
+    const Eqn* eqn = maker(a);
+    return eqn != nullptr && is_one_of(eqn->prim, {&and_p, &broadcast_in_dim_p, &reshape_p}) &&
+           std::any_of(eqn->in.begin(), eqn->in.end(),
+                       [&](const Atom& in) { return is_false_without_go(in); });
+  }
+  const Eqn* maker(const Atom& a) const {
+    for (const Eqn& eqn : j_.eqns)
+      if (std::any_of(eqn.out.begin(), eqn.out.end(), [&](const Var& v) { return Atom(v) == a; }))
+        return &eqn;
+    return nullptr;
+  }
+  // Every equation behind those that make its operands, otherwise in the order they have.
+  void makers_first() {
+    std::unordered_map<std::uint64_t, std::size_t> made_by;
+    for (std::size_t i = 0; i < j_.eqns.size(); ++i)
+      for (const Var& v : j_.eqns[i].out) made_by[v.id] = i;
+    std::vector<Eqn> out;
+    std::vector<bool> done(j_.eqns.size(), false);
+    const auto put = [&](const auto& self, std::size_t i) -> void {
+      if (done[i]) return;
+      done[i] = true;
+      for (const Atom& a : j_.eqns[i].in)
+        if (const Var* v = as_var(a); v != nullptr && made_by.contains(v->id)) self(self, made_by.at(v->id));
+      out.push_back(std::move(j_.eqns[i]));
+    };
+    for (std::size_t i = 0; i < done.size(); ++i) put(put, i);
+    j_.eqns = std::move(out);
+  }
+
+  Program& p_;
+  Jaxpr& j_;
+  Var go_;
+  std::unordered_set<std::uint64_t> shown_;  // what results depend on that must be of this run
+};
+
 }  // namespace
 
 Program exchange_buffers(Program p) {
@@ -265,16 +410,27 @@ Program exchange_buffers(Program p) {
         return aval_of(eqn.in[2]) == result->aval ? as_var(eqn.in[2]) : nullptr;
     return nullptr;
   };
+  // What is no larger than all states, such as a factor of a trace, need not wait for the answer either.
+  std::size_t states = 0;
+  for (const Port& port : p.results)
+    if (port.role == PortRole::State) states += port.aval.bytes();
+  const auto is_small = [&](const Alias& a) {
+    const Port& port = p.results[a.result];
+    return (port.role == PortRole::State || port.role == PortRole::Trace) && port.aval.bytes() <= states;
+  };
   std::vector<Alias> in_place;
   for (const Alias& a : p.aliases) {
     const Var* value = next(a);
-    if (value == nullptr || !before_go.contains(value->id)) {
+    if (value == nullptr || (!before_go.contains(value->id) && !is_small(a))) {
       in_place.push_back(a);
       continue;
     }
     j.outs[a.result] = Atom(*value);
     p.exchanges.push_back(a);
   }
+  ReadInPlace read_in_place(p, *go);
+  for (const Alias& a : in_place)
+    if (const Var* value = next(a)) read_in_place(Var(*as_var(j.outs[a.result])), Var(*value));
   p.aliases = std::move(in_place);
   p.jaxpr = eliminate_dead_code(p.jaxpr);
   return p;
