@@ -16,7 +16,7 @@ nb::tuple made(const std::string& name, nb::handle sizes, nb::handle batch, cons
   const ReadyModel ready = make_model(name, o);
   return nb::make_tuple(ready.module, nb::tuple(to_list(ready.example)));
 }
-nb::list rows() {
+nb::list model_rows() {
   nb::list out;
   for (const BuiltinModel& b : builtin_models())
     out.append(nb::make_tuple(std::string(b.name), std::string(b.doc), nb::cast(b.sizes)));
@@ -26,7 +26,7 @@ nb::list rows() {
 
 void bind_models(nb::module_& core) {
   core.def("_make_model", made, "name"_a, "sizes"_a.none(), "batch"_a.none(), "dtype"_a.none(), "seed"_a);
-  core.def("_model_rows", rows);
+  core.def("_model_rows", model_rows);
 }
 
 }  // namespace etrace::python
