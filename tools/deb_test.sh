@@ -11,8 +11,8 @@ version=$(dpkg-deb -f "$package" Version)
 
 if [[ ! -f $folder/bookworm.tar ]]; then
   echo "--> a bare Debian 12"
-  mmdebstrap --quiet --variant=apt bookworm "$folder/bookworm.tar.new" ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"}
-  mv "$folder/bookworm.tar.new" "$folder/bookworm.tar"
+  mmdebstrap --quiet --variant=apt bookworm "$folder/bookworm.new.tar" ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"}
+  mv "$folder/bookworm.new.tar" "$folder/bookworm.tar"
 fi
 rm -rf --one-file-system "$root"
 mkdir -p "$root"
