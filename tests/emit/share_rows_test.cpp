@@ -11,7 +11,7 @@
 #include "etrace/ops/reduce.h"
 #include "support/native.h"
 
-namespace etrace::emit {
+namespace etrace::emit::share_rows_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -208,4 +208,4 @@ TEST(EmitShareRows, TheProofFindsMemoryThatThreadsShare) {
 }
 
 }  // namespace
-}  // namespace etrace::emit
+}  // namespace etrace::emit::share_rows_test

@@ -12,7 +12,7 @@
 #include "runtime/thread_pool.h"
 #include "support/native.h"
 
-namespace etrace::testing {
+namespace etrace::testing::share_rows_test {
 namespace {
 
 struct Shape3 {
@@ -170,4 +170,4 @@ TEST(NativeShareRows, OneProgramInSeveralThreads) {
 }
 
 }  // namespace
-}  // namespace etrace::testing
+}  // namespace etrace::testing::share_rows_test
