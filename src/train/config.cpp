@@ -144,13 +144,15 @@ ConfigItems config_of_run(const std::string& folder, const Task* own_task) {
     throw ValueError("train", fmt::format("'{}' is no folder of a run: it has no run.json", folder));
   ConfigItems items = read_config(folder + "/config.toml");
   std::erase_if(items, [](const auto& item) { return item.first == "load"; });
+  const bool is_stream =
+      std::ranges::find(items, std::pair<std::string, std::string>("stream", "true")) != items.end();
   for (auto& [key, value] : items) {
     if (const std::string copy = folder + "/" + kModelCopy; key == "model" && data::is_file(copy))
       value = copy;
     if (const std::string copy = folder + "/" + kDataCopy;
         key == "set" && value.starts_with("file=") && data::is_file(copy))
       value = "file=" + copy;
-    const bool known = key != "task" || value == "stream" || find_task(value) != nullptr ||
+    const bool known = key != "task" || is_stream || find_task(value) != nullptr ||
                        (own_task != nullptr && own_task->spec().name == value);
     if (!known)
       throw ValueError("train",
