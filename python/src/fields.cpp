@@ -277,28 +277,28 @@ ETRACE_WORDS(metrics::Averaged, kAveraged)
 // --- texts
 // ---------------------------------------------------------------------------------------------------
 
-std::string text_of(bool v) { return v ? "True" : "False"; }
-std::string text_of(int v) { return std::to_string(v); }
-std::string text_of(std::int64_t v) { return std::to_string(v); }
-std::string text_of(std::uint64_t v) { return std::to_string(v); }
-std::string text_of(double v) { return nb::cast<std::string>(nb::repr(nb::float_(v))); }
-std::string text_of(const std::optional<double>& v) { return v ? text_of(*v) : "None"; }
-std::string text_of(Dtype d) { return "'" + std::string(name(d)) + "'"; }
-std::string text_of(const Dims& d) {
+std::string initial_text(bool v) { return v ? "True" : "False"; }
+std::string initial_text(int v) { return std::to_string(v); }
+std::string initial_text(std::int64_t v) { return std::to_string(v); }
+std::string initial_text(std::uint64_t v) { return std::to_string(v); }
+std::string initial_text(double v) { return nb::cast<std::string>(nb::repr(nb::float_(v))); }
+std::string initial_text(const std::optional<double>& v) { return v ? initial_text(*v) : "None"; }
+std::string initial_text(Dtype d) { return "'" + std::string(name(d)) + "'"; }
+std::string initial_text(const Dims& d) {
   if (d.size() == 1) return std::to_string(d[0]);
   std::string out = "(";
   for (const std::int64_t each : d) out += std::to_string(each) + ", ";
   return (d.empty() ? out : out.substr(0, out.size() - 2)) + ")";
 }
-std::string text_of(const nn::Constant& c) {
+std::string initial_text(const nn::Constant& c) {
   const std::optional<double> n = c.number();
-  return n ? text_of(*n) : "";
+  return n ? initial_text(*n) : "";
 }
-std::string text_of(const nn::Padding& p) { return p.name().empty() ? std::string() : "'" + p.name() + "'"; }
-std::string text_of(nn::Reset v) { return quoted(v, kReset); }
-std::string text_of(nn::Method v) { return quoted(v, kMethod); }
-std::string text_of(nn::DelayMemory v) { return quoted(v, kMemory); }
-std::string text_of(nn::Synapse v) { return quoted(v, kSynapse); }
+std::string initial_text(const nn::Padding& p) { return p.name().empty() ? std::string() : "'" + p.name() + "'"; }
+std::string initial_text(nn::Reset v) { return quoted(v, kReset); }
+std::string initial_text(nn::Method v) { return quoted(v, kMethod); }
+std::string initial_text(nn::DelayMemory v) { return quoted(v, kMemory); }
+std::string initial_text(nn::Synapse v) { return quoted(v, kSynapse); }
 
 // --- fields
 // --------------------------------------------------------------------------------------------------

@@ -79,22 +79,22 @@ struct Reader<nn::ConstantIn<kUnit>> {
 };
 
 // A first value as Python writes it; empty where only the header can say it (functions).
-std::string text_of(bool);
-std::string text_of(int);
-std::string text_of(std::int64_t);
-std::string text_of(std::uint64_t);
-std::string text_of(double);
-std::string text_of(const std::optional<double>&);
-std::string text_of(Dtype);
-std::string text_of(const Dims&);
-std::string text_of(const nn::Constant&);
-std::string text_of(nn::Reset);
-std::string text_of(nn::Method);
-std::string text_of(nn::DelayMemory);
-std::string text_of(nn::Synapse);
-std::string text_of(const nn::Padding&);
+std::string initial_text(bool);
+std::string initial_text(int);
+std::string initial_text(std::int64_t);
+std::string initial_text(std::uint64_t);
+std::string initial_text(double);
+std::string initial_text(const std::optional<double>&);
+std::string initial_text(Dtype);
+std::string initial_text(const Dims&);
+std::string initial_text(const nn::Constant&);
+std::string initial_text(nn::Reset);
+std::string initial_text(nn::Method);
+std::string initial_text(nn::DelayMemory);
+std::string initial_text(nn::Synapse);
+std::string initial_text(const nn::Padding&);
 template <class T>
-requires(!std::derived_from<T, nn::Constant>) std::string text_of(const T&) { return {}; }
+requires(!std::derived_from<T, nn::Constant>) std::string initial_text(const T&) { return {}; }
 
 // The fields of one object, by name.
 class FieldTable {
@@ -102,7 +102,7 @@ class FieldTable {
   explicit FieldTable(std::string who) : who_(std::move(who)) {}
   template <class T>
   void operator()(const char* name, T& place) {
-    fields_.push_back({name, Reader<T>::kType, text_of(place), [this, name, &place](nb::handle h) {
+    fields_.push_back({name, Reader<T>::kType, initial_text(place), [this, name, &place](nb::handle h) {
                          place = Reader<T>::read({who_, name}, h);
                        }});
   }

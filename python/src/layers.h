@@ -99,7 +99,7 @@ void layer(const char* name, const char* parent, const Argument<A>&... arguments
   using Options = typename OptionsOf<L>::type;
   LayerRow row{name, parent, typeid(L), {}, {}, {}, nullptr};
   (row.arguments.push_back({arguments.name, Reader<A>::kType,
-                            arguments.initial ? text_of(*arguments.initial) : std::string(),
+                            arguments.initial ? initial_text(*arguments.initial) : std::string(),
                             !arguments.initial}),
    ...);
   row.options = [name] {

@@ -40,6 +40,12 @@ double checked(const TaskEntry& task, const TaskSetting& s, double value) {
 
 [[noreturn]] void refuse_setting(const TaskEntry& task, const std::string& name) {
   std::vector<std::string> known = row_names(task.settings), texts = row_names(task.texts);
+  const auto holds = [&](const std::vector<std::string>& names) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  if (holds(known) || holds(texts))
+    throw TypeError("tasks", fmt::format("the setting {0} of the task {1}: {0} is {2}", name, task.name,
+                                         holds(known) ? "a number, not a text" : "a text, not a number"));
   known.insert(known.end(), texts.begin(), texts.end());
   throw ValueError("tasks", fmt::format("the task {} has no setting '{}'{}; expected one of {}", task.name,
                                         name, did_you_mean(name, known), fmt::join(known, ", ")));
