@@ -132,6 +132,8 @@ class LearningRule {
     return describe();
   }  // and what a graph decides
   virtual std::shared_ptr<const LearningRule> clone() const = 0;
+  // What a learner of this method runs: the rule, without what this method never reads.
+  virtual std::shared_ptr<const LearningRule> for_method(VjpMethod) const { return clone(); }
   virtual void configure(CompileOptions&) const {}                // the recurrence scope
   virtual const ETraceConfig* config() const { return nullptr; }  // its coordinates, if it has any
   virtual void require(VjpMethod) const {}  // NotSupportedError if it cannot run that way

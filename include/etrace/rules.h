@@ -10,6 +10,8 @@
 #pragma GCC visibility push(default)
 namespace etrace {
 
+struct ReadoutFilter;  // private to learn/
+
 // Random signs of one step and group, of this shape and type; key u32[2], step i32 (it counts from 0).
 using ProjectionDraw = std::function<Array(const Array& key, const Array& step, std::size_t group,
                                            const Shape& shape, Dtype dtype)>;
@@ -55,6 +57,7 @@ class ConfiguredRule : public LearningRule {
   std::shared_ptr<const LearningRule> clone() const override {
     return std::make_shared<ConfiguredRule>(*this);
   }
+  std::shared_ptr<const LearningRule> for_method(VjpMethod) const override;
   const ETraceConfig* config() const override { return &config_; }
   const RuleSettings& settings() const { return settings_; }
   void configure(CompileOptions&) const override;
@@ -66,10 +69,12 @@ class ConfiguredRule : public LearningRule {
 
  private:
   std::unique_ptr<const BoundRule> engine(const ETraceGraph&) const;
+  ReadoutFilter filter_on(const ETraceGraph&) const;
   std::string described(const std::vector<std::string>& unfiltered, const std::string& filter) const;
   std::string name_;
   ETraceConfig config_;
   RuleSettings settings_;
+  bool in_windows_ = false;  // made by for_method(MultiStep)
 };
 
 // One trace per parameter -----------------------------------------------------------------------------------

@@ -184,6 +184,36 @@ TEST(MatchedFilter, IsThatOfTheReadoutWhichItLeavesOut) {
   }
 }
 
+// What windows never read is not carried through them.
+TEST(MatchedFilter, TakesNoMemoryInWindows) {
+  for (const char* name : {"lif", "alif", "conv_snn"}) {
+    SCOPED_TRACE(name);
+    const Model m = built_in(name);
+    const auto learner = [&](const LearningRule& rule, VjpMethod method) {
+      return Learner(compiled_for(m, rule), rule, {.vjp_method = method});
+    };
+    const Learner steps = learner(EProp(), VjpMethod::SingleStep),
+                  windows = learner(EProp(), VjpMethod::MultiStep),
+                  plain = learner(D_RTRL(), VjpMethod::MultiStep),
+                  given = learner(EProp({.kappa_filter_decay = 0.9}), VjpMethod::MultiStep);
+    EXPECT_EQ(windows.trace_bytes(), plain.trace_bytes());
+    EXPECT_EQ(steps.trace_bytes(), 2 * plain.trace_bytes());
+    EXPECT_EQ(given.trace_bytes(), 2 * plain.trace_bytes());  // signals at an entry meet it
+    EXPECT_EQ(windows.describe(), "EProp (no filter: windows lead back through out/r), multi-step");
+    EXPECT_THAT(steps.describe(), HasSubstr("kappa 0.9048 of out/r"));
+    const Sequence data = draw_sequence(m, 12);
+    EXPECT_EQ(largest_deviation(gradients_of(m, InWindows(EProp()), data, 4),
+                                gradients_of(m, InWindows(D_RTRL()), data, 4)),
+              0.0);
+  }
+  // A class that is more than its settings stays what it is.
+  struct Own : EProp {
+    std::string describe() const override { return "Own"; }
+    std::shared_ptr<const LearningRule> clone() const override { return std::make_shared<Own>(*this); }
+  };
+  EXPECT_EQ(Own().for_method(VjpMethod::MultiStep)->describe(), "Own");
+}
+
 // Without the filter a layer's gradient has a tenth of its size; with another readout's state it had eight
 // times the readout's.
 TEST(MatchedFilter, GivesGradientsTheirSize) {

@@ -70,6 +70,9 @@ class InWindows : public LearningRule {
   std::string name() const override { return rule_->name(); }
   std::string describe() const override { return rule_->describe(); }
   std::shared_ptr<const LearningRule> clone() const override { return std::make_shared<InWindows>(*this); }
+  std::shared_ptr<const LearningRule> for_method(VjpMethod m) const override {
+    return std::make_shared<InWindows>(*rule_->for_method(m));
+  }
   void configure(CompileOptions& o) const override { rule_->configure(o); }
   const ETraceConfig* config() const override { return rule_->config(); }
   void require(VjpMethod m) const override { rule_->require(m); }

@@ -24,10 +24,12 @@ namespace etrace {
 struct PlanBuilder::Impl {
   Impl(const ETraceGraph& g, const LearningRule& r, VjpMethod m)
       : graph(g),
-        bound((r.require(m), r.bind(g))),
+        rule((r.require(m), r.for_method(m))),
+        bound(rule->bind(g)),
         windows(g, *bound, m),
         standing(r.takes_modulator() ? r.standing_modulator() : Array()) {}
   const ETraceGraph& graph;
+  std::shared_ptr<const LearningRule> rule;
   std::unique_ptr<const BoundRule> bound;
   WindowPlan windows;
   Array standing;  // modulator, where none is given

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <typeinfo>
 
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
@@ -46,9 +47,28 @@ ConfiguredRule::ConfiguredRule(std::string name, const ETraceConfig& config, Rul
 std::string ConfiguredRule::describe() const { return described(settings_.unfiltered, {}); }
 
 std::string ConfiguredRule::describe_on(const ETraceGraph& g) const {
-  const ReadoutFilter filter = readout_filter(g, config_.axes().kappa, settings_);
+  const ReadoutFilter filter = filter_on(g);
   return config_.axes().kappa ? described(filter.unfiltered, {})
                               : described(settings_.unfiltered, filter.text);
+}
+
+std::shared_ptr<const LearningRule> ConfiguredRule::for_method(VjpMethod method) const {
+  std::shared_ptr<const LearningRule> same = clone();
+  // Whose clone is another class is more than its settings.
+  const LearningRule& cloned = *same;
+  if (method != VjpMethod::MultiStep || !settings_.kappa_of_readout ||
+      typeid(cloned) != typeid(ConfiguredRule))
+    return same;
+  auto own = std::make_shared<ConfiguredRule>(*this);
+  own->in_windows_ = true;
+  return own;
+}
+
+ReadoutFilter ConfiguredRule::filter_on(const ETraceGraph& g) const {
+  ReadoutFilter filter = readout_filter(g, config_.axes().kappa, settings_);
+  if (in_windows_ && filter.kappa && !filter.at_entry)
+    return {.text = "no filter: windows lead back through " + filter.readouts};
+  return filter;
 }
 
 std::string ConfiguredRule::described(const std::vector<std::string>& unfiltered,
@@ -177,7 +197,7 @@ std::unique_ptr<const BoundRule> ConfiguredRule::engine(const ETraceGraph& g) co
     refuse_inner_loops(g, name_, "there, Jacobians are without the recurrent products that this rule keeps");
   ParameterTraceOptions o{.rule = name_, .trace_dtype = settings_.trace_dtype};
   o.composite_max_bytes = settings_.composite_max_bytes;
-  const ReadoutFilter filter = readout_filter(g, a.kappa, settings_);
+  const ReadoutFilter filter = filter_on(g);
   o.kappa = filter.kappa;
   o.unfiltered = filter.unfiltered;
   o.kappa_at_entry = filter.at_entry;

@@ -43,7 +43,7 @@ std::string readouts_text(const ETraceGraph& g, const std::vector<LeakyReadout>&
 }  // namespace
 
 ReadoutFilter readout_filter(const ETraceGraph& g, std::optional<double> kappa, const RuleSettings& s) {
-  ReadoutFilter out{kappa, s.unfiltered, true, {}};
+  ReadoutFilter out{.kappa = kappa, .unfiltered = s.unfiltered};
   const bool looks = g.options.compat == Compat::None && (s.kappa_of_readout || s.readouts_unfiltered);
   const std::vector<LeakyReadout> readouts = looks ? leaky_readouts(g) : std::vector<LeakyReadout>();
   if (kappa) {
@@ -62,7 +62,8 @@ ReadoutFilter readout_filter(const ETraceGraph& g, std::optional<double> kappa, 
   }
   out.kappa = readouts.front().decay;
   out.at_entry = false;
-  out.text = fmt::format("kappa {:.4g} of {}", *out.kappa, readouts_text(g, readouts));
+  out.readouts = readouts_text(g, readouts);
+  out.text = fmt::format("kappa {:.4g} of {}", *out.kappa, out.readouts);
   std::vector<std::size_t> groups;
   for (const LeakyReadout& r : readouts) {
     groups.push_back(r.group);

@@ -13,12 +13,13 @@
 namespace etrace {
 
 struct ReadoutFilter {
-  std::optional<double> kappa;          // none: no filter
-  std::vector<std::string> unfiltered;  // paths of hidden states whose signals meet e
+  std::optional<double> kappa = {};          // none: no filter
+  std::vector<std::string> unfiltered = {};  // paths of hidden states whose signals meet e
   // Whether signals at the entry of a window meet ē. Inside of a window reverse mode leads through the
   // readout, so that they tell of other ways.
   bool at_entry = true;
-  std::string text;  // "kappa 0.905 of out/r"; "no filter: there is no leaky readout"
+  std::string readouts = {};  // that kappa was found in: "out/r"
+  std::string text = {};      // "kappa 0.905 of out/r"; "no filter: there is no leaky readout"
 };
 ReadoutFilter readout_filter(const ETraceGraph&, std::optional<double> kappa, const RuleSettings&);
 

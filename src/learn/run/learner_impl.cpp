@@ -63,7 +63,7 @@ bool survives_reset(const InputRecord& in) {
 
 Learner::Impl::Impl(ETraceGraph g, const LearningRule& r, LearnerOptions o)
     : graph(std::move(g)),
-      rule(r.clone()),
+      rule(r.for_method(o.vjp_method)),
       options(complete(std::move(o))),
       builder(with_relations(graph), *rule, options.vjp_method),
       execution(builder.execution(options.execution_window, options.memory_limit)),
