@@ -294,7 +294,9 @@ std::string initial_text(const nn::Constant& c) {
   const std::optional<double> n = c.number();
   return n ? initial_text(*n) : "";
 }
-std::string initial_text(const nn::Padding& p) { return p.name().empty() ? std::string() : "'" + p.name() + "'"; }
+std::string initial_text(const nn::Padding& p) {
+  return p.name().empty() ? std::string() : "'" + p.name() + "'";
+}
 std::string initial_text(nn::Reset v) { return quoted(v, kReset); }
 std::string initial_text(nn::Method v) { return quoted(v, kMethod); }
 std::string initial_text(nn::DelayMemory v) { return quoted(v, kMemory); }

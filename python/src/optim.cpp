@@ -219,8 +219,8 @@ void set_rate(Optimizer& o, nb::handle rate, nb::handle group) {
 }
 
 std::string text_of_optimizer(const Optimizer& o) {
-  std::string out =
-      std::string(o.name()) + "(learning rate " + initial_text(o.bound() ? o.learning_rate() : o.schedule().at(0));
+  std::string out = std::string(o.name()) + "(learning rate " +
+                    initial_text(o.bound() ? o.learning_rate() : o.schedule().at(0));
   if (o.bound())
     out +=
         ", " + std::to_string(o.step()) + " updates of " + std::to_string(o.leaves().size()) + " parameters";
