@@ -141,6 +141,7 @@ double Limits::fma_rate() {
   if (fma_ == 0.0) fma_ = etrace::fma_rate(*pool_);
   return fma_;
 }
+double Limits::hand_over(double alone) const { return seconds_of_hand_over(*pool_, alone); }
 
 namespace {
 

@@ -25,6 +25,7 @@ class Limits {
   double update_seconds(std::size_t bytes);     // one read and one write of the buffer, in place
   double update_bandwidth(), copy_bandwidth();  // bytes per second, read and written, of a large buffer
   double fma_rate();                            // operations per second
+  double hand_over(double alone) const;         // seconds, after so many of the caller's own
 
  private:
   std::unique_ptr<ThreadPool> pool_;

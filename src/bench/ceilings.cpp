@@ -98,4 +98,22 @@ double fma_rate(ThreadPool& pool) {
   return pool.size() * kOperations / t;
 }
 
+double seconds_of_hand_over(ThreadPool& pool, double alone) {
+  constexpr double kPart = 5e-6;
+  constexpr std::size_t kTimes = 1000;
+  const auto work = [](double seconds) {
+    for (const double start = now(); now() - start < seconds;) {
+    }
+  };
+  std::vector<double> times;
+  for (std::size_t i = 0; i < kTimes; ++i) {
+    work(alone);
+    const double start = now();
+    pool.parallel(pool.size(), [&](int) { work(kPart); });
+    times.push_back(now() - start - kPart);
+  }
+  std::nth_element(times.begin(), times.begin() + kTimes / 2, times.end());
+  return times[kTimes / 2];
+}
+
 }  // namespace etrace

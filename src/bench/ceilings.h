@@ -16,6 +16,9 @@ double seconds_of_copy(ThreadPool&, std::size_t bytes);
 // Floating point operations per second of fused multiply-adds on float vectors, an addition and a
 // multiplication each.
 double fma_rate(ThreadPool&);
+// Seconds that giving work to all threads of the pool and waiting for them takes, beside the work, if the
+// caller has worked alone for `alone` seconds before: the median of many times.
+double seconds_of_hand_over(ThreadPool&, double alone);
 
 }  // namespace etrace
 #pragma GCC visibility pop

@@ -174,12 +174,13 @@ std::vector<float> mel_features(const Sound& sound, const MelOptions& o) {
 namespace {
 
 void add_sound(DenseData& data, const std::string& path, const std::string& label, const std::string& group,
-               const MelOptions& o) {
+               Given part, const MelOptions& o) {
   const Sound sound = read_wav(path);
   if (sound.values.empty()) bad_byte(path, 0, "the file holds no sound");
   const std::vector<float> features = mel_features(sound, o);
   data.add({.steps = static_cast<std::int64_t>(features.size()) / o.mels,
             .label = class_number(data, label),
+            .part = part,
             .group = group,
             .name = file_name(path)},
            features);
@@ -189,6 +190,47 @@ bool is_wav(const std::string& path) { return has_ending(path, ".wav"); }
 bool has_wav(const std::string& folder) {
   const auto files = files_in(folder);
   return std::any_of(files.begin(), files.end(), is_wav);
+}
+
+struct PartFolder {
+  std::string path;
+  Given part;
+};
+
+// A folder that holds nothing but folders train and test says with them what belongs to which part.
+std::vector<PartFolder> folders_of_parts(const std::string& path) {
+  const std::vector<std::string> folders = folders_in(path);
+  if (has_wav(path) || folders.size() != 2 || file_name(folders[0]) != "test" || file_name(folders[1]) != "train")
+    return {{path, Given::Nothing}};
+  return {{folders[1], Given::Train}, {folders[0], Given::Test}};
+}
+
+// How many files there were: of a folder per class, else those whose names say what they are.
+std::size_t add_folder(DenseData& data, const std::string& path, Given part, const MelOptions& mel) {
+  std::size_t files = 0;
+  for (const std::string& folder : folders_in(path))
+    for (const std::string& file : files_in(folder))
+      if (is_wav(file)) {
+        // Names such as SPEAKER_nohash_0.wav say who speaks.
+        const std::string name = file_name(file);
+        const std::size_t end = name.find('_');
+        add_sound(data, file, file_name(folder), end == std::string::npos ? "" : name.substr(0, end), part,
+                  mel);
+        ++files;
+      }
+  if (files > 0) return files;
+  for (const std::string& file : files_in(path)) {
+    if (!is_wav(file)) continue;
+    const std::string name = file_name(file);
+    const auto words = split(std::string_view(name).substr(0, name.size() - 4), '_');
+    if (words.size() < 2)
+      throw ValueError("data", fmt::format("'{}' says no label: expected a folder per class, or names such as "
+                                           "LABEL_SPEAKER_0.wav",
+                                           file));
+    add_sound(data, file, std::string(words[0]), words.size() > 2 ? std::string(words[1]) : "", part, mel);
+    ++files;
+  }
+  return files;
 }
 
 std::unique_ptr<Dataset> read_sounds(const std::string& path, const ReaderOptions& o) {
@@ -207,34 +249,15 @@ std::unique_ptr<Dataset> read_sounds(const std::string& path, const ReaderOption
         for (const std::string& file : files_in(folder)) all.push_back(file);
     for (const std::string& file : all)
       if (is_wav(file)) {
-        add_sound(*data, file, kNoLabel, "", mel);
+        add_sound(*data, file, kNoLabel, "", Given::Nothing, mel);
         ++files;
       }
     data->notes.push_back(fmt::format("{} WAV files without labels", files));
     return data;
   }
-  for (const std::string& folder : folders_in(path))
-    for (const std::string& file : files_in(folder))
-      if (is_wav(file)) {
-        // Names such as SPEAKER_nohash_0.wav say who speaks.
-        const std::string name = file_name(file);
-        const std::size_t end = name.find('_');
-        add_sound(*data, file, file_name(folder), end == std::string::npos ? "" : name.substr(0, end), mel);
-        ++files;
-      }
-  if (files == 0)
-    for (const std::string& file : files_in(path)) {
-      if (!is_wav(file)) continue;
-      const std::string name = file_name(file);
-      const auto words = split(std::string_view(name).substr(0, name.size() - 4), '_');
-      if (words.size() < 2)
-        throw ValueError("data",
-                         fmt::format("'{}' says no label: expected a folder per class, or names such as "
-                                     "LABEL_SPEAKER_0.wav",
-                                     file));
-      add_sound(*data, file, std::string(words[0]), words.size() > 2 ? std::string(words[1]) : "", mel);
-      ++files;
-    }
+  const std::vector<PartFolder> parts = folders_of_parts(path);
+  for (const auto& [folder, part] : parts) files += add_folder(*data, folder, part, mel);
+  if (parts.size() > 1) data->notes.push_back("training and test part are the folders of these names");
   data->notes.push_back(
       fmt::format("{} WAV files, frames of {} ms every {} ms", files, mel.window_ms, mel.hop_ms));
   sort_classes(*data);
@@ -243,7 +266,8 @@ std::unique_ptr<Dataset> read_sounds(const std::string& path, const ReaderOption
 
 const RegisterReader kWav(
     {.name = "wav",
-     .doc = "a folder of WAV files as mel features: a folder per class, or names LABEL_SPEAKER_N.wav",
+     .doc = "a folder of WAV files as mel features: a folder per class, or names LABEL_SPEAKER_N.wav; or the "
+            "same in two folders train and test",
      .options = {{"mels", "40", "features of a step"},
                  {"window", "25", "ms of sound per step"},
                  {"hop", "10", "ms from step to step"},
@@ -251,8 +275,9 @@ const RegisterReader kWav(
      .recognises =
          [](const std::string& path) {
            if (!is_folder(path)) return is_wav(path) && is_file(path);
-           const auto folders = folders_in(path);
-           return has_wav(path) || std::any_of(folders.begin(), folders.end(), has_wav);
+           const auto parts = folders_of_parts(path);
+           const auto folders = folders_in(parts.front().path);
+           return has_wav(parts.front().path) || std::any_of(folders.begin(), folders.end(), has_wav);
          },
      .read = read_sounds});
 

@@ -6,9 +6,11 @@
 #include "runtime/thread_pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
@@ -31,20 +33,43 @@ void pause() {
 #endif
 }
 
-// Waits until value != old: some microseconds by polling, which is what a fork-join in a tight loop needs,
-// then asleep in the kernel.
+using Clock = std::chrono::steady_clock;
+
+// A thread that sleeps costs whoever wakes it a call of the system, and is back after tens of microseconds. So
+// one that waits polls first; then it stays awake for about as long as the host works alone between two jobs of
+// a window, but offers its processor to others at every look; then it sleeps.
+constexpr int kLooks = 1000;
+constexpr auto kAwake = std::chrono::microseconds(200);
+
 template <class T>
-T wait_change(std::atomic<T>& value, T old, int spins) {
-  for (int i = 0; i < spins; i++) {
-    T now = value.load(std::memory_order_acquire);
-    if (now != old) return now;
+T look_for_change(const std::atomic<T>& value, T old) {
+  T now = value.load(std::memory_order_acquire);
+  for (int i = 0; now == old && i < kLooks; i++) {
     pause();
+    now = value.load(std::memory_order_acquire);
   }
-  for (;;) {
-    T now = value.load(std::memory_order_acquire);
-    if (now != old) return now;
-    value.wait(old, std::memory_order_acquire);
+  for (const auto start = Clock::now(); now == old && Clock::now() - start < kAwake;) {
+    ::sched_yield();
+    now = value.load(std::memory_order_acquire);
   }
+  return now;
+}
+
+// Waits until value != old. `asleep` is true while the thread may be asleep: who changes the value first and
+// looks at it then (both sequentially consistent) misses nobody, and need not notify the others.
+template <class T>
+T wait_for_change(std::atomic<T>& value, std::atomic<bool>& asleep, T old, bool stay_awake) {
+  T now = stay_awake ? look_for_change(value, old) : old;
+  if (now != old) return now;
+  asleep.store(true);
+  while ((now = value.load()) == old) value.wait(old);
+  asleep.store(false, std::memory_order_relaxed);
+  return now;
+}
+
+template <class T>
+void notify(std::atomic<T>& value, const std::atomic<bool>& asleep) {
+  if (asleep.load()) value.notify_one();
 }
 
 int processors() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
@@ -80,7 +105,7 @@ ThreadPool::ThreadPool(int threads)
     : lanes_(threads < 1 ? throw std::invalid_argument("ThreadPool: threads must be at least 1, got " +
                                                        std::to_string(threads))
                          : static_cast<std::size_t>(threads)),
-      spins_(threads <= processors() ? 1000 : 0) {  // polling would only keep the others off their processor
+      stay_awake_(threads <= processors()) {  // else those who wait keep others off their processor
   start_workers();
   LivePools::of_process().add(this);
 }
@@ -106,8 +131,10 @@ void ThreadPool::forget_workers() {
   threads_.clear();
   for (Lane& lane : lanes_) {
     lane.wake.store(0);
+    lane.asleep.store(false);
     lane.count.store(0);
   }
+  caller_asleep_.store(false);
   new (&busy_) std::mutex;  // whoever held it is not here
   new (&error_mutex_) std::mutex;
   error_ = nullptr;
@@ -117,7 +144,7 @@ void ThreadPool::stop() {
   quit_ = true;
   for (std::size_t i = 1; i < lanes_.size(); i++) {
     lanes_[i].wake.fetch_add(1);
-    lanes_[i].wake.notify_one();
+    notify(lanes_[i].wake, lanes_[i].asleep);
   }
   for (std::thread& t : threads_) t.join();
 }
@@ -155,12 +182,13 @@ void ThreadPool::run(int parts, Call call, void* fn) {
     begin = end;
   }
   for (std::size_t i = 1; i < lanes; i++) {
-    lanes_[i].wake.store(job);  // sequentially consistent: not to pass the look for sleepers in notify
-    lanes_[i].wake.notify_one();
+    lanes_[i].wake.store(job);
+    notify(lanes_[i].wake, lanes_[i].asleep);
   }
 
   take_parts(0, job);
-  for (int left; (left = left_.load(std::memory_order_acquire)) != 0;) wait_change(left_, left, spins_);
+  for (int left; (left = left_.load(std::memory_order_acquire)) != 0;)
+    wait_for_change(left_, caller_asleep_, left, stay_awake_);
 
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
@@ -168,7 +196,7 @@ void ThreadPool::run(int parts, Call call, void* fn) {
 void ThreadPool::work(std::size_t own) {
   std::uint32_t job = 0;
   for (;;) {
-    job = wait_change(lanes_[own].wake, job, spins_);
+    job = wait_for_change(lanes_[own].wake, lanes_[own].asleep, job, stay_awake_);
     if (quit_) return;
     take_parts(own, job);
   }
@@ -199,7 +227,7 @@ void ThreadPool::run_part(int part) {
       error_part_ = part;
     }
   }
-  if (left_.fetch_sub(1) == 1) left_.notify_one();
+  if (left_.fetch_sub(1) == 1) notify(left_, caller_asleep_);
 }
 
 namespace {

@@ -43,6 +43,7 @@ class ThreadPool {
   // The parts first meant for one thread; lane 0 is the caller's. On its own cache line, since it is polled.
   struct alignas(64) Lane {
     std::atomic<std::uint32_t> wake{0};   // the last job this worker was called to
+    std::atomic<bool> asleep{false};      // it may be, and has to be notified
     std::atomic<std::uint64_t> count{0};  // job << 32 | parts not yet claimed
     int end = 0;                          // one past the last part
   };
@@ -58,7 +59,7 @@ class ThreadPool {
 
   std::vector<Lane> lanes_;
   std::vector<std::thread> threads_;
-  int spins_;
+  bool stay_awake_;  // for a while, when there is nothing to do
   std::atomic<bool> quit_{false};
 
   std::mutex busy_;  // held by the caller of the current job
@@ -67,6 +68,7 @@ class ThreadPool {
   Call call_ = nullptr;
   void* fn_ = nullptr;
   alignas(64) std::atomic<int> left_{0};  // parts of the current job that are not finished
+  std::atomic<bool> caller_asleep_{false};
 
   std::mutex error_mutex_;
   std::exception_ptr error_;

@@ -217,6 +217,18 @@ TEST_F(Readers, SoundsByFolderOrByName) {
   EXPECT_EQ(named->samples[1].group, "ann");
   put("n/plain.wav", wav(noise));
   EXPECT_THAT(refused(path("n")), HasSubstr("says no label"));
+
+  put("p/train/no/1.wav", wav(noise));
+  put("p/train/yes/1.wav", wav(noise));
+  put("p/test/yes/2.wav", wav(noise));
+  const auto parts = read_data(path("p"));
+  EXPECT_EQ(parts->classes, (std::vector<std::string>{"no", "yes"}));
+  ASSERT_EQ(parts->samples.size(), 3U);
+  EXPECT_EQ(parts->samples[0].part, Given::Train);
+  EXPECT_EQ(parts->samples[2].part, Given::Test);
+  EXPECT_EQ(parts->samples[2].label, 1);
+  put("p/more/yes/3.wav", wav(noise));
+  EXPECT_THAT(refused(path("p")), HasSubstr("not recognised"));
 }
 
 TEST_F(Readers, Nmnist) {
