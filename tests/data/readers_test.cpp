@@ -228,7 +228,7 @@ TEST_F(Readers, SoundsByFolderOrByName) {
   EXPECT_EQ(parts->samples[2].part, Given::Test);
   EXPECT_EQ(parts->samples[2].label, 1);
   put("p/more/yes/3.wav", wav(noise));
-  EXPECT_THAT(refused(path("p")), HasSubstr("not recognised"));
+  EXPECT_THAT(refused(path("p")), HasSubstr("none of the formats"));
 }
 
 TEST_F(Readers, Nmnist) {
