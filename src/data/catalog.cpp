@@ -64,6 +64,14 @@ const std::vector<KnownData>& known_data() {
        .files = {{"mnist_5k.csv.gz", "846f6cad587fea3877f6e0fe0a1968dfc68867ce170d3bc9fc2dccdbed17961d"}},
        .path = "mnist_5k.csv.gz",
        .read = "channels=28"},
+      {.name = "mnist1d",
+       .doc = "4,000 + 1,000 digits as curves of 40 steps, shifted, stretched and noisy, 10 classes",
+       .format = "npz",
+       .package = "PyPI mnist1d 0.0.2.post1",
+       .made = "./dev data",
+       .licence = "Apache-2.0",
+       .files = {{"mnist1d.npz", ""}},
+       .path = "mnist1d.npz"},
       {.name = "spoken_digits",
        .doc = "3,000 spoken digits (FSDD) as 13 MFCC, 6 to 92 steps, 10 classes",
        .format = "npz",
@@ -72,6 +80,13 @@ const std::vector<KnownData>& known_data() {
        .licence = "CC BY-SA 4.0",
        .files = {{"digits.npz", "27a701a4462e2b0b19bfed87d51a937b24f9f1413c8cdcdb99160e23d26349fa"}},
        .path = "digits.npz"},
+      {.name = "spoken_digits_wav",
+       .doc = "the same 3,000 spoken digits as recordings, 6 speakers, 8 kHz; official split",
+       .format = "wav",
+       .package = "the repository Jakobovski/free-spoken-digit-dataset on GitHub",
+       .made = "python3 tools/make_data.py spoken_digits_wav CLONE",
+       .licence = "CC BY-SA 4.0",
+       .files = {{"train/0_jackson_5.wav", ""}, {"test/0_jackson_0.wav", ""}}},
   };
   return rows;
 }
@@ -97,6 +112,10 @@ std::string installed_path(const KnownData& d) {
 std::string require_installed(const KnownData& d) {
   const std::string path = installed_path(d);
   if (!path.empty()) return path;
+  if (!d.made.empty())
+    throw ValueError("data", fmt::format("the data set {} is not here; it comes with {}: in a checkout of "
+                                         "etrace, `{}` makes '{}'",
+                                         d.name, d.package, d.made, folder_of(d)));
   const std::size_t blank = d.package.find(' ');
   const std::string from = d.package.substr(0, blank);
   std::string package = d.package.substr(blank + 1);

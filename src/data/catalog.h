@@ -11,15 +11,16 @@ namespace etrace::data {
 
 struct KnownFile {
   std::string name;    // as it lies in the folder of the data set
-  std::string sha256;  // as the package ships it
+  std::string sha256;  // as the package ships it; empty where it is made here
 };
 struct KnownData {
   std::string name, doc;
   std::string format;   // a reader
-  std::string package;  // "Debian dataset-fashion-mnist", "PyPI aeon 1.6.0"
-  std::string
-      member;  // of a wheel: the folder inside it that holds the files; empty: `place` is where they are
-  std::string place;  // an absolute folder, of Debian packages
+  std::string package;  // who brings it: "Debian dataset-fashion-mnist", "PyPI aeon 1.6.0"
+  // How it gets from there to its files; one of the three is given.
+  std::string member;  // of a wheel: the folder inside it that holds them
+  std::string place;   // where a Debian package puts them
+  std::string made;    // what to type in a checkout, so that a script makes them
   std::string licence;
   std::vector<KnownFile> files;
   std::string path;  // what the reader is given: a file of the folder; empty: the folder

@@ -300,5 +300,16 @@ TEST_F(Readers, UnknownThingsAreNamed) {
   }
 }
 
+TEST_F(Readers, EveryKnownSetHasOneWayHere) {
+  for (const KnownData& d : known_data()) {
+    EXPECT_EQ(int(!d.member.empty()) + int(!d.place.empty()) + int(!d.made.empty()), 1) << d.name;
+    EXPECT_FALSE(d.files.empty()) << d.name;
+    if (!installed_path(d).empty()) continue;
+    const std::string message = message_of<ValueError>([&] { require_installed(d); });
+    EXPECT_THAT(message, HasSubstr(d.name));
+    EXPECT_THAT(message, HasSubstr(d.made.empty() ? "install" : d.made));
+  }
+}
+
 }  // namespace
 }  // namespace etrace::data

@@ -75,6 +75,22 @@ class DataFiles(unittest.TestCase):
         code, text = show(self.folder, "--option", "duration=0.1")
         self.assertNotIn("; 0 come after", text)
 
+    def test_recordings_of_a_clone_become_a_known_data_set(self):
+        recordings = self.folder / "clone/recordings"
+        recordings.mkdir(parents=True)
+        for digit in range(2):
+            for index in range(7):
+                tone = np.sin(np.arange(2000) * (digit + 1) / 10) * 9000
+                wavfile.write(recordings / f"{digit}_jackson_{index}.wav", 8000, tone.astype(np.int16))
+        held = dict(os.environ, ETRACE_DATA=str(self.folder / "data"))
+        make = [sys.executable, ROOT / "tools/make_data.py"]
+        subprocess.run([*make, "spoken_digits_wav", self.folder / "clone"], env=held, check=True, capture_output=True)
+        told = subprocess.run([CLI, "data", "show", "spoken_digits_wav"], env=held, capture_output=True, text=True)
+        self.assertEqual(told.returncode, 0, told.stderr)
+        self.assertIn("2 classes (4 for training, 10 for testing)", told.stdout)
+        for words in (["spoken_digits_wav", self.folder], ["spoken_digits_wav"], ["other"], []):
+            self.assertNotEqual(subprocess.run([*make, *words], env=held, capture_output=True).returncode, 0, words)
+
     def test_damaged_hdf5_is_no_crash(self):
         self.spoken("shd_train.h5", 4)
         whole = (self.folder / "shd_train.h5").read_bytes()
