@@ -86,7 +86,7 @@ Learner::Impl::Impl(ETraceGraph g, const LearningRule& r, LearnerOptions o)
   for (std::size_t i = 0; i < memory.size(); ++i)
     session.add(memory[i].role, memory[i].name, start[i].tensor());
   for (const ParamLeafId& p : params) session.add(PortRole::Gradient, param_name(p), {});
-  modulator = rule->standing_modulator();
+  modulator = standing_modulator(graph, *rule);
 }
 
 Learner::Impl::~Impl() = default;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "etrace/error.h"
+#include "etrace/ops/elementwise.h"
 
 namespace etrace {
 
@@ -75,6 +76,15 @@ void require_known_samples(const ETraceGraph& g, std::int64_t samples) {
 Dtype working_dtype(const ETraceGraph& g) {
   return g.hidden_groups.empty() ? Dtype::F32
                                  : g.hidden_groups.front().hidden_states.front().invar.aval.dtype;
+}
+
+Array kept_modulator(const ETraceGraph& g, const Array& m) {
+  if (!m.defined()) return m;
+  return m.is_weak() ? convert(m, working_dtype(g)) : Array(m.tensor().own());
+}
+
+Array standing_modulator(const ETraceGraph& g, const LearningRule& rule) {
+  return rule.takes_modulator() ? kept_modulator(g, rule.standing_modulator()) : Array();
 }
 
 }  // namespace etrace

@@ -1,7 +1,7 @@
 // Types at the border of a graph's step.
 #pragma once
 
-#include "etrace/executor.h"
+#include "etrace/learning_rule.h"
 #include "io/step_outputs.h"
 
 namespace etrace {
@@ -15,5 +15,9 @@ std::vector<StatePath> state_paths(const ETraceGraph&);
 std::vector<bool> states_per_sample(const ETraceGraph&);
 void require_known_samples(const ETraceGraph&, std::int64_t samples);
 Dtype working_dtype(const ETraceGraph&);  // of the first hidden state: in it losses are weighted
+// A third factor as a learner keeps it: a bare number in the working type, memory of others copied.
+Array kept_modulator(const ETraceGraph&, const Array&);
+// The one that the rule comes with; undefined: none.
+Array standing_modulator(const ETraceGraph&, const LearningRule&);
 
 }  // namespace etrace
