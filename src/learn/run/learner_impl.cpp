@@ -48,11 +48,6 @@ const ETraceGraph& with_relations(const ETraceGraph& g) {
   return g;
 }
 
-bool holds_key(const InputRecord& in) {
-  const Aval& a = in.init.aval();
-  return a.dtype == Dtype::U32 && a.shape.rank() > 0 && a.shape.back() == 2;
-}
-
 // Statistics, the mode and random keys: noise must not begin again with every sequence.
 bool survives_reset(const InputRecord& in) {
   const std::optional<StateKind> kind = state_kind(in.type);
