@@ -158,11 +158,12 @@ DevicePlan plan_device(const Learner& learner, const Loss& loss, const optim::Op
   WindowForm form;
   Tensor modulator;
   if (rule.takes_modulator()) {
-    if (!rule.standing_modulator().defined())
+    const Array standing = standing_modulator(learner.graph(), rule);
+    if (!standing.defined())
       throw ValueError("export", fmt::format("{} needs a modulator: give the rule one, which the device may "
                                              "change",
                                              rule.name()));
-    modulator = rule.standing_modulator().tensor();
+    modulator = standing.tensor();
     form.modulator = modulator.aval();
   }
   const StepProgram objective = builder.objective(f, slices);

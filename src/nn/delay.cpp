@@ -5,6 +5,7 @@
 
 #include "etrace/ops/numpy.h"
 #include "etrace/random.h"
+#include "etrace/transform.h"
 #include "nn/check.h"
 
 namespace etrace::nn {
@@ -54,7 +55,7 @@ DelayLine::DelayLine(const Shape& size, std::int64_t longest, DelayMemory memory
       past_.push_back(&hidden("past_" + std::to_string(k), size, dtype));
   } else {
     ring_ = &short_term("ring", full(size.with_front(longest + 1), 0.0, dtype));
-    next_ = &short_term("next", full({}, std::int64_t{0}, Dtype::I32), false);
+    next_ = &short_term("next", full({}, std::int64_t{0}, Dtype::I32));
   }
 }
 
@@ -80,21 +81,26 @@ Arrays DelayLine::through(const Array& x, const Dims& delays) {
 
 // LIMIT: the ring is no hidden state, so no trace follows it: online rules carry no credit through it.
 Arrays DelayLine::through_ring(const Array& x, const Dims& delays) {
-  const int axis = batched() ? 1 : 0;
-  const Array place = next_->value();
-  Arrays starts(x.rank() + 1, whole(0));
-  starts[static_cast<std::size_t>(axis)] = place;
-  const Array entry = convert(expand_dims(x, {axis}), ring_->avals()[0].dtype);
-  ring_->set(dynamic_update_slice(ring_->value(), entry, starts));
-  next_->set(rem(place + whole(1), whole(longest_ + 1)));
   std::vector<double> back;
   for (const std::int64_t d : delays) back.push_back(static_cast<double>(longest_ + 1 - d));
-  const Array places = rem(place + array(back, Dtype::I32), whole(longest_ + 1));
-  const Array read = take(ring_->value(), places, axis);  // [batch, delays, size]
-  Arrays found;
-  for (std::int64_t k = 0; k < static_cast<std::int64_t>(delays.size()); ++k)
-    found.push_back(squeeze(slice_axis(read, axis, k, k + 1), {axis}));
-  return found;
+  // ring [longest + 1, size], its next place, the entry -> the ring and place after it, the entries by delay.
+  const Function of_sample = [&](ArraySpan in) {
+    const Array &place = in[1], entry = expand_dims(in[2], {0});
+    Arrays starts(entry.rank(), whole(0));
+    starts[0] = place;
+    const Array ring = dynamic_update_slice(in[0], entry, starts);
+    const Array places = rem(place + array(back, Dtype::I32), whole(longest_ + 1));
+    const Array read = take(ring, places, 0);
+    Arrays out{ring, rem(place + whole(1), whole(longest_ + 1))};
+    for (std::int64_t k = 0; k < static_cast<std::int64_t>(delays.size()); ++k)
+      out.push_back(squeeze(slice_axis(read, 0, k, k + 1), {0}));
+    return out;
+  };
+  const Arrays in{ring_->value(), next_->value(), convert(x, ring_->avals()[0].dtype)};
+  const Arrays out = batched() ? vmap(of_sample)(in) : of_sample(in);
+  ring_->set(out[0]);
+  next_->set(out[1]);
+  return {out.begin() + 2, out.end()};
 }
 
 Arrays DelayLine::through_states(const Array& x, const Dims& delays) {

@@ -1,6 +1,9 @@
 // A batch is the sum of its samples: with a batch axis in the graph, and with lanes made by vmap.
 #include "learn/scenario.h"
 
+#include <random>
+
+#include "etrace/models.h"
 #include "etrace/nn.h"
 
 namespace etrace {
@@ -185,6 +188,124 @@ TEST(Lanes, WhatCompileChecks) {
                            [&] { compile(net, D_RTRL(), zeros({3}, Dtype::F64), {.verbose = 3}); });
   expect_error<ValueError>("execution_window is 0",
                            [&] { compile(net, D_RTRL(), zeros({3}, Dtype::F64), {.execution_window = 0}); });
+}
+
+// Samples that stand still
+// -----------------------------------------------------------------------------------
+struct DelayedNet : Module {
+  explicit DelayedNet(nn::DelayMemory memory)
+      : in(child<nn::Linear>("in", 3, 4, nn::LinearOptions{.dtype = Dtype::F64})),
+        late(child<nn::Delay>("late", 4, array({0, 1, 2, 4}),
+                              nn::DelayOptions{.memory = memory, .dtype = Dtype::F64})),
+        out(child<nn::Expon>("out", 4, nn::ExponOptions{.dtype = Dtype::F64})) {}
+  Array update(const Array& x) override { return out(late(in(x))); }
+  nn::Linear& in;
+  nn::Delay& late;
+  nn::Expon& out;
+};
+
+using MakeModule = std::function<std::shared_ptr<Module>()>;
+struct StandingCase {
+  std::string name;
+  std::int64_t results;
+  MakeModule make;
+};
+std::vector<StandingCase> models_that_stand() {
+  std::vector<StandingCase> out;
+  for (const BuiltinModel& m : builtin_models())
+    if (m.sizes.size() == 3 && !m.name.starts_with("conv"))
+      out.push_back({std::string(m.name), 2, [name = m.name] {
+                       return make_model(name, {.sizes = {3, 5, 2}, .dtype = Dtype::F64}).module;
+                     }});
+  for (const nn::DelayMemory memory : {nn::DelayMemory::Ring, nn::DelayMemory::Hidden})
+    out.push_back({memory == nn::DelayMemory::Ring ? "a ring" : "a delay in hidden states", 4,
+                   [memory] { return std::make_shared<DelayedNet>(memory); }});
+  return out;
+}
+
+// Steps of weight zero, at the start, in the middle or at the end, change nothing of a sample: its losses,
+// its part of the gradient and its states are those of its own steps alone. The batch is as large as a layer.
+TEST(Batches, SamplesThatStandStillAreAsIfAlone) {
+  constexpr std::int64_t kSteps = 9, kBatch = 5;
+  std::mt19937_64 draw(3);
+  std::vector<double> weights(kSteps * kBatch);
+  for (double& w : weights) w = draw() % 5 < 2 ? 0.0 : 0.5 + static_cast<double>(draw() % 3);
+  const Array mask = array(weights, {kSteps, kBatch}, Dtype::F64);
+  const Array x = Random(1).f64({kSteps, kBatch, 3});
+  for (const StandingCase& c : models_that_stand())
+    for (const std::string rule : {"D_RTRL", "EProp"}) {
+      SCOPED_TRACE(c.name + ", " + rule);
+      const std::shared_ptr<Module> all = c.make();
+      Learner learner = compile(*all, *make_rule(rule), zeros({kBatch, 3}, Dtype::F64),
+                                {.batch_size = kBatch, .execution_window = 4});
+      const Array y = Random(2).f64({kSteps, kBatch, c.results});
+      const auto gradient = [](Learner& l, const Array& xs, const Array& ys, const Array& m) {
+        return l.etrace_grad(xs, ys, loss::mse, {.mask = m, .freeze = true, .reduction = Reduction::Sum})
+            .grads;
+      };
+      const ParamValues found = gradient(learner, x, y, mask);
+      const std::shared_ptr<Module> alone = c.make();
+      Learner one = compile(*alone, *make_rule(rule), zeros({1, 3}, Dtype::F64),
+                            {.batch_size = 1, .execution_window = 4});
+      ParamValues total;
+      for (std::int64_t b = 0; b < kBatch; ++b) {
+        Arrays xs, ys, ms;
+        for (std::int64_t t = 0; t < kSteps; ++t) {
+          if (weights[static_cast<std::size_t>(t * kBatch + b)] == 0.0) continue;
+          const auto own = [&](const Array& a) {
+            return slice_axis(slice_axis(a, 0, t, t + 1), 1, b, b + 1);
+          };
+          xs.push_back(own(x)), ys.push_back(own(y)), ms.push_back(own(mask));
+        }
+        one.reset_state();
+        one.reset_model_state();
+        const ParamValues g = gradient(one, concatenate(xs), concatenate(ys), concatenate(ms));
+        total = b == 0 ? g : sum_of(total, g);
+        for (const std::string& name : learner.state_names()) {
+          const Array own = slice_axis(learner.state(name), 0, b, b + 1);
+          if (!is_floating(own.dtype())) continue;
+          EXPECT_LE(norm(own - one.state(name)), 1e-12 * (1.0 + norm(own))) << name << " of sample " << b;
+        }
+      }
+      for (std::size_t i = 0; i < total.values.size(); ++i)
+        EXPECT_LE(norm(found.values[i] - total.values[i]), 1e-10 * (1e-6 + norm(total.values[i])))
+            << to_string(total.leaves[i]);
+    }
+}
+
+// What all samples share and what goes on in every step would go on without those that stand.
+struct Counting : Module {
+  bool goes_on;
+  ShortTermState& steps = short_term("steps", zeros({}, Dtype::F64), false);
+  HiddenState& h = hidden("h", {4}, Dtype::F64);
+  ParamState& w = param("w", random::normal(random::key(1), {3, 4}, Dtype::F64));
+  explicit Counting(bool on) : goes_on(on) {}
+  Array update(const Array& x) override {
+    const Array now = steps.value(), old = h.value();
+    if (goes_on) steps.set(now + 1.0);
+    h.set(0.9 * old + matmul(x, w.value()) * cos(now));
+    return h.value();
+  }
+};
+TEST(Batches, ASharedStateThatGoesOnIsRefused) {
+  const Array x = Random(1).f64({4, 2, 3}), y = Random(2).f64({4, 2, 4});
+  const Array by_sample = array({1, 1, 0, 1, 1, 1, 1, 0}, {4, 2}, Dtype::F64),
+              by_step = array({1, 1, 0, 1}, {4}, Dtype::F64);
+  for (const bool goes_on : {false, true}) {
+    Counting net(goes_on);
+    Learner l = compile(net, D_RTRL(), zeros({2, 3}, Dtype::F64), {.batch_size = 2});
+    l.etrace_grad(x, y, loss::mse, {.mask = by_step, .freeze = true});
+    l.etrace_grad(x, y, loss::mse, {.mask = by_sample});
+    const auto stand = [&] { l.etrace_grad(x, y, loss::mse, {.mask = by_sample, .freeze = true}); };
+    const auto evolve = [&] { l.etrace_evolve(Arrays{x}, {.mask = by_sample, .freeze = true}); };
+    if (goes_on) {
+      expect_error<NotSupportedError>("state steps of type f64[] is one for all samples", stand);
+      expect_error<NotSupportedError>("state steps of type f64[] is one for all samples", evolve);
+    } else {
+      stand();
+      evolve();
+    }
+  }
 }
 
 }  // namespace

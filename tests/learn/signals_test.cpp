@@ -107,6 +107,35 @@ TEST(ThreeFactor, L89_L90_WhatAModulatorMayBe) {
   expect_error<ValueError>("D_RTRL takes none", [&] { modulated(plain, data, Array(1.0)); });
 }
 
+// A number is one of the learner's type, wherever it is given: 0.7 of float64 is not 0.7 of float32.
+TEST(ThreeFactor, ANumberIsExactInFloat64) {
+  const Model m = tanh_rnn();
+  const Sequence data = draw_sequence(m, 4);
+  const auto run = [&](const LearningRule& rule, const etrace::StepInput& modulator, bool stands = false) {
+    Learner learner = make_learner(m, rule);
+    if (stands) learner.set_modulator(value_of(modulator));
+    return modulated(learner, data, stands ? etrace::StepInput(Array()) : modulator).at("w").tensor();
+  };
+  const Tensor exact = run(ThreeFactor(), full({}, 0.7, Dtype::F64));
+  EXPECT_EQ(run(ThreeFactor(), Array(0.7)), exact) << "in a call";
+  EXPECT_EQ(run(ThreeFactor(), Array(0.7), true), exact) << "by set_modulator";
+  EXPECT_EQ(run(ThreeFactor({.modulator = 0.7}), Array()), exact) << "in the rule";
+  EXPECT_EQ(run(*make_rule("ThreeFactor", {{"modulator", 0.7}}), Array()), exact) << "by name";
+}
+
+// What stands is the learner's own: memory that it was given may change afterwards.
+TEST(ThreeFactor, AModulatorIsCopied) {
+  const Model m = tanh_rnn();
+  const Sequence data = draw_sequence(m, 4);
+  std::vector<double> reward{0.5};
+  Learner learner = make_learner(m, ThreeFactor());
+  learner.set_modulator(Tensor::over({Dtype::F64, {1}}, reward.data()));
+  reward[0] = 100.0;
+  const Tensor found = modulated(learner, data, Array()).at("w").tensor();
+  Learner other = make_learner(m, ThreeFactor());
+  EXPECT_EQ(found, modulated(other, data, Array(0.5)).at("w").tensor());
+}
+
 // L91: what has no trace learns from the loss; windows of execution change nothing.
 TEST(ThreeFactor, L91_PlainParametersLearnFromTheLoss) {
   const Model m = plain_and_traced();

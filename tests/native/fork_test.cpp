@@ -1,7 +1,11 @@
 // A forked process has one thread. Pools, learners and background compilation go on there.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <atomic>
+#include <system_error>
 
 #include "etrace/etrace.h"
 #include "native/background.h"
@@ -62,6 +66,33 @@ TEST(Fork, PoolsStartNewWorkers) {
             }),
             0);
   EXPECT_EQ(sum_in(), 4950);
+}
+
+// A process that may start one more thread, and not two: an error, and nothing is left half started.
+TEST(Fork, PoolsThatGetTooFewThreads) {
+  auto pool = std::make_unique<ThreadPool>(4);
+  const auto run = [&] {
+    std::atomic<int> parts{0};
+    pool->parallel(8, [&](int) { ++parts; });
+    return parts.load();
+  };
+  ASSERT_EQ(run(), 8);
+  EXPECT_EQ(in_fork([&] {
+              const rlimit two{2, 2};
+              if (::setrlimit(RLIMIT_NPROC, &two) != 0) return 2;
+              if (::geteuid() == 0 && ::setuid(54321) != 0) return 3;  // the limit does not hold for root
+              for (int again = 0; again < 2; ++again) {
+                try {
+                  run();
+                  return 1;
+                } catch (const std::system_error&) {
+                }
+              }
+              pool.reset();
+              return 0;
+            }),
+            0);
+  EXPECT_EQ(run(), 8);
 }
 
 TEST(Fork, LearnersLearnTheSame) {

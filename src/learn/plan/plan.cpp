@@ -27,7 +27,7 @@ struct PlanBuilder::Impl {
         rule((r.require(m), r.for_method(m))),
         bound(rule->bind(g)),
         windows(g, *bound, m),
-        standing(r.takes_modulator() ? r.standing_modulator() : Array()) {}
+        standing(standing_modulator(g, r)) {}
   const ETraceGraph& graph;
   std::shared_ptr<const LearningRule> rule;
   std::unique_ptr<const BoundRule> bound;

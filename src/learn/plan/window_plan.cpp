@@ -164,7 +164,7 @@ const ExitCredit& WindowPlan::exit_credit() const {
 // Windows ---------------------------------------------------------------------------------------------------
 WindowData WindowPlan::window_data(ArraySpan params, const Carry& c, std::int64_t steps,
                                    const Array& active) const {
-  if (active.defined() && active.rank() == 2) require_known_samples(graph_, active.shape()[1]);
+  if (active.defined() && active.rank() == 2) require_own_states(graph_, active.shape()[1]);
   WindowData w;
   w.steps = steps;
   w.params.assign(params.begin(), params.end());

@@ -117,24 +117,25 @@ double divisor(double weight, Compat compat) {
 
 // The third factor of a call: its own, or the one that stands.
 StepInput modulator_of(const char* what, const StepInput& given, std::int64_t length,
-                       const LearningRule& rule, const Array& standing) {
+                       const Learner::Impl& impl) {
+  const LearningRule& rule = *impl.rule;
   const Array& own = value_of(given);
   if (!rule.takes_modulator()) {
     if (own.defined())
       throw ValueError(what, fmt::format("a modulator was given, but {} takes none", rule.name()));
     return {};
   }
-  if (!own.defined() && !standing.defined())
+  if (!own.defined() && !impl.modulator.defined())
     throw ValueError(what, fmt::format("{} needs a modulator: give one with the call, or set one with "
                                        "set_modulator",
                                        rule.name()));
-  if (!own.defined()) return standing;
+  if (!own.defined()) return impl.modulator;
   if (std::holds_alternative<MultiStepData>(given) && (own.rank() == 0 || own.shape()[0] != length))
     throw ValueError(what,
                      fmt::format("the modulator has shape {}; with one value per step its first axis must "
                                  "have {}",
                                  to_string(own.shape()), length));
-  return given;
+  return own.is_weak() ? kept_modulator(impl.graph, own) : given;
 }
 
 // The program of a window, and where its data goes.
@@ -168,7 +169,7 @@ class Windows {
         optimizer_(optimizer),
         length_(sequence_length(what, sequences)),
         weights_(weights_of(what, o.mask, length_, impl.graph)),
-        modulator_(modulator_of(what, o.modulator, length_, *impl.rule, impl.modulator)),
+        modulator_(modulator_of(what, o.modulator, length_, impl)),
         programs_(impl, f, types_of(sequences, o, weights_, modulator_), length_, o, optimizer),
         form_(programs_.form()),
         skipped_(static_cast<std::size_t>(length_), false) {

@@ -211,7 +211,7 @@ ParamValues Learner::solve(ArraySpan signals) {
 void Learner::set_modulator(const Array& modulator) {
   if (!impl_->rule->takes_modulator())
     throw ValueError("set_modulator", fmt::format("{} takes no modulator", impl_->rule->name()));
-  impl_->modulator = modulator;
+  impl_->modulator = kept_modulator(impl_->graph, modulator);
 }
 
 std::vector<std::string> Learner::rule_param_names() const {

@@ -48,11 +48,6 @@ const ETraceGraph& with_relations(const ETraceGraph& g) {
   return g;
 }
 
-bool holds_key(const InputRecord& in) {
-  const Aval& a = in.init.aval();
-  return a.dtype == Dtype::U32 && a.shape.rank() > 0 && a.shape.back() == 2;
-}
-
 // Statistics, the mode and random keys: noise must not begin again with every sequence.
 bool survives_reset(const InputRecord& in) {
   const std::optional<StateKind> kind = state_kind(in.type);
@@ -86,7 +81,7 @@ Learner::Impl::Impl(ETraceGraph g, const LearningRule& r, LearnerOptions o)
   for (std::size_t i = 0; i < memory.size(); ++i)
     session.add(memory[i].role, memory[i].name, start[i].tensor());
   for (const ParamLeafId& p : params) session.add(PortRole::Gradient, param_name(p), {});
-  modulator = rule->standing_modulator();
+  modulator = standing_modulator(graph, *rule);
 }
 
 Learner::Impl::~Impl() = default;

@@ -127,8 +127,7 @@ std::int64_t OnlineRun::working_bytes(std::int64_t window) const {
   const PlanBuilder builder(graph_, rule_, window == 0 ? VjpMethod::SingleStep : VjpMethod::MultiStep);
   WindowForm form;
   if (window > 1) form.steps = window;
-  if (rule_.takes_modulator() && rule_.standing_modulator().defined())
-    form.modulator = rule_.standing_modulator().aval();
+  if (const Array m = standing_modulator(graph_, rule_); m.defined()) form.modulator = m.aval();
   Avals slices;
   for (const Array& a : sequences_) slices.push_back({a.dtype(), a.shape().without(0)});
   const StepProgram objective =

@@ -88,8 +88,8 @@ LearnerPlan Learner::train_plan(std::span<const Aval> slices, std::int64_t lengt
   WindowPrograms::Types types{{slices.begin(), slices.end()}};
   types.weighted = o.mask.defined();
   if (o.mask.defined() && o.mask.rank() == 2) types.samples = o.mask.shape()[1];
-  const Array& own = value_of(o.modulator);
-  const Array& modulator = own.defined() ? own : impl_->modulator;
+  const Array own = value_of(o.modulator);
+  const Array modulator = own.defined() ? kept_modulator(impl_->graph, own) : impl_->modulator;
   if (impl_->rule->takes_modulator() && modulator.defined()) {
     types.modulator_per_step = own.defined() && std::holds_alternative<MultiStepData>(o.modulator);
     types.modulator = types.modulator_per_step ? Aval{own.dtype(), own.shape().without(0)} : modulator.aval();
