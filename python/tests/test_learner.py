@@ -250,6 +250,22 @@ def test_rules_written_in_python(data):
         et.LearningRule()
 
 
+def test_a_rule_that_changes_nothing_is_refused():
+    class Other(et.CustomRule):
+        def signal(self, signal):
+            return -signal
+
+    with pytest.raises(TypeError, match="Other changes nothing of D_RTRL; define one of learning_signal, jacobian"):
+        Other()
+
+    class Misspelt(Reversed):
+        def jacobain(self, d):
+            return d
+
+    with pytest.raises(TypeError, match="Misspelt defines jacobain; did you mean jacobian"):
+        gru(Misspelt)
+
+
 # Options and errors --------------------------------------------------------------------------------------------------
 def test_options_are_checked():
     with pytest.raises(ValueError, match="'multi-step'"):
