@@ -9,7 +9,12 @@ from . import _errors
 from ._module import Module, _as_member, _element, _node
 
 
-class ModuleList(Module):
+class _Container(Module):
+    def __call__(self, *args, **kwargs):
+        raise _errors.NotSupportedError(f"a {type(self).__name__} is no step; call its elements", stage="module")
+
+
+class ModuleList(_Container):
     """Modules by position: the i-th has the path part i. The list itself is no step; call its elements."""
 
     def __init__(self, modules: Iterable = (), *, _name: str = "list"):
@@ -50,13 +55,22 @@ class ModuleList(Module):
         items.insert(index, _element("insert", module))
         self._replace_all(items)
 
+    def __iadd__(self, modules: Iterable) -> ModuleList:
+        self.extend(modules)
+        return self
+
     def pop(self, index: int = -1):
         items = list(self._items)
         gone = items.pop(index)
         self._replace_all(items)
         return gone
 
-    def __setitem__(self, index: int, module) -> None:
+    def __setitem__(self, index, module) -> None:
+        if isinstance(index, slice):
+            items = list(self._items)
+            items[index] = [_element("list", m) for m in module]
+            self._replace_all(items)
+            return
         module = _element("list", module)
         index = range(len(self._items))[index]
         self._node._put(index, _node(module))
@@ -90,7 +104,7 @@ class ModuleList(Module):
         return "ModuleList(\n" + "\n".join(lines) + "\n)" if lines else "ModuleList()"
 
 
-class ModuleDict(Module):
+class ModuleDict(_Container):
     """Modules by name. The dictionary itself is no step; call its elements."""
 
     def __init__(self, modules: dict | None = None, *, _name: str = "dictionary"):
@@ -117,8 +131,10 @@ class ModuleDict(Module):
         self._items[key] = module
 
     def __delitem__(self, key: str) -> None:
-        del self._items[key]
+        if key not in self._items:
+            raise KeyError(key)
         self._node._detach(key)
+        del self._items[key]
 
     def __getitem__(self, key: str):
         return self._items[key]
@@ -131,6 +147,19 @@ class ModuleDict(Module):
 
     def __iter__(self):
         return iter(self._items)
+
+    def get(self, key: str, default=None):
+        return self._items.get(key, default)
+
+    def pop(self, key: str):
+        gone = self._items[key]
+        del self[key]
+        return gone
+
+    def update(self, modules: dict) -> None:
+        """Further modules by name, as of a dictionary of Python."""
+        for key, module in modules.items():
+            self[key] = module
 
     def keys(self):
         return self._items.keys()

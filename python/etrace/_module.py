@@ -54,6 +54,16 @@ def _no_init(module) -> str:
     return f"{name}.__init__() must call super().__init__() before it sets states and modules"
 
 
+def _refuse_as_value(name: str, before, value) -> None:
+    """An array where a state was: its value was meant."""
+    if not isinstance(before, _core.State) or isinstance(value, (str, bytes)):
+        return
+    if isinstance(value, (_core.Array, _core.Quantity, float, int)) or hasattr(value, "__array__"):
+        raise _errors.TypeError(
+            f"'{name}' is a {type(before).__name__}; its value is set by self.{name}.value = …", stage="module"
+        )
+
+
 def _holds_members(value) -> bool:
     """Whether a plain container has modules or states anywhere inside."""
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -131,6 +141,7 @@ class Module(metaclass=ABCMeta):
         member = _as_member(name, value)
         node = self.__dict__.get("_node")
         if member is None:
+            _refuse_as_value(name, self.__dict__.get(name), value)
             if node is not None and _is_member(self.__dict__.get(name)):
                 node._detach(name)
             object.__setattr__(self, name, value)
@@ -149,7 +160,7 @@ class Module(metaclass=ABCMeta):
         # Only for what is not there.
         if name == "_node":
             raise AttributeError(_no_init(self))
-        raise AttributeError(f"'{type(self).__name__}' has no attribute '{name}'")
+        return object.__getattribute__(self, name)  # Python's own error; of a property, the one inside it
 
     def _members(self) -> Iterator[tuple[str, Any]]:
         """Attributes that are states or modules, by name."""

@@ -231,8 +231,11 @@ class CustomRule(LearningRule):
     trace_dtype = None
     theory: str | None = None
 
+    _HOOKS = ("learning_signal", "jacobian", "kappa", "memoryless", "trace_dtype")
+
     def __init__(self):
         kind = type(self)
+        self._require_hooks()
         self._given = {}
         self._rule = _core._make_python_rule(
             self,
@@ -246,6 +249,18 @@ class CustomRule(LearningRule):
                 "kappa": self.kappa,
             },
         )
+
+    def _require_hooks(self):
+        """Something must differ from D_RTRL; a name that is nearly one of ours was meant to be it."""
+        kind = type(self)
+        for name in (n for k in kind.__mro__[: kind.__mro__.index(CustomRule)] for n in vars(k)):
+            near = difflib.get_close_matches(name, self._HOOKS, 1, 0.8)
+            if near and name not in self._HOOKS:
+                raise _errors.TypeError(f"{kind.__name__} defines {name}; did you mean {near[0]}?", stage="rule")
+        if all(getattr(kind, n, None) is getattr(CustomRule, n, None) for n in self._HOOKS):
+            raise _errors.TypeError(
+                f"{kind.__name__} changes nothing of D_RTRL; define one of {', '.join(self._HOOKS)}", stage="rule"
+            )
 
     @property
     def config(self):

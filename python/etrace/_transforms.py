@@ -38,6 +38,11 @@ def _arrays(leaves: Sequence) -> list:
     return [_core._leaf(x) for x in leaves]
 
 
+def _first_values(leaves: Sequence) -> list:
+    """What a loop starts from; bare numbers take the type that its body gives them."""
+    return [_core._first_value(x) for x in leaves]
+
+
 def _flat_args(args: tuple) -> tuple[list, trees.TreeDef]:
     leaves, form = trees.flatten(args)
     return _arrays(leaves), form
@@ -256,7 +261,7 @@ def scan(
     """
     carry, carry_form = trees.flatten(init)
     x_leaves, x_form = trees.flatten(xs)
-    carry, x_leaves = _arrays(carry), _arrays(x_leaves)
+    carry, x_leaves = _first_values(carry), _arrays(x_leaves)
     y_form = None
 
     def body(c, x):
@@ -310,7 +315,7 @@ def while_loop(condition: Callable, body: Callable, init: Any) -> Any:
             raise _errors.TypeError(f"the body returned {new_form}, expected {form}", stage="while_loop")
         return new
 
-    out = _core._while_loop(lambda *xs: condition(trees.unflatten(form, xs)), flat_body, _arrays(leaves))
+    out = _core._while_loop(lambda *xs: condition(trees.unflatten(form, xs)), flat_body, _first_values(leaves))
     return trees.unflatten(form, out)
 
 
@@ -329,7 +334,7 @@ def fori_loop(lower: Any, upper: Any, body: Callable, init: Any) -> Any:
             raise _errors.TypeError(f"the body returned {new_form}, expected {form}", stage="fori_loop")
         return new
 
-    return trees.unflatten(form, _core._fori_loop(lower, upper, flat_body, _arrays(leaves)))
+    return trees.unflatten(form, _core._fori_loop(lower, upper, flat_body, _first_values(leaves)))
 
 
 # --- functions of one's own derivative ----------------------------------------------------------------------------

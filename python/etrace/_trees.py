@@ -12,6 +12,7 @@ import sys
 from typing import Any, Callable, Iterable
 
 from . import _core
+from ._errors import ValueError
 
 
 class TreeDef:

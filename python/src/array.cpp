@@ -19,6 +19,7 @@ using Unary = Array (*)(const Array&);
 // they would hide an error. Units and quantities have operators of their own.
 std::optional<Array> operand(nb::handle h) {
   PyObject* p = h.ptr();
+  if (nb::isinstance<State>(h)) return to_array(h);  // which says what to write
   if (is_array(h)) return nb::cast<Array>(h);
   if (PyBool_Check(p) || PyLong_Check(p) || PyFloat_Check(p)) return to_array(h);
   if (PyUnicode_Check(p) || PyBytes_Check(p) || PyList_Check(p) || PyTuple_Check(p) || h.is_none())

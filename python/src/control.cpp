@@ -353,6 +353,14 @@ void bind_control(nb::module_& m) {
         return to_owned(x);
       },
       nb::arg("x").none());
+  // The same of what a loop starts from: a bare number takes the type that the loop's body gives it.
+  m.def(
+      "_first_value",
+      [](nb::handle x) {
+        const bool bare = PyFloat_CheckExact(x.ptr()) != 0 || PyLong_CheckExact(x.ptr()) != 0;
+        return is_array(x) ? nb::cast<Array>(x) : bare ? from_object<Array>(x) : to_owned(x);
+      },
+      nb::arg("x").none());
   m.def("_value_and_grad", &value_and_grad_);
   m.def("_jvp", &jvp_);
   m.def("_vjp", &vjp_);

@@ -147,6 +147,7 @@ Array from_anything(nb::handle source, std::optional<Dtype> wanted, Copy copy) {
   if (PyList_Check(source.ptr()) || PyTuple_Check(source.ptr())) return from_sequence(source, wanted);
   if (PyUnicode_Check(source.ptr()) || PyBytes_Check(source.ptr()) || source.is_none())
     refuse(source, "is no array; give an et.Array, a NumPy array, a number, or nested lists of numbers");
+  if (nb::isinstance<State>(source)) refuse(source, "is no array; its array is its .value");
   if (nb::hasattr(source, "filled") && nb::hasattr(source, "mask"))
     refuse(source, "has a mask, which an array cannot hold; fill it first with .filled(value)");
   if (const auto t = from_buffer(source, copy)) return *t;

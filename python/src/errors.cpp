@@ -1,5 +1,6 @@
 // C++ exceptions become those of etrace/_errors.py, with stage, message, module path and the user's line.
 #include <exception>
+#include <typeinfo>
 
 #include "bind.h"
 #include "convert.h"
@@ -58,6 +59,10 @@ void translate(const std::exception_ptr& p, void*) {
     } catch (nb::python_error& failed) {  // the error that says so is set instead
       failed.restore();
     }
+  } catch (const std::bad_cast&) {  // of nanobind, which says no more
+    const nb::object type = nb::module_::import_("etrace._errors").attr("TypeError");
+    PyErr_SetString(type.ptr(),
+                    "an argument is of another kind than is wanted here, or a whole number beyond 64 bits");
   }
 }
 

@@ -126,7 +126,12 @@ class IndexReader {
     } else if (is_integer_object(p)) {
       const nb::object number = nb::steal(PyNumber_Index(p.ptr()));
       Item item{Item::Single};
-      item.position = wrapped(nb::cast<std::int64_t>(number), size(), axis_);
+      int beyond = 0;
+      const std::int64_t position = PyLong_AsLongLongAndOverflow(number.ptr(), &beyond);
+      if (beyond != 0)
+        throw IndexError("index", "position " + text_of(number) + " of axis " + std::to_string(axis_) +
+                                      " of an array of type " + to_string(x_.aval()));
+      item.position = wrapped(position, size(), axis_);
       items_.push_back(item);
       ++axis_;
     } else {

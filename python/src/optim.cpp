@@ -6,6 +6,7 @@
 #include "convert.h"
 #include "fields.h"
 #include "layers.h"
+#include "params.h"
 
 namespace etrace::python {
 
@@ -29,6 +30,18 @@ Schedule schedule_of(const Place& at, nb::handle h) {
   if (h.is_none() || PyBool_Check(h.ptr()) || !nb::try_cast(h, rate))
     at.wrong_type("a number, a schedule of et.optim, or a function of the count of updates", h);
   return rate;
+}
+
+ParamValues gradients_of(const Optimizer& o, nb::handle given) {
+  if (nb::isinstance<ParamValues>(given)) return nb::cast<ParamValues>(given);
+  if (!nb::isinstance<nb::dict>(given))
+    throw TypeError(
+        "optim", "update takes gradients as etrace_grad gives them, or a dictionary of arrays by name, not " +
+                     describe(given));
+  ParamValues like{o.leaves(), {}};
+  for (const auto& state : o.params())
+    for (const Array& leaf : state->leaves()) like.values.push_back(leaf);
+  return named_values(like, given);
 }
 
 void bind_schedules(nb::module_& m) {
@@ -242,8 +255,10 @@ void bind_optimizers(nb::module_& core) {
       nb::is_weak_referenceable())
       .def_prop_ro("name", [](const Optimizer& o) { return std::string(o.name()); })
       .def(
-          "update", [](Optimizer& o, const ParamValues& grads) { o.update(grads); }, "grads"_a,
-          "One update of the model's parameters. A leaf that `grads` does not name keeps its value.")
+          "update", [](Optimizer& o, nb::handle grads) { o.update(gradients_of(o, grads)); }, "grads"_a,
+          nb::sig("def update(self, grads: etrace._core.ParamValues | dict[str, Any]) -> None"),
+          "One update of the model's parameters, from what etrace_grad gives or a dictionary of arrays by "
+          "name. A leaf that `grads` does not name keeps its value.")
       .def_prop_ro("step", &Optimizer::step, "Updates so far.")
       .def_prop_rw(
           "learning_rate", &Optimizer::learning_rate,

@@ -1,4 +1,5 @@
 // ParamValues: gradients, or parameters, as a mapping.
+#include "params.h"
 #include "bind.h"
 #include "convert.h"
 #include "paths.h"
@@ -65,10 +66,9 @@ nb::dict numpy_of(const ParamValues& p) {
   return out;
 }
 
-// The same leaves with other values. Names are matched, not positions.
-ParamValues with_values(const ParamValues& p, nb::handle given) {
-  ParamValues out = p;
-  std::vector<bool> seen(p.leaves.size());
+// Calls use(leaf, value) for what is given. Names are matched, not positions.
+template <class Use>
+void for_each_named(const ParamValues& p, nb::handle given, const Use& use) {
   const auto put = [&](const std::string& name, nb::handle value) {
     for (std::size_t i = 0; i < p.leaves.size(); ++i)
       if (to_string(p.leaves[i]) == name) {
@@ -77,8 +77,7 @@ ParamValues with_values(const ParamValues& p, nb::handle given) {
         if (a.shape() != type.shape)
           throw ValueError(
               "params", name + " has type " + to_string(type) + ", but the value has " + to_string(a.aval()));
-        out.values[i] = a;
-        seen[i] = true;
+        use(i, a);
         return;
       }
     unknown(p, name);
@@ -93,6 +92,12 @@ ParamValues with_values(const ParamValues& p, nb::handle given) {
     for (const auto& [leaf, inner] : nb::borrow<nb::dict>(value))
       put(name + "." + nb::cast<std::string>(leaf), inner);
   }
+}
+
+// The same leaves with other values.
+ParamValues with_values(const ParamValues& p, nb::handle given) {
+  ParamValues out = p;
+  for_each_named(p, given, [&](std::size_t i, const Array& value) { out.values[i] = value; });
   return out;
 }
 
@@ -141,6 +146,15 @@ ParamValues params_from(nb::handle given, const ParamValues& known) {
   if (nb::isinstance<nb::dict>(given)) return with_values(known, given);
   throw TypeError("params",
                   "parameters are et.ParamValues or a dictionary of arrays by name, not " + describe(given));
+}
+
+ParamValues named_values(const ParamValues& like, nb::handle given) {
+  ParamValues out;
+  for_each_named(like, given, [&](std::size_t i, const Array& value) {
+    out.leaves.push_back(like.leaves[i]);
+    out.values.push_back(value);
+  });
+  return out;
 }
 
 void bind_params(nb::module_& m) {

@@ -156,9 +156,17 @@ void bind_shapes(nb::module_& m) {
         return apply<const Dims&>("expand_dims", expand_dims, expand_dims, x.source(), axis.get());
       },
       "axis"_a, "With new axes of size 1 at these places of the result.");
-  both.def(
-      "transpose", [](ArrayLike x, Given<Dims> axes) { return transpose_(x.source(), axes); },
+  m.def(
+      "transpose", [](ArrayLike x, Given<Dims> axes) { return transpose_(x.source(), axes); }, "x"_a,
       "axes"_a = nb::none(), "Axes in another order; reversed if None.");
+  both.c.def(
+      "transpose",
+      [](const Array& x, nb::args axes) {
+        if (nb::len(axes) == 0) return transpose_(nb::cast(x), {});
+        const nb::object order = nb::len(axes) == 1 ? nb::object(axes[0]) : nb::object(axes);
+        return transpose_(nb::cast(x), Given<Dims>(order));
+      },
+      "Axes in another order, one tuple or several numbers; reversed if there are none.");
   both.def(
       "swapaxes",
       [](ArrayLike x, int a, int b) { return on(x, [&](const Array& v) { return swap_axes(v, a, b); }); },

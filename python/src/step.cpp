@@ -229,7 +229,7 @@ void bind_steps(nb::class_<LearnerObject>& c, nb::module_& m) {
           "result", [](const StepView& v) { return copied(v.get().results.at(0)); }, "The first result.")
       .def_prop_ro("grads", grads_of, "With a target and no optimiser: the gradients of this step.")
       .def("__repr__", [](const StepView& v) { return "StepResult(loss=" + std::to_string(v.loss) + ")"; });
-  c.def("step", step, "x"_a, "target"_a = nb::none(), kStep)
+  c.def("step", step, "x"_a.none(), "target"_a = nb::none(), kStep)
       .def("bind_step", bind_step, "loss"_a, "optimizer"_a = nb::none(),
            "The loss of steps with a target, and the optimiser that updates the parameters after each.")
       .def("_seconds_of_steps", seconds_of_steps, "x"_a, "target"_a.none(), "n"_a)

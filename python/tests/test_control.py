@@ -214,6 +214,19 @@ def test_scan_is_checked(f, text):
         et.scan(f, 0.0, X)
 
 
+def test_bare_numbers_take_the_type_of_the_carry():
+    xs = np.arange(4.0)
+    ys = et.array(xs)
+    carry, sums = et.scan(lambda c, x: ((c[0] + x, c[1] + 1), c[0]), (0, 0), xs)
+    assert (carry[0].dtype, carry[1].dtype, sums.dtype) == (et.float64, et.int32, et.float64) and carry[0].item() == 6
+    assert et.while_loop(lambda c: c < 2, lambda c: c + ys[1], 0).dtype == et.float64
+    assert et.fori_loop(0, 3, lambda i, c: c + ys[i], 0.0).item() == 3
+    with pytest.raises(RuntimeError, match="what a loop carries keeps its type"):
+        et.scan(lambda c, x: (c + x, None), np.float32(0), xs)
+    with pytest.raises(ValueError, match="the index is an i32"):
+        et.fori_loop(2**40, 2**40 + 2, lambda i, c: c + i, 0)
+
+
 def test_scan_without_a_length():
     with pytest.raises(ValueError, match="length"):
         et.scan(lambda c, x: (c, c), 0.0)

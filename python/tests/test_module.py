@@ -68,6 +68,92 @@ def test_lists_tuples_and_dictionaries_of_modules():
     assert "parts/x/weight" not in paths(net)
 
 
+def test_lists_and_dictionaries_of_modules_are_those_of_python():
+    net = et.Module()
+    net.layers, net.parts = [Linear(1, 1), Linear(2, 2)], {"a": Linear(1, 1)}
+    net.layers += [Linear(3, 3)]
+    net.layers[:2] = [Linear(4, 4)]
+    assert [l.weight["weight"].shape for l in net.layers] == [(4, 4), (3, 3)]
+    with pytest.raises(et.TypeError, match="only modules can be elements"):
+        net.layers[:1] = [3]
+    net.parts.update({"b": Linear(2, 2)})
+    gone = net.parts.pop("a")
+    assert net.parts.get("a") is None and gone.weight["weight"].shape == (1, 1)
+    assert paths(net) == ["layers/0/weight", "layers/1/weight", "parts/b/weight"]
+    with pytest.raises(KeyError):
+        del net.parts["a"]
+    for container in (net.layers, net.parts):
+        with pytest.raises(NotImplementedError, match="call its elements"):
+            container(1.0)
+
+
+def test_members_stay_during_a_step():
+    class Changing(GruNet):
+        def __init__(self, change):
+            super().__init__()
+            self.change = change
+            self.more = [Linear(2, 2)]
+
+        def update(self, x):
+            y = super().update(x)
+            self.change(self)
+            return y
+
+    def alias(m):
+        m.alias = m.rnn
+
+    def replace(m):
+        m.out = Linear(8, 2)
+
+    def delete(m):
+        del m.out
+
+    for change in (alias, delete, lambda m: m.more.append(m.rnn), lambda m: m.more.pop(), lambda m: setattr(m, "out", None)):
+        model = Changing(change)
+        before = paths(model)
+        with pytest.raises(NotImplementedError, match="during a step"):
+            et.compile(model, et.D_RTRL, normal(0, (4, 3)), batch_size=4)
+        assert paths(model) == before
+    with pytest.raises(NotImplementedError, match="inside a traced step"):
+        et.compile(Changing(replace), et.D_RTRL, normal(0, (4, 3)), batch_size=4)
+
+
+def test_an_array_where_a_state_was():
+    class Wrong(et.Module):
+        def __init__(self):
+            super().__init__()
+            self.v = et.HiddenState(et.zeros(3))
+
+        def update(self, x):
+            self.v = self.v.value + x
+            return self.v
+
+    with pytest.raises(TypeError, match=r"'v' is a HiddenState; its value is set by self.v.value = "):
+        et.compile(Wrong(), et.D_RTRL, np.zeros(3))
+    model = Wrong()
+    with pytest.raises(TypeError, match="self.v.value"):
+        model.v = np.zeros(3)
+    model.v = None  # taken away
+    assert paths(model) == []
+
+
+def test_a_state_is_no_array():
+    v = et.HiddenState(et.zeros(3))
+    for use in (lambda: v + 1.0 * et.ones(3), lambda: et.ones(3) * v, lambda: et.tanh(v), lambda: np.ones(3) * et.ones(3) - v):
+        with pytest.raises(TypeError, match=r"a HiddenState of float32 is no array; its array is its \.value"):
+            use()
+
+
+def test_an_attribute_error_inside_a_property_is_its_own():
+    class Net(et.Module):
+        @property
+        def size(self):
+            return self.sizes[0]
+
+    with pytest.raises(AttributeError, match="'sizes'"):
+        Net().size
+
+
 def test_sequential():
     net = et.Sequential(Linear(2, 3), Linear(3, 4))
     assert net(np.ones((1, 2), "float32")).shape == (1, 4)

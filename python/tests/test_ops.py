@@ -227,8 +227,10 @@ def test_products():
     np.testing.assert_array_equal(np.asarray(et.conv_general_dilated(x, k))[0, 0], np.correlate(x[0, 0], k[0, 0]))
     y = et.conv_general_dilated(x, k, strides=2, padding=[(1, 1)])
     assert y.shape == (1, 1, 5)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="do not fit: the last axis of the first"):
         et.matmul_plain(a, a)
+    with pytest.raises(ValueError, match="do not fit"):  # no broadcast over what is summed, as in NumPy
+        et.ones((4, 8)) @ et.ones((1, 2))
 
 
 def test_random_numbers():

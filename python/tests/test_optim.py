@@ -170,7 +170,8 @@ def test_pure_form():
         (lambda m: optim.Adam(m, 1e-3, frozen=["rn"]), ValueError, "rn"),
         (lambda m: optim.Adam(3, 1e-3), TypeError, "model"),
         (lambda m: optim.SGD(m, 1e-3, nesterov=True), ValueError, "momentum"),
-        (lambda m: optim.SGD(m, 0.1).update({"out": 1}), TypeError, "."),
+        (lambda m: optim.SGD(m, 0.1).update({"out": 1}), KeyError, "no parameter 'out'"),
+        (lambda m: optim.SGD(m, 0.1).update(1), TypeError, "gradients as etrace_grad gives them"),
         (lambda m: optim.SGD(m, 0.1).update(et.params(et.nn.Linear(2, 2))), ValueError, "weight"),
         (lambda m: optim.SGD(m, 0.1).set_learning_rate(1.0, group="x"), ValueError, "x"),
     ],
@@ -178,6 +179,25 @@ def test_pure_form():
 def test_wrong_arguments_are_named(make, error, words):
     with pytest.raises(error, match=words):
         make(net())
+
+
+def test_gradients_of_a_dictionary():
+    a, b, c = net(), net(), net()
+    grads = {"out/weight": {"weight": np.ones((3, 1), "float32")}, "rnn/Wz/weight.weight": 2 * np.ones((5, 3))}
+    for model, given in ((a, grads), (b, et.params(b).replace(grads))):
+        et.optim.SGD(model, 0.1).update(given)
+    for name in ("out/weight", "rnn/Wz/weight"):
+        np.testing.assert_array_equal(et.params(a)[name]["weight"], et.params(b)[name]["weight"])
+    before, after = et.params(c).numpy(), et.params(a).numpy()
+    np.testing.assert_array_equal(before["rnn/Wh/weight.weight"], after["rnn/Wh/weight.weight"])  # not named
+    optimizer = et.optim.SGD(c, 0.1)
+    with pytest.raises(ValueError, match=r"out/weight.weight has type f32\[3,1\]"):
+        optimizer.update({"out/weight.weight": np.ones((1, 3))})
+    with pytest.raises(KeyError, match="no parameter 'out'; there are"):
+        optimizer.update({"out": np.ones((3, 1))})
+    with pytest.raises(TypeError, match="a dictionary of arrays by name, not a list"):
+        optimizer.update([np.ones((3, 1))])
+    np.testing.assert_array_equal(before["out/weight.weight"], et.params(c).numpy()["out/weight.weight"])
 
 
 def test_by_name():

@@ -268,13 +268,23 @@ class RelationFinder {
     });
   }
 
+  // Whether an operator's result has a place for each of the state's: the same shape, but for the samples.
+  // One row for all samples is refused later, by require_sample_each.
+  static bool is_of_shape(const Eqn& eqn, const Shape& y, const Shape& state) {
+    if (y == state) return true;
+    if (!etp_rules(*eqn.prim)->batched) return !state.is_scalar() && y == state.without(0);
+    if (y == state.with_front(1)) return true;
+    return y.rank() > 1 && y.rank() == state.rank() && y == state.without(0).with_front(1);
+  }
+
   std::vector<std::size_t> fitting_states(const Eqn& eqn, const HiddenParamOpRelation& r,
                                           const std::vector<std::size_t>& states) {
     std::vector<std::size_t> fitting;
     for (const std::size_t h : states) {
       const HiddenInfo& state = info_.hidden[h];
       const Shape& shape = compat_ ? state.outvar.aval.shape : state.varshape;
-      if (numpy_broadcast_shapes(r.y_var.aval.shape, shape)) {
+      const Shape& y = r.y_var.aval.shape;
+      if (compat_ ? numpy_broadcast_shapes(y, shape).has_value() : is_of_shape(eqn, y, shape)) {
         fitting.push_back(h);
         continue;
       }
@@ -289,7 +299,6 @@ class RelationFinder {
   }
 
   // Samples have traces of their own, so one that a batched operator makes for all of them has no place.
-  // LIMIT: results that are spread over other axes are accepted here and refused by the learner, by name.
   void require_sample_each(const Eqn& eqn, const HiddenParamOpRelation& r, const HiddenGroup& group) const {
     const Shape positions = group.varshape(), &y = r.y_var.aval.shape;
     if (!etp_rules(*eqn.prim)->batched || y.rank() != positions.rank() || y[0] != 1 || positions[0] == 1)

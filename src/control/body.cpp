@@ -6,6 +6,7 @@
 
 #include "etrace/control.h"
 #include "etrace/error.h"
+#include "etrace/ops/elementwise.h"
 #include "interp/arena.h"
 
 namespace etrace {
@@ -111,15 +112,30 @@ Mask operator|(const Mask& a, const Mask& b) {
   return out;
 }
 
+bool adapt_bare_numbers(Arrays& carry, const Avals& returned) {
+  bool any = false;
+  for (std::size_t i = 0; i < carry.size() && i < returned.size(); ++i) {
+    const Dtype to = returned[i].dtype;
+    if (!carry[i].is_weak() || !returned[i].shape.is_scalar() || to == carry[i].dtype()) continue;
+    if (to == Dtype::Bool || (is_floating(carry[i].dtype()) && !is_floating(to))) continue;
+    carry[i] = convert(carry[i], to);
+    any = true;
+  }
+  return any;
+}
+
 void require_types(std::string_view op, std::string_view what, const Avals& found, const Avals& expected) {
   if (found.size() != expected.size())
     throw CompilationError(std::string(op), std::string(what) + ": found " + std::to_string(found.size()) +
                                                 " values, expected " + std::to_string(expected.size()));
   for (std::size_t i = 0; i < found.size(); ++i)
     if (found[i] != expected[i])
-      throw CompilationError(std::string(op), std::string(what) + " " + std::to_string(i) + ": found " +
-                                                  to_string(found[i]) + ", expected " +
-                                                  to_string(expected[i]));
+      throw CompilationError(std::string(op),
+                             std::string(what) + " " + std::to_string(i) + ": found " + to_string(found[i]) +
+                                 ", expected " + to_string(expected[i]) +
+                                 (what == "carry" ? "; what a loop carries keeps its type: convert "
+                                                    "its first value, or what the body returns"
+                                                  : ""));
 }
 
 ResolvedProgram resolve_body(const JaxprPtr& body, const etp_context& context) {

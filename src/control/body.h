@@ -45,6 +45,9 @@ Mask part(const Mask&, std::size_t begin, std::size_t count);
 Mask operator|(const Mask&, const Mask&);
 
 // Typing of a body's operands, as every rule of this layer words it.
+// Bare numbers among the first values of a loop take the element type that its body gives back for them: 0.0
+// in front of a body of f64. Whether there were any; the body is traced again then.
+bool adapt_bare_numbers(Arrays& carry, const Avals& returned);
 void require_types(std::string_view op, std::string_view what, const Avals& found, const Avals& expected);
 
 // Kernels ---------------------------------------------------------------------------------------------------

@@ -195,14 +195,20 @@ ScanResult scan(const ScanBody& f, const Arrays& init, const Arrays& xs, const S
     length = x.shape()[0];
   }
   if (length < 0) throw ValueError("scan", "there are no scanned arrays, so options.length must be given");
-  Avals types = avals_of(init);
-  for (const Array& x : xs) types.push_back({x.dtype(), x.shape().without(0)});
+  Arrays first = init;
   std::size_t num_carry = 0;
-  const Body body = trace_body(types, [&](ArraySpan args) {
-    ScanResult r = f(args.first(init.size()), args.subspan(init.size()));
-    num_carry = r.carry.size();
-    return join({r.carry, r.ys});
-  });
+  const auto traced = [&] {
+    Avals types = avals_of(first);
+    for (const Array& x : xs) types.push_back({x.dtype(), x.shape().without(0)});
+    return trace_body(types, [&](ArraySpan args) {
+      ScanResult r = f(args.first(init.size()), args.subspan(init.size()));
+      num_carry = r.carry.size();
+      return join({r.carry, r.ys});
+    });
+  };
+  Body body = traced();
+  while (num_carry == init.size() && adapt_bare_numbers(first, body.program.jaxpr.out_avals()))
+    body = traced();
   if (num_carry != init.size())
     throw ValueError("scan", "the body returns " + std::to_string(num_carry) + " carries but " +
                                  std::to_string(init.size()) + " were given");
@@ -212,7 +218,7 @@ ScanResult scan(const ScanBody& f, const Arrays& init, const Arrays& xs, const S
                 {"num_consts", body.captured.size()},
                 {"num_carry", init.size()}};
   if (options.checkpoint_every > 0) params = params.with("checkpoint_every", options.checkpoint_every);
-  const Arrays out = bind_primitive(scan_p, join({body.captured, init, xs}), params);
+  const Arrays out = bind_primitive(scan_p, join({body.captured, first, xs}), params);
   const ArraySpan o(out);
   return {join({o.first(num_carry)}), join({o.subspan(num_carry)})};
 }

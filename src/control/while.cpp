@@ -4,6 +4,7 @@
 #include "control/while.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "etrace/error.h"
 #include "etrace/ops/elementwise.h"
@@ -305,15 +306,21 @@ const Primitive while_p{{
 
 Arrays while_loop(const std::function<Array(ArraySpan)>& condition, const Function& body,
                   const Arrays& init) {
-  const Avals types = avals_of(init);
-  const Body c = trace_body(types, [&](ArraySpan a) { return Arrays{condition(a)}; });
-  const Body b = trace_body(types, body);
-  return bind_primitive(while_p, join({c.captured, b.captured, init}),
+  Arrays first = init;
+  Body b = trace_body(avals_of(first), body);
+  while (adapt_bare_numbers(first, b.program.jaxpr.out_avals())) b = trace_body(avals_of(first), body);
+  const Body c = trace_body(avals_of(first), [&](ArraySpan a) { return Arrays{condition(a)}; });
+  return bind_primitive(while_p, join({c.captured, b.captured, first}),
                         loops::while_params(c.program, c.captured.size(), b.program, b.captured.size()));
 }
 
 Arrays fori_loop(std::int64_t lower, std::int64_t upper,
                  const std::function<Arrays(const Array& i, ArraySpan)>& body, const Arrays& init) {
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int32_t>::min(),
+                         kMost = std::numeric_limits<std::int32_t>::max();
+  if (lower < kLeast || upper - 1 > kMost)
+    throw ValueError("fori_loop", "from " + std::to_string(lower) + " to " + std::to_string(upper) +
+                                      ": the index is an i32; count from 0 and add the rest");
   // The number of iterations is known: a scan over the index, so that reverse mode is cheap.
   const std::int64_t n = std::max<std::int64_t>(0, upper - lower);
   std::vector<std::int64_t> indices;

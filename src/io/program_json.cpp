@@ -2,6 +2,7 @@
 #include "io/program_json.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <unordered_map>
@@ -161,6 +162,18 @@ Atom atom(const Scope& scope, const Node& node) {
   return it->second;
 }
 
+// "step.py:25": the line that an equation comes from.
+Origin read_origin(const Node& node) {
+  const std::string text = node.text();
+  const std::size_t colon = text.rfind(':');
+  Origin origin{{}, text.substr(0, colon), 0};
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data() + colon + 1, end, origin.line);
+  if (colon == std::string::npos || colon == 0 || rest != end || error != std::errc())
+    node.fail("a line is FILE:NUMBER, found '" + text + "'");
+  return origin;
+}
+
 Eqn named_equation(Scope& scope, const Node& node, const std::string& spelled) {
   const auto* alias = std::find_if(std::begin(kAliases), std::end(kAliases),
                                    [&](const Alias& a) { return a.from == spelled; });
@@ -187,11 +200,13 @@ Eqn named_equation(Scope& scope, const Node& node, const std::string& spelled) {
   if (given) require_rule(*prim, Params(params), *given);
   std::vector<Atom> in = read_list(node.at("in"), [&](const Node& n) { return atom(scope, n); });
   std::vector<Var> out = read_list(node.at("out"), [&](const Node& n) { return define(scope, n); });
-  return make_eqn(*prim, std::move(in), std::move(out), Params(std::move(params)));
+  const auto where = node.find("where");
+  return make_eqn(*prim, std::move(in), std::move(out), Params(std::move(params)),
+                  where ? read_origin(*where) : Origin());
 }
 
 Eqn equation(Scope& scope, const Node& node) {
-  node.allow({"prim", "in", "out", "params"});
+  node.allow({"prim", "in", "out", "params", "where"});
   const std::string spelled = node.at("prim").text();
   try {
     return named_equation(scope, node, spelled);

@@ -6,6 +6,7 @@
 #include "etrace/error.h"
 #include "etrace/module.h"
 #include "module/draw.h"
+#include "module/stateful_trace.h"
 
 namespace etrace {
 
@@ -18,6 +19,10 @@ std::string joined(const std::vector<std::string>& place) {
   std::string out;
   for (const std::string& part : place) out += (out.empty() ? "" : "/") + part;
   return out;
+}
+
+void require_no_step(const Module& module, const std::string& member) {
+  if (const StatefulTrace* step = StatefulTrace::active()) step->require_other_model(module, member);
 }
 
 auto position(auto& members, const PathPart& name) {
@@ -123,6 +128,7 @@ void Module::add_member(Member member) {
     throw CompilationError("module", "the name " + joined(place_of(at->name)) + " (" + text_of(*at) +
                                          ") is taken; " + joined(place_of(member.name)) + " (" +
                                          text_of(member) + ") needs another one");
+  require_no_step(*this, joined(place_of(member.name)));
   members_.insert(at, std::move(member));
 }
 
@@ -245,6 +251,7 @@ void Module::detach(const PathPart& name) {
     throw ValueError("module", "element " + text_of(name) + " of a list of " +
                                    std::to_string(members_.size()) +
                                    " modules; only the last can be taken away");
+  require_no_step(*this, joined(place_of(name)));
   const Member gone = *at;
   members_.erase(at);
   let_go(gone);
@@ -257,6 +264,7 @@ void Module::replace(Member m) {
   Member& place = members_[position_of_attached(m.name)];
   require_attachable(m);
   if (place.module == m.module && place.state == m.state) return;
+  require_no_step(*this, joined(place_of(m.name)));
   Member before = std::exchange(place, m);
   try {
     require_member(place);

@@ -22,6 +22,8 @@ class StatefulTrace {
 
   void touch(const State&);
   void require_writable(const State&) const;
+  // NotSupportedError if the module is of the model that is traced: its members are known already.
+  void require_other_model(const Module&, const std::string& member) const;
 
   TracedStep run(Module& root, std::span<const Aval> args, std::string name);
 

@@ -81,6 +81,15 @@ void StatefulTrace::require_writable(const State& state) const {
                             OriginScope::current());
 }
 
+void StatefulTrace::require_other_model(const Module& module, const std::string& member) const {
+  if (!paths_.contains(module.mode_.get())) return;  // one for a model
+  throw NotSupportedError("module",
+                          "the member " + member +
+                              " was set or taken away during a step; a model keeps its modules and states "
+                              "while it is traced: make them where their module is made",
+                          OriginScope::current());
+}
+
 void StatefulTrace::describe_states(TracedStep& step) const {
   for (const Touched& t : touched_) {
     OutputRecord record;

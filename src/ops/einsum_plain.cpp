@@ -211,6 +211,11 @@ Array matmul_plain(const Array& a, const Array& b) {
   if (a.rank() == 0 || b.rank() == 0)
     refuse("matmul", "the operands " + to_string(a.aval()) + " and " + to_string(b.aval()) +
                          " must have at least one axis; use * to scale");
+  const std::int64_t rows = b.shape()[b.rank() == 1 ? 0 : b.rank() - 2];
+  if (a.shape()[a.rank() - 1] != rows)
+    refuse("matmul", "the operands " + to_string(a.aval()) + " and " + to_string(b.aval()) +
+                         " do not fit: the last axis of the first must be as long as " +
+                         (b.rank() == 1 ? "the second" : "the last but one of the second"));
   if (a.rank() == 1 && b.rank() == 1) return einsum_plain("k,k->", Arrays{a, b});
   if (a.rank() == 1) return einsum_plain("k,...kn->...n", Arrays{a, b});
   if (b.rank() == 1) return einsum_plain("...mk,k->...m", Arrays{a, b});

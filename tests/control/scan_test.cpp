@@ -293,6 +293,29 @@ TEST(Scan, SaysWhatIsWrong) {
   });
 }
 
+TEST(Scan, BareNumbersTakeTheTypeOfTheCarry) {
+  const Array xs = Random(3).f64({5}), total = reduce_sum(xs, {0});
+  const ScanBody add = [](ArraySpan c, ArraySpan x) { return ScanResult{{c[0] + x[0], c[1] + 1.0}, {c[0]}}; };
+  const ScanResult r = scan(add, {Array(0.0), Array(0)}, {xs});
+  expect_same(r.carry, Arrays{total, convert(Array(5.0), Dtype::F32)});
+  EXPECT_EQ(r.ys[0].dtype(), Dtype::F64);
+  const auto counted = [](ArraySpan v) { return v[0] < Array(3); };
+  const Function more = [&](ArraySpan v) { return Arrays{v[0] + 1, v[1] + total}; };
+  expect_same(while_loop(counted, more, {Array(0), Array(0.0)}),
+              Arrays{convert(Array(3), Dtype::I32), 3.0 * total});
+  expect_error<CompilationError>("carry 0: found f64[], expected f32[]; what a loop carries keeps its type",
+                                 [&] {
+                                   scan(add, {convert(Array(0.0), Dtype::F32), Array(0)}, {xs});
+                                 });
+}
+
+TEST(ForiLoop, TheIndexFits) {
+  const auto body = [](const Array& i, ArraySpan c) { return Arrays{c[0] + convert(i, Dtype::F64)}; };
+  expect_same(fori_loop(2147483646, 2147483648, body, {f64_scalar(0.0)}), Arrays{f64_scalar(4294967293.0)});
+  expect_error<ValueError>("the index is an i32",
+                           [&] { fori_loop(1LL << 40, (1LL << 40) + 2, body, {f64_scalar(0.0)}); });
+}
+
 TEST(ForiLoop, IsTheUnrolledLoop) {
   const Function f = [](ArraySpan a) {
     const auto body = [&](const Array& i, ArraySpan c) {

@@ -19,6 +19,7 @@
 
 #include "etrace/control.h"
 #include "etrace/ops/elementwise.h"
+#include "support/errors.h"
 
 namespace etrace {
 namespace {
@@ -120,6 +121,18 @@ constexpr const char* kSmall = R"({
               "init": {"shape": [2], "dtype": "float32", "data": [0, -0.0]}}],
   "outputs": [{"role": "out", "index": 0}, {"role": "hidden", "path": ["layers", 0, "h"], "leaf": 0}]
 })";
+
+TEST(ModelIo, EquationsHaveTheirLines) {
+  Json file = Json::parse(kSmall);
+  Json& eqn = file["jaxpr"]["eqns"][0];
+  eqn["where"] = "a:b.py:12";
+  EXPECT_EQ(to_string(read_model(file.dump()).program.jaxpr.eqns[0].origin), "a:b.py:12");
+  for (const char* wrong : {"b.py", "b.py:", ":12", "b.py:1x", "12"}) {
+    eqn["where"] = wrong;
+    EXPECT_THAT(etrace::testing::message_of<CompilationError>([&] { read_model(file.dump()); }),
+                AllOf(HasSubstr("eqns[0].where"), HasSubstr("FILE:NUMBER"), HasSubstr(wrong)));
+  }
+}
 
 TEST(ModelIo, ReadsProgramAndRecords) {
   const Model m = read_model(kSmall);

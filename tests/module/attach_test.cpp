@@ -126,6 +126,29 @@ TEST(Attach, RefusesByName) {
               HasSubstr("a dictionary of modules"));
 }
 
+// A step finds its states before it is traced.
+TEST(Attach, MembersStayDuringAStep) {
+  struct Changing : Node {
+    std::function<void(Changing&)> change;
+    Array update(const Array& x) override {
+      change(*this);
+      return x;
+    }
+  } root;
+  root.attach("leaf", std::make_shared<Leaf>());
+  const auto refused = [&](std::function<void(Changing&)> change, const std::string& member) {
+    root.change = std::move(change);
+    EXPECT_THAT(message_of<NotSupportedError>([&] { trace_step(root, Array(ones({2}))); }),
+                AllOf(HasSubstr(member), HasSubstr("during a step")));
+    EXPECT_THAT(paths(root), ElementsAre("leaf/h"));
+  };
+  refused([](Changing& m) { m.detach("leaf"); }, "leaf");
+  refused([](Changing& m) { m.replace("leaf", std::make_shared<Node>()); }, "leaf");
+  refused([](Changing& m) { m.attach("other", std::make_shared<Node>()); }, "other");
+  root.change = [](Changing&) { Node().attach("leaf", std::make_shared<Node>()); };  // of no model
+  EXPECT_NO_THROW(trace_step(root, Array(ones({2}))));
+}
+
 // What cannot be attached leaves everything as it was.
 TEST(Attach, ReplacementThatIsRefusedChangesNothing) {
   const auto root = std::make_shared<Node>();

@@ -325,8 +325,10 @@ class Array:
     def expand_dims(self, axis: int | Sequence[int]) -> Array:
         """With new axes of size 1 at these places of the result."""
 
-    def transpose(self, axes: int | Sequence[int] | None = None) -> Array:
-        """Axes in another order; reversed if None."""
+    def transpose(self, *args) -> Array:
+        """
+        Axes in another order, one tuple or several numbers; reversed if there are none.
+        """
 
     def swapaxes(self, axis1: int, axis2: int) -> Array:
         """Two axes exchanged."""
@@ -1152,6 +1154,8 @@ class _Pullback:
 
 def _leaf(x: object | None) -> Array: ...
 
+def _first_value(x: object | None) -> Array: ...
+
 def _value_and_grad(arg0: object, arg1: Sequence[Array], arg2: Sequence[int], /) -> list: ...
 
 def _jvp(arg0: object, arg1: Sequence[Array], arg2: Sequence[Array], /) -> tuple: ...
@@ -1845,7 +1849,7 @@ class _Learner:
 
     def set_state(self, path: object, value: object) -> None: ...
 
-    def step(self, x: object, target: object | None = None) -> StepResult:
+    def step(self, x: object | None, target: object | None = None) -> StepResult:
         """
         One step, on buffers that are bound once.
 

@@ -94,9 +94,9 @@ class Optimizer:
     @property
     def name(self) -> str: ...
 
-    def update(self, grads: etrace._core.ParamValues) -> None:
+    def update(self, grads: etrace._core.ParamValues | dict[str, Any]) -> None:
         """
-        One update of the model's parameters. A leaf that `grads` does not name keeps its value.
+        One update of the model's parameters, from what etrace_grad gives or a dictionary of arrays by name. A leaf that `grads` does not name keeps its value.
         """
 
     @property

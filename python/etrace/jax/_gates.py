@@ -20,6 +20,7 @@ class _Split:
         self.kind = {v: CONST for v, _ in program.consts}
         self.kind.update(zip(program.invars, kinds))
         self.eqns, self.definition, self.made, self.renamed = [], {}, {}, {}
+        self.reached = set()  # (value, axis) whose cut ends at the weight of a product
 
     def run(self):
         for eqn in self.source.eqns:
@@ -41,6 +42,8 @@ class _Split:
         self.eqns.append(eqn)
         for out in eqn.outs:
             self.kind[out], self.definition[out] = kind, eqn
+            if kind == DATA:
+                self.reached.update((out, axis) for axis in range(len(out.shape)) if self.leads_to_product(eqn, out, axis))
         return eqn.outs[0]
 
     def cuts(self, eqn):
@@ -63,9 +66,9 @@ class _Split:
 
     def reaches_product(self, x, axis):
         """Whether a cut of x along the axis ends at the weight of a product, with nothing on the way that it cannot pass."""
-        if isinstance(x, Literal) or self.kind[x] != DATA or x not in self.definition:
-            return False
-        eqn = self.definition[x]
+        return (x, axis) in self.reached
+
+    def leads_to_product(self, eqn, x, axis):
         if eqn.prim == "dot_general":
             return self.weight_axis(eqn, axis) is not None
         if eqn.prim == "transpose":
@@ -87,26 +90,39 @@ class _Split:
 
     def piece(self, x, cut, where):
         """The part of x, computed from parts of what it is made of."""
+        todo = [(x, cut)]
+        while todo:
+            part = todo[-1]
+            before = [p for p in self.parts_of(*part) if p not in self.made]
+            if before:
+                todo += before
+            else:
+                self.made[part] = self.made.get(part) or self.make(*part, where)
+                todo.pop()
+        return self.made[x, cut]
+
+    def parts_of(self, x, cut):
+        """The parts of operands that a part of x is computed from; none where it is cut out of x itself."""
         axis, start, end = cut
-        if isinstance(x, Literal):
-            return x
-        if (x, cut) in self.made:
-            return self.made[x, cut]
         eqn = self.definition.get(x)
+        if not self.reaches_product(x, axis) or eqn.prim == "dot_general":
+            return []
+        if eqn.prim == "transpose":
+            return [(eqn.ins[0], (eqn.params["permutation"][axis], start, end))]
+        return [(a, cut) for a in eqn.ins if _goes_along(a, x, axis)]
+
+    def make(self, x, cut, where):
+        axis, start, end = cut
         if not self.reaches_product(x, axis):
-            out = self.sliced(x, cut, where)
-        elif eqn.prim == "dot_general":
+            return self.sliced(x, cut, where)
+        eqn = self.definition[x]
+        if eqn.prim == "dot_general":
             operand, inside = self.weight_axis(eqn, axis)
             ins = list(eqn.ins)
             ins[operand] = self.sliced(ins[operand], (inside, start, end), eqn.where)
-            out = self.like(eqn, ins, x, cut)
-        elif eqn.prim == "transpose":
-            out = self.like(eqn, [self.piece(eqn.ins[0], (eqn.params["permutation"][axis], start, end), where)], x, cut)
-        else:
-            ins = [self.piece(a, cut, where) if _goes_along(a, x, axis) else a for a in eqn.ins]
-            out = self.like(eqn, ins, x, cut)
-        self.made[x, cut] = out
-        return out
+            return self.like(eqn, ins, x, cut)
+        made = {a: self.made[a, inside] for a, inside in self.parts_of(x, cut)}
+        return self.like(eqn, [a if isinstance(a, Literal) else made.get(a, a) for a in eqn.ins], x, cut)
 
     def like(self, eqn, ins, x, cut):
         return self.add(Eqn(eqn.prim, ins, [Var(_cut_shape(x.shape, cut), x.dtype)], eqn.params, eqn.where))

@@ -122,7 +122,8 @@ def to_json(program):
     for eqn in program.eqns:
         out["eqns"].append({"prim": eqn.prim, "in": [use(a) for a in eqn.ins],
                             "out": [define(v, v not in used) for v in eqn.outs],
-                            "params": {k: _param(v) for k, v in eqn.params.items()}})
+                            "params": {k: _param(v) for k, v in eqn.params.items()},
+                            **({"where": eqn.where} if eqn.where else {})})
     out["outvars"] = [use(a) for a in program.outs]
     return out
 

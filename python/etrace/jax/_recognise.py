@@ -43,6 +43,7 @@ class _Body:
         self.kind = {v: CONST for v, _ in program.consts}
         self.kind.update(zip(program.invars, kinds))
         self.consts, self.eqns, self.definition, self.marked = list(program.consts), [], {}, {}
+        self.narrowed = {}  # a weight that was spread over the batch -> the weight before, or None
         self.uses = collections.Counter(a for e in program.eqns for a in e.ins if isinstance(a, Var))
         self.uses.update(a for a in program.outs if isinstance(a, Var))
         self.renamed = {}
@@ -149,6 +150,11 @@ class _Body:
         """The same weight before it was spread over the batch; None if it was not."""
         if self.batch is None or not weight.shape or weight.shape[0] != self.batch or weight not in self.definition:
             return None
+        if weight not in self.narrowed:
+            self.narrowed[weight] = self.narrow(weight)
+        return self.narrowed[weight]
+
+    def narrow(self, weight):
         eqn, shape = self.definition[weight], weight.shape[1:]
         if eqn.prim == "broadcast_in_dim":
             x, axes = eqn.ins[0], list(eqn.params["broadcast_dimensions"])
@@ -208,8 +214,8 @@ class _Body:
     def on_dot_general(self, eqn, kinds):
         at = kinds.index(WEIGHT)
         out = eqn.outs[0]
-        if any(a.dtype != out.dtype for a in eqn.ins):
-            return False  # a product in another type than its operands
+        if any(a.dtype != out.dtype for a in eqn.ins) or not eqn.ins[at].shape:
+            return False  # a product in another type than its operands, or a number that scales
         (contract, shared) = eqn.params["dimension_numbers"]
         w, x = eqn.ins[at], eqn.ins[1 - at]
         cw, cx, sw, sx = contract[at], contract[1 - at], shared[at], shared[1 - at]

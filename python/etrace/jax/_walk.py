@@ -32,7 +32,7 @@ _KEPT.update(
     cummin=("axis", "reverse"), cumprod=("axis", "reverse"), cumsum=("axis", "reverse"),
     dot_general=("dimension_numbers", "preferred_element_type"), dynamic_slice=("slice_sizes",),
     gather=("dimension_numbers", "slice_sizes", "mode", "fill_value"), integer_pow=("y",),
-    iota=("dtype", "shape", "dimension"), pad=("padding_config",), random_fold_in=(), random_split=("shape",), reduce_and=("axes",), reduce_max=("axes",), reduce_min=("axes",),
+    iota=("dtype", "shape", "dimension"), pad=("padding_config",), random_split=("shape",), reduce_and=("axes",), reduce_max=("axes",), reduce_min=("axes",),
     reduce_or=("axes",), reduce_prod=("axes",), reduce_sum=("axes",), reshape=("new_sizes", "dimensions"),
     rev=("dimensions",), round=("rounding_method",), scatter=("dimension_numbers", "mode"),
     scatter_add=("dimension_numbers", "mode"), slice=("start_indices", "limit_indices", "strides"),
@@ -240,15 +240,18 @@ class _Walk:
         if _mark.is_operator(eqn.primitive):
             return self.append(eqn, name, ins, _mark.operator_params(eqn, name, self.nested))
         if name in _KEPT:
-            params = self.kept_params(eqn, name)
-            if any(is_key(v.aval.dtype) for v in eqn.invars) and not name.startswith("random_"):
-                ins, params = self.on_keys(eqn, name, ins, params)
-            return self.append(eqn, name, ins, params)
+            return self.kept(eqn, name, ins)
         if name in _expand.EXPANSIONS:
             return self.expand(eqn, name, ins)
         kind = "has an effect that cannot be converted" if eqn.effects else "has no counterpart"
         advice = _ADVICE.get(name, "express it by other operations of jax.numpy")
         self.refuse(f"the primitive '{name}' {kind}; {advice}")
+
+    def kept(self, eqn, name, ins):
+        params = self.kept_params(eqn, name)
+        if any(is_key(v.aval.dtype) for v in eqn.invars) and not name.startswith("random_"):
+            ins, params = self.on_keys(eqn, name, ins, params)
+        return self.append(eqn, name, ins, params)
 
     def kept_params(self, eqn, name):
         out = {}
@@ -296,6 +299,16 @@ class _Walk:
         return ins, {k: [*v, further[name][k]] if k in further.get(name, {}) and v is not None else v
                      for k, v in params.items()}
 
+    def on_random_fold_in(self, eqn, ins):
+        """One key for many numbers, or one number for many keys, is spread first."""
+        key, number = ins
+        many = eqn.outvars[0].aval.shape
+        if key.shape != (*many, 2):
+            key = self.spread(key, (*many, 2), [len(many)])
+        if number.shape != many:
+            number = self.spread(number, many, [])
+        return self.append(eqn, "random_fold_in", [key, number], {})
+
     def on_random_bits(self, eqn, ins):
         if eqn.params["bit_width"] != 32:
             self.refuse(f"random_bits of {eqn.params['bit_width']} bits: there are 32; draw numbers of type float32 or "
@@ -309,6 +322,17 @@ class _Walk:
             dtype = type_of(eqn.outvars[0].aval)[1]
             ins = [a if a.dtype == dtype else self.converted(a, dtype) for a in ins]
         return self.append(eqn, "dot_general", ins, kept)
+
+    def on_select_n(self, eqn, ins):
+        """What chooses among more than two is of 32 bits."""
+        which, *cases = ins
+        return self.kept(eqn, "select_n", [self.converted(which, "int32") if which.dtype == "int64" else which, *cases])
+
+    def spread(self, atom, shape, axes):
+        out = Var(tuple(shape), atom.dtype)
+        params = {"shape": list(shape), "broadcast_dimensions": axes}
+        self.eqns.append(Eqn("broadcast_in_dim", [atom], [out], params, _line(self.frame)))
+        return out
 
     def converted(self, atom, dtype):
         out = Var(atom.shape, dtype)
@@ -332,8 +356,19 @@ class _Walk:
         params.update({k: int(eqn.params[k]) for k in ("cond_nconsts", "body_nconsts")})
         return self.append(eqn, "while", ins, params)
 
+    def on_platform_index(self, eqn, ins):
+        """Which branch is meant for this processor."""
+        platforms = eqn.params["platforms"]
+        at = [i for i, names in enumerate(platforms) if names is None or "cpu" in names]
+        if not at:
+            self.refuse("a function for other platforms than the CPU; give lax.platform_dependent a default")
+        return [Literal(at[0], "int32")]
+
     def on_cond(self, eqn, ins):
-        return self.append(eqn, "cond", ins, {"branches": [self.nested(b) for b in eqn.params["branches"]]})
+        branches = eqn.params["branches"]
+        if isinstance(ins[0], Literal):  # known already
+            return self.inline(branches[min(max(int(ins[0].value), 0), len(branches) - 1)], ins[1:])
+        return self.append(eqn, "cond", ins, {"branches": [self.nested(b) for b in branches]})
 
     # Functions with derivatives of their own -----------------------------------------------------------------
     def on_custom_jvp_call(self, eqn, ins):

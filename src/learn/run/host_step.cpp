@@ -8,6 +8,7 @@
 
 #include "base/finite.h"
 #include "etrace/error.h"
+#include "learn/plan/misfit.h"
 #include "learn/traces/interface.h"
 #include "optim/slots.h"
 
@@ -87,9 +88,8 @@ void HostStep::set_data(Bound& b, ArraySpan args, const Array* target) {
     const Array& given = i < args.size() ? args[i] : *target;
     const Port& port = b.launch.program().arguments[b.data[i]];
     if (given.aval() != port.aval)
-      throw ValueError(
-          "step", fmt::format("{} has type {}, expected {}", i < args.size() ? "an argument" : "the target",
-                              to_string(given.aval()), to_string(port.aval)));
+      throw ValueError("step", fmt::format("{} {}", i < args.size() ? "an argument" : "the target",
+                                           misfit(given.aval(), port.aval)));
     kept_[i] = given.tensor();
     if (!all_finite(kept_[i]))
       require_finite("step", i < args.size() ? fmt::format("argument {}", i) : "the target", kept_[i]);

@@ -14,6 +14,7 @@
 #include "etrace/ops/numpy.h"
 #include "etrace/random.h"
 #include "etrace/transform.h"
+#include "learn/plan/misfit.h"
 #include "learn/run/host_step.h"
 #include "learn/run/learner_impl.h"
 #include "learn/traces/interface.h"
@@ -156,8 +157,7 @@ Arrays Learner::update(std::span<const StepInput> args) {
     const Array& x = value_of(args[i]);
     const Aval wanted = many ? Aval{expected[i].dtype, expected[i].shape.with_front(*length)} : expected[i];
     if (x.aval() != wanted)
-      throw ValueError("update", fmt::format("argument {} has type {}, expected {}", i, to_string(x.aval()),
-                                             to_string(wanted)));
+      throw ValueError("update", fmt::format("argument {} {}", i, misfit(x.aval(), wanted)));
     require_finite("update", fmt::format("argument {}", i), x.tensor());
     values.push_back(x);
   }
