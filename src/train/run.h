@@ -11,6 +11,7 @@
 
 #include "etrace/save.h"
 #include "train/config.h"
+#include "train/live_page.h"
 #include "train/run_folder.h"
 #include "train/tensorboard.h"
 #include "train/train_log.h"
@@ -54,6 +55,11 @@ class Run {
   void write_parameters();
   void write_best(const Score&);
   void write_page();
+  RunPage page_at_start() const;
+  std::string page_path() const { return folder_ ? folder_->file("page.html") : std::string(); }
+  void open_live();
+  void show_point(std::size_t curve, const Score&);
+  void show_state();
   void write_status(const std::string& status, const std::string& error = {});
 
   void take_best();
@@ -70,6 +76,7 @@ class Run {
   std::string checkpoint_;  // empty: none is kept
   TrainLog log_;
   EventFile events_;
+  std::unique_ptr<LivePage> live_;  // none: nobody is shown the run while it goes
   Clock::time_point began_ = Clock::now();
   std::string started_;                // when, as a date
   std::int64_t updates_at_start_ = 0;  // of this process

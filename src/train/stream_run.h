@@ -32,6 +32,7 @@ struct StreamPlan {
   std::int64_t every = 10000;  // lines between checkpoints
   std::string runs, name, folder, checkpoint, json;  // as of RunPlan
   bool resume = false, new_rate = false;
+  std::optional<std::uint16_t> live = {};  // as of RunPlan
   std::vector<std::string> command = {};
 
   // ValueError names what may be set.
