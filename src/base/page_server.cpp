@@ -52,7 +52,7 @@ class Handle {
     return *this;
   }
   ~Handle() {
-    if (number_ >= 0) close(number_);
+    if (number_ >= 0) ::close(number_);
   }
   int get() const { return number_; }
 

@@ -212,7 +212,7 @@ std::string tools_html(const std::vector<RunPage::Plot>& plots) {
   };
   std::string out;
   if (any([](const RunPage::Curve& c) { return c.smooth; }))
-    out += "<label>average over <input type=\"range\" name=\"smooth\" min=\"0\" max=\"7\" value=\"4\"> "
+    out += "<label>average over <input type=\"range\" name=\"smooth\" min=\"0\" max=\"7\" value=\"3\"> "
            "<output></output></label>";
   if (any([](const RunPage::Curve& c) { return !c.points.empty() && c.points.back().seconds > 0.0; }))
     out += fmt::format(

@@ -7,7 +7,7 @@
 
 namespace etrace::page {
 
-inline constexpr double kSmoothOver = 50.0;  // batches, of curves that are drawn smooth
+inline constexpr double kSmoothOver = 20.0;  // batches, of curves that are drawn smooth
 
 std::string plot_html(const RunPage::Plot&);
 std::string tools_html(const std::vector<RunPage::Plot>&);  // what the script offers; hidden without it

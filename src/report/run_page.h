@@ -30,7 +30,7 @@ struct RunPage {
     std::vector<Point> points;  // x ascends
     // Around each point: lowest and highest of several runs; empty: there is no spread.
     std::vector<std::pair<double, double>> band = {};
-    bool smooth = false;  // drawn as an average over about the last 50 batches, with its points faint behind
+    bool smooth = false;  // drawn as an average over about the last 20 batches, with its points faint behind
     bool other = false;   // of another run, drawn behind
 
     // Neighbours become their mean when there are too many points for a page. Values that are not finite are

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "etrace/error.h"
+#include "train/config.h"
 #include "train/logged_curves.h"
 #include "train/run_folder.h"
 
@@ -90,7 +91,7 @@ void write_comparison(const std::string& folder, const ComparisonTitle& title,
   if (!accuracy.curves.empty()) page.plots.push_back(accuracy);
   page.tables.push_back(table_of(groups));
   page.texts.push_back(
-      {"Command", "As it was typed.", fmt::format("etrace {}", fmt::join(title.command, " "))});
+      {"Command", "As it was typed.", command_text(title.command)});
   write_file(folder + "/compare.json", json.dump(2) + "\n");
   write_file(folder + "/page.html", page.to_html());
 }

@@ -29,22 +29,28 @@ void put(RunPage::Curve& curve, const nlohmann::json& line, const char* key, dou
 
 }  // namespace
 
+double LogClock::take(const nlohmann::json& line) {
+  if (line.value("event", "") == "start") {
+    before_ += now_;
+    now_ = 0.0;
+  } else {
+    now_ = line.value("seconds", now_);
+  }
+  return seconds();
+}
+
 LoggedCurves::LoggedCurves(const std::string& log) {
   each_line(log, [this](const nlohmann::json& line) { add(line); });
 }
 
 void LoggedCurves::add(const nlohmann::json& line) {
   const std::string event = line.value("event", "");
-  if (event == "start") {
-    before_ += seconds_;
-    seconds_ = 0.0;
-  }
+  const double seconds = clock_.take(line);
   if (event != "batch" && event != "check") return;
   const Curve curve = event == "batch" ? Training : HeldOut;
   const double updates = line.value("updates", 0.0);
-  seconds_ = line.value("seconds", seconds_);
-  put(loss.curves[curve], line, "loss", updates, before_ + seconds_);
-  put(accuracy.curves[curve], line, "accuracy", updates, before_ + seconds_);
+  put(loss.curves[curve], line, "loss", updates, seconds);
+  put(accuracy.curves[curve], line, "accuracy", updates, seconds);
 }
 
 StreamCurves::StreamCurves(std::int64_t window) {
@@ -62,7 +68,7 @@ StreamCurves::StreamCurves(std::int64_t window, const std::string& log) : Stream
 
 void StreamCurves::add(const nlohmann::json& line) {
   const std::string event = line.value("event", "");
-  const double lines = line.value("lines", 0.0), seconds = line.value("seconds", 0.0);
+  const double lines = line.value("lines", 0.0), seconds = clock_.take(line);
   if (event == "drift")
     for (RunPage::Plot& p : plots) p.marks.push_back(lines);
   if (event != "lines") return;

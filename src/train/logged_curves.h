@@ -9,6 +9,16 @@
 #pragma GCC visibility push(default)
 namespace etrace::train {
 
+// The seconds of a run, whose processes count from 0 each.
+class LogClock {
+ public:
+  double take(const nlohmann::json& line);  // at this one
+  double seconds() const { return before_ + now_; }
+
+ private:
+  double before_ = 0.0, now_ = 0.0;
+};
+
 struct LoggedCurves {
   enum Curve : std::uint8_t { Training, HeldOut };  // places in each plot
   RunPage::Plot loss{"Loss", {{.name = "training", .smooth = true}, {.name = "held out"}}, true};
@@ -16,10 +26,11 @@ struct LoggedCurves {
 
   LoggedCurves() = default;
   explicit LoggedCurves(const std::string& log);  // lines that are no such objects are left out; IoError
+  double seconds() const { return clock_.seconds(); }
 
  private:
   void add(const nlohmann::json& line);
-  double seconds_ = 0.0, before_ = 0.0;  // of the process that wrote the line, and of those before it
+  LogClock clock_;
 };
 
 // Of a stream: how its lines are answered.
@@ -30,9 +41,11 @@ struct StreamCurves {
 
   explicit StreamCurves(std::int64_t window);
   StreamCurves(std::int64_t window, const std::string& log);  // as above
+  double seconds() const { return clock_.seconds(); }
 
  private:
   void add(const nlohmann::json& line);
+  LogClock clock_;
 };
 
 }  // namespace etrace::train

@@ -77,6 +77,7 @@ class Run {
   TrainLog log_;
   EventFile events_;
   std::unique_ptr<LivePage> live_;  // none: nobody is shown the run while it goes
+  double seconds_before_ = 0.0;     // of the processes that this one goes on from
   Clock::time_point began_ = Clock::now();
   std::string started_;                // when, as a date
   std::int64_t updates_at_start_ = 0;  // of this process

@@ -16,17 +16,6 @@ namespace etrace::train {
 
 namespace {
 
-std::string quoted(const std::string& word) {
-  const bool plain =
-      !word.empty() &&
-      word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:+") ==
-          std::string::npos;
-  if (plain) return word;
-  std::string out = "'";
-  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
-  return out + "'";
-}
-
 std::string cosine_text(double cosine) {
   return std::isfinite(cosine) ? fmt::format("{:.3f}", cosine) : "no gradient";
 }
@@ -79,13 +68,11 @@ void add_other_runs(RunPage& page, const std::string& own, const TrainSettings& 
 RunPage Run::page_at_start() const {
   RunPage page;
   page.title = folder_ ? folder_->name() : training_.settings().task;
-  std::vector<std::string> words{"etrace"};
-  for (const std::string& w : plan_.command) words.push_back(quoted(w));
   page.texts.push_back({"What was learned, and how", "As the run said at its start.", training_.summary()});
   page.texts.push_back({"Configuration",
                         "config.toml of the run's folder: `etrace train --config config.toml` runs it again.",
                         config_text(config_items(training_.settings(), plan_))});
-  page.texts.push_back({"Command", "As it was typed.", fmt::format("{}", fmt::join(words, " "))});
+  page.texts.push_back({"Command", "As it was typed.", command_text(plan_.command)});
   return page;
 }
 
@@ -97,6 +84,7 @@ void Run::open_live() {
   tell([&] {
     if (folder_) curves = LoggedCurves(folder_->log());
   });
+  seconds_before_ = curves.seconds();
   page.plots.push_back(curves.loss);
   if (training_.has_accuracy()) page.plots.push_back(curves.accuracy);
   live_->begin(std::move(page));
@@ -105,9 +93,13 @@ void Run::open_live() {
 
 void Run::show_point(std::size_t curve, const Score& score) {
   if (!live_) return;
-  const auto updates = static_cast<double>(training_.updates());
-  live_->add(0, curve, {.x = updates, .y = score.loss, .seconds = seconds()});
-  if (score.accuracy) live_->add(1, curve, {.x = updates, .y = *score.accuracy, .seconds = seconds()});
+  RunPage::Point point{
+      .x = static_cast<double>(training_.updates()), .y = score.loss, .seconds = seconds_before_ + seconds()};
+  live_->add(0, curve, point);
+  if (score.accuracy) {
+    point.y = *score.accuracy;
+    live_->add(1, curve, point);
+  }
   if (live_->wants_state()) show_state();
 }
 

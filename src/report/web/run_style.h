@@ -34,6 +34,7 @@ figure.curves figcaption label[hidden], .tools[hidden] { display: none; }
 .tools button { cursor: pointer; }
 .live { margin-left: 1rem; padding: .1rem .6rem; border: 1px solid currentColor; border-radius: 99px; color: var(--direct);
   letter-spacing: 0; text-transform: none; }
+.where { margin: 0 0 .4rem; color: var(--muted); }
 .live:empty { display: none; }
 .live.lost { color: var(--warning); }
 @media print { .tools, .live, figure.curves figcaption label { display: none; } figure { break-inside: avoid; } }
