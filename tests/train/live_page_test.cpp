@@ -74,8 +74,10 @@ TEST(LivePage, LongRunsStaySmall) {
   BrowserSocket listener(port_of(live.address()));
   listener.get(live.address() + "events");
   std::vector<nlohmann::json> points;
-  while (points.empty())
-    for (const auto& p : next_event(listener)["plots"][0][0]) points.push_back(p);
+  while (points.empty()) {
+    const nlohmann::json event = next_event(listener);
+    for (const auto& p : event["plots"][0][0]) points.push_back(p);
+  }
   EXPECT_LE(points.size(), 2000U);
   std::int64_t counted = 0;
   for (const auto& p : points) counted += p.size() > 3 ? p[3].get<std::int64_t>() : 1;
