@@ -8,6 +8,7 @@
 #include "etrace/version.h"
 #include "report/curves.h"
 #include "report/explain_drawing.h"
+#include "report/picture.h"
 #include "report/page_parts.h"
 #include "report/web/explain_style.h"
 #include "report/web/run_style.h"
@@ -53,6 +54,47 @@ std::string layer_html(const RunPage::Layer& layer) {
       kPlotLeft - 6, kPlotTop + 8, most, bars);
 }
 
+// Two outlines on one axis: before is dashed. Heights are densities, so that areas are alike.
+std::string weights_html(const RunPage::Weights& w) {
+  constexpr double kWidth = 230, kHeight = 90, kFoot = 16;
+  double low = w.after.low, high = w.after.high, most = 0.0;
+  const auto each = [&](const auto& use) {
+    for (const RunPage::Spread& s : w.before) use(s, "before");
+    use(w.after, "after");
+  };
+  const auto step = [](const RunPage::Spread& s) {
+    return std::max(s.high - s.low, 1e-30) / static_cast<double>(std::max<std::size_t>(s.shares.size(), 1));
+  };
+  each([&](const RunPage::Spread& s, const char*) {
+    low = std::min(low, s.low);
+    high = std::max(high, s.high);
+    for (const double share : s.shares)
+      if (s.high > s.low) most = std::max(most, share / step(s));
+  });
+  if (!(low < high)) {
+    low -= 0.5;
+    high += 0.5;
+  }
+  const auto x = [&](double value) { return 1.0 + (kWidth - 2.0) * (value - low) / (high - low); };
+  std::string paths;
+  each([&](const RunPage::Spread& s, const char* css) {
+    std::string path = fmt::format("M{:.1f} {}", x(s.low), kHeight);
+    if (!(s.high > s.low)) path += "V2";  // all are the same
+    for (std::size_t i = 0; i < s.shares.size() && s.high > s.low; ++i)
+      path += fmt::format("V{:.1f}H{:.1f}", kHeight - (kHeight - 4.0) * s.shares[i] / step(s) / most,
+                          x(s.low + step(s) * static_cast<double>(i + 1)));
+    paths += fmt::format("<path class=\"spread {}\" d=\"{}V{}\"/>", css, path, kHeight);
+  });
+  const auto words = [](const RunPage::Spread& s) { return fmt::format("{:.3g} ± {:.2g}", s.mean, s.deviation); };
+  const std::string name = escape_html(w.name);
+  return fmt::format(
+      "<figure><figcaption><code>{0}</code> {1}</figcaption><svg class=\"plot\" viewBox=\"0 0 {2} {3}\" "
+      "role=\"img\" aria-label=\"{0}: {1}\">{4}<path class=\"grid\" d=\"M0 {5}H{2}\"/><text x=\"1\" "
+      "y=\"{6}\">{7:.3g}</text><text x=\"{8}\" y=\"{6}\" text-anchor=\"end\">{9:.3g}</text></svg></figure>",
+      name, w.before.empty() ? words(w.after) : words(w.before.front()) + " → " + words(w.after), kWidth,
+      kHeight + kFoot, paths, kHeight, kHeight + kFoot - 3, low, kWidth - 1, high);
+}
+
 std::string section_html(std::string_view title, std::string_view note, std::string_view body) {
   return fmt::format("<section><h2>{}</h2><p class=\"note\">{}</p>{}</section>\n", escape_html(title),
                      escape_html(note), body);
@@ -72,7 +114,9 @@ nlohmann::json RunPage::to_json() const {
 }
 
 std::string RunPage::to_html() const {
-  std::string numbers, curves, rates, rest;
+  std::string numbers, curves, rates, rest, seen, spreads;
+  for (const Picture& p : pictures) seen += page::picture_html(p);
+  for (const Weights& w : weights) spreads += weights_html(w);
   for (const auto& [what, number] : tiles)
     numbers += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>", escape_html(what), escape_html(number));
   for (const Plot& p : plots) curves += page::plot_html(p);
@@ -87,7 +131,19 @@ std::string RunPage::to_html() const {
       rates.empty()
           ? ""
           : section_html("Spiking layers", "Spikes per step of each unit at the end, the most active first.",
-                         "<div class=\"plots\">" + rates + "</div>");
+                         "<div class=\"plots\">" + rates + "</div>") ;
+  const std::string shown =
+      seen.empty() ? "" : section_html("Activity", pictures_note, "<div class=\"pictures\">" + seen + "</div>");
+  const std::string moved =
+      spreads.empty() ? ""
+                      : section_html("Weights", "How the numbers of each parameter are spread, mean and deviation: "
+                                                "dashed before learning, full at the end.",
+                                     "<div class=\"spreads\">" + spreads + "</div>");
+  const std::string drawing =
+      graph.empty() ? ""
+                    : section_html("Graph", "Each weight acts through an operator on the states of a hidden group. "
+                                            "A trace follows that influence through time.",
+                                   graph);
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{0} · "
@@ -100,7 +156,7 @@ std::string RunPage::to_html() const {
       numbers,
       section_html("Curves", curves_note,
                    page::tools_html(plots) + "<div class=\"plots\">" + curves + "</div>"),
-      activity, rest, text, version(), kRunScript, live ? " data-events=\"events\"" : "",
+      shown + activity, moved + rest + drawing, text, version(), kRunScript, live ? " data-events=\"events\"" : "",
       note.empty() ? "" : fmt::format("<p class=\"where\">{}</p>", escape_html(note)));
 }
 

@@ -53,6 +53,30 @@ struct RunPage {
   };
   std::vector<Layer> layers;
 
+  // What units did over the steps of some samples.
+  struct Picture {
+    std::string title, text;
+    std::size_t rows = 0, columns = 0;  // units, steps
+    std::vector<float> values = {};     // row by row; what is not finite stays clear
+  };
+  std::vector<Picture> pictures;
+  std::string pictures_note;
+
+  // How the numbers of a parameter are spread.
+  struct Spread {
+    double low = 0.0, high = 0.0;  // of all
+    double mean = 0.0, deviation = 0.0;
+    std::vector<double> shares = {};  // of equal parts from low to high
+  };
+  struct Weights {
+    std::string name;
+    std::vector<Spread> before;  // one, or none where it is not known
+    Spread after;
+  };
+  std::vector<Weights> weights;
+
+  std::string graph;  // the drawing of explain's page, as markup: graph_figure()
+
   struct Table {
     std::string title, note;
     std::vector<std::string> columns;

@@ -147,6 +147,7 @@ void Run::start() {
   const bool found = plan_.resume && !checkpoint_.empty() && std::filesystem::exists(checkpoint_);
   if (found) go_on();
   if (!found && plan_.start_from) take_parameters(training_.module(), *plan_.start_from, plan_.load);
+  if (!found && has_page()) first_weights_ = weight_spreads(training_.module());
   updates_at_start_ = training_.updates();
   const auto resumed = found ? std::optional(training_.batches()) : std::nullopt;
   if (folder_) {
@@ -266,6 +267,7 @@ void Run::finish() {
 
 void Run::conclude() {
   last_activity_ = training_.activity();
+  if (has_page()) last_weights_ = weight_spreads(training_.module());
   if (folder_ && plan_.fidelity) last_fidelity_ = training_.fidelity();
   result_.judgement = training_.judged(result_.score, kFinalBatches);
   view_.say(activity_text(last_activity_) + fidelity_text(first_fidelity_, last_fidelity_) +

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "etrace/error.h"
+#include "etrace/version.h"
 #include "train/logged_curves.h"
 #include "train/run.h"
 
@@ -68,11 +69,25 @@ void add_other_runs(RunPage& page, const std::string& own, const TrainSettings& 
 RunPage Run::page_at_start() const {
   RunPage page;
   page.title = folder_ ? folder_->name() : training_.settings().task;
+  page.graph = graph_of(training_);
+  const TrainSettings& s = training_.settings();
+  if (!s.module) {
+    TrainSettings usual{.task = s.task};
+    for (const auto& [name, value] : s.task_texts)
+      if (name == "file") usual.task_texts.emplace_back(name, value);
+    usual.own_task = s.own_task;
+    RunPage::Table changes = changes_table(config_items(resolved(usual), {}), config_items(s, plan_));
+    if (!changes.rows.empty()) page.tables.push_back(std::move(changes));
+  }
+  if (RunPage::Table traces = trace_table(training_); !traces.rows.empty()) page.tables.push_back(std::move(traces));
   page.texts.push_back({"What was learned, and how", "As the run said at its start.", training_.summary()});
   page.texts.push_back({"Configuration",
                         "config.toml of the run's folder: `etrace train --config config.toml` runs it again.",
-                        config_text(config_items(training_.settings(), plan_))});
-  page.texts.push_back({"Command", "As it was typed.", command_text(plan_.command)});
+                        config_text(config_items(s, plan_))});
+  page.texts.push_back(
+      {"How to reproduce", "The command as it was typed; what the numbers depend on beside it.",
+       fmt::format("{}\n\netrace {}, seed {}, backend {}\n{}", command_text(plan_.command), version(), s.seed,
+                   s.backend, training_.task().about())});
   return page;
 }
 
@@ -119,6 +134,23 @@ void Run::show_state() {
   live_->state("The run goes on.", std::move(tiles));
 }
 
+void Run::show_model(RunPage& page) {
+  constexpr std::int64_t kSamples = 3;
+  constexpr std::size_t kMostPictures = 8;
+  page.pictures_note = fmt::format(
+      "What units do in up to {} held-out samples, side by side: a row for each unit, time to the right. Blue: above "
+      "zero, or a spike; orange: below zero.",
+      kSamples);
+  for (const SeenActivity& seen : training_.seen_activity(kSamples))
+    if (page.pictures.size() < kMostPictures) page.pictures.push_back(picture_of(seen));
+  for (const WeightSpread& w : last_weights_) {
+    RunPage::Weights both{.name = w.name, .after = w.spread};
+    for (const WeightSpread& before : first_weights_)
+      if (before.name == w.name) both.before.push_back(before.spread);
+    page.weights.push_back(std::move(both));
+  }
+}
+
 void Run::write_page() {
   if (!live_ && (!folder_ || log_failed_)) return;
   RunPage page = page_at_start();
@@ -135,7 +167,9 @@ void Run::write_page() {
                            fmt::format("{:.3f} on average, {} of {} silent, {} saturated", l.rate, l.silent,
                                        l.units, l.saturated),
                            l.rates});
-  if (last_fidelity_) page.tables.push_back(fidelity_table(first_fidelity_, *last_fidelity_));
+  if (last_fidelity_)
+    page.tables.insert(page.tables.begin(), fidelity_table(first_fidelity_, *last_fidelity_));
+  show_model(page);
   try {
     if (folder_ && !log_failed_) {
       const LoggedCurves curves(folder_->log());

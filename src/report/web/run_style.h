@@ -37,6 +37,14 @@ figure.curves figcaption label[hidden], .tools[hidden] { display: none; }
 .where { margin: 0 0 .4rem; color: var(--muted); }
 .live:empty { display: none; }
 .live.lost { color: var(--warning); }
+.pictures { display: grid; gap: 1.2rem; }
+.picture figcaption { font-size: .88rem; color: var(--muted); margin-bottom: .3rem; }
+.picture img { display: block; width: 100%; image-rendering: pixelated; background: var(--surface); border: 1px solid var(--line); }
+.spreads { display: grid; grid-template-columns: repeat(auto-fill, minmax(15rem, 1fr)); gap: 1.2rem 1.6rem; }
+.spreads figcaption { font-size: .8rem; color: var(--muted); line-height: 1.4; }
+.plot .spread { fill: none; stroke: var(--group); stroke-width: 1.4; }
+.plot .spread.after { fill: var(--group-fill); }
+.plot .spread.before { stroke: var(--reads); stroke-dasharray: 3 3; }
 @media print { .tools, .live, figure.curves figcaption label { display: none; } figure { break-inside: avoid; } }
 )css";
 
