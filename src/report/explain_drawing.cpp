@@ -308,10 +308,10 @@ class Canvas {
   }
 
   void open(const std::string& id, std::string_view css, const std::string& link, const std::string& title) {
-    const std::string to = links_ == GraphLinks::None ? "" : fmt::format(" href=\"{}\"", link);
-    body_ += fmt::format("<a class=\"node {}\" data-id=\"{}\"{}><title>{}</title>", css, id, to, escape_html(title));
+    const std::string tag = links_ == GraphLinks::None ? "g" : fmt::format("a href=\"{}\"", link);
+    body_ += fmt::format("<{} class=\"node {}\" data-id=\"{}\"><title>{}</title>", tag, css, id, escape_html(title));
   }
-  void close() { body_ += "</a>"; }
+  void close() { body_ += links_ == GraphLinks::None ? "</g>" : "</a>"; }
   void rect(const Box& b, double radius) {
     body_ += fmt::format(
         "<rect class=\"box\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"{}\"/>", b.x,

@@ -88,21 +88,20 @@ std::vector<WeightSpread> weight_spreads(const Module& module) {
   return out;
 }
 
-std::string graph_of(const Training& t) {
+std::string graph_of(const Learner& learner) {
   constexpr std::size_t kMostRelations = 40;
-  const ETraceGraph& graph = t.learner().graph();
-  if (t.is_bptt() || graph.hidden_param_op_relations.size() > kMostRelations) return {};
+  const ETraceGraph& graph = learner.graph();
+  if (graph.hidden_param_op_relations.size() > kMostRelations) return {};
   return graph_figure(ExplainView(graph), GraphLinks::None);
 }
 
-RunPage::Table trace_table(const Training& t) {
+RunPage::Table trace_table(const Learner& learner) {
   RunPage::Table out{"Trace memory",
                      "What the rule carries from step to step, whatever the length of the sequences.",
                      {"trace", "of", "shape", "bytes"},
                      {}};
-  if (t.is_bptt()) return out;
   std::int64_t told = 0;
-  for (const EligibilityTrace& e : t.learner().etraces()) {
+  for (const EligibilityTrace& e : learner.etraces()) {
     std::vector<std::string> of;
     for (const StatePath& p : e.params) of.push_back(to_string(p));
     const Aval type = e.value.aval();
@@ -110,15 +109,15 @@ RunPage::Table trace_table(const Training& t) {
     told += bytes;
     out.rows.push_back({e.name, fmt::format("{}", fmt::join(of, ", ")), to_string(type), bytes_text(bytes)});
   }
-  if (const std::int64_t rest = t.trace_bytes() - told; rest > 0)
+  if (const std::int64_t rest = learner.trace_bytes() - told; rest > 0)
     out.rows.push_back({"what the rule keeps beside them", "", "", bytes_text(rest)});
-  out.rows.push_back({"together", "", "", bytes_text(t.trace_bytes())});
+  out.rows.push_back({"together", "", "", bytes_text(learner.trace_bytes())});
   return out;
 }
 
 RunPage::Table changes_table(const ConfigItems& recipe, const ConfigItems& items) {
   RunPage::Table out{"Beyond the defaults",
-                     "Options that are not as the recipe of the task has them.",
+                     "Options that are not what they are when nothing is said of them.",
                      {"option", "here", "default"},
                      {}};
   const auto usual = by_name(recipe), here = by_name(items);

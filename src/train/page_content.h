@@ -4,10 +4,10 @@
 
 #include <vector>
 
+#include "etrace/learner.h"
 #include "report/run_page.h"
 #include "train/activity.h"
 #include "train/config.h"
-#include "train/training.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::train {
@@ -23,8 +23,8 @@ struct WeightSpread {
 std::vector<WeightSpread> weight_spreads(const Module&);
 
 // Empty where the graph is too large to be looked at.
-std::string graph_of(const Training&);
-RunPage::Table trace_table(const Training&);  // no rows: BPTT, which has none
+std::string graph_of(const Learner&);
+RunPage::Table trace_table(const Learner&);
 
 // Settings that are not those of the recipe.
 RunPage::Table changes_table(const ConfigItems& recipe, const ConfigItems&);

@@ -63,23 +63,37 @@ void add_other_runs(RunPage& page, const std::string& own, const TrainSettings& 
   }
 }
 
+// What the run would be if its task and its model alone were named; of the model, if the task alone were.
+ConfigItems recipe_items(const TrainSettings& s) {
+  TrainSettings of_task{.task = s.task};
+  for (const auto& [name, value] : s.task_texts)
+    if (name == "file") of_task.task_texts.emplace_back(name, value);
+  of_task.own_task = s.own_task;
+  TrainSettings of_model = of_task;
+  of_model.layers = s.layers;
+  if (s.layers.empty()) of_model.model = s.model;
+  of_model.model_text = s.model_text;
+  ConfigItems out = config_items(resolved(of_model), {});
+  for (auto& [key, value] : out)
+    if (key == "model") value = resolved(of_task).model;
+  return out;
+}
+
 }  // namespace
 
 // What is known before the first batch.
 RunPage Run::page_at_start() const {
   RunPage page;
   page.title = folder_ ? folder_->name() : training_.settings().task;
-  page.graph = graph_of(training_);
   const TrainSettings& s = training_.settings();
   if (!s.module) {
-    TrainSettings usual{.task = s.task};
-    for (const auto& [name, value] : s.task_texts)
-      if (name == "file") usual.task_texts.emplace_back(name, value);
-    usual.own_task = s.own_task;
-    RunPage::Table changes = changes_table(config_items(resolved(usual), {}), config_items(s, plan_));
+    RunPage::Table changes = changes_table(recipe_items(s), config_items(s, plan_));
     if (!changes.rows.empty()) page.tables.push_back(std::move(changes));
   }
-  if (RunPage::Table traces = trace_table(training_); !traces.rows.empty()) page.tables.push_back(std::move(traces));
+  if (!training_.is_bptt()) {
+    page.tables.push_back(trace_table(training_.learner()));
+    page.graph = graph_of(training_.learner());
+  }
   page.texts.push_back({"What was learned, and how", "As the run said at its start.", training_.summary()});
   page.texts.push_back({"Configuration",
                         "config.toml of the run's folder: `etrace train --config config.toml` runs it again.",

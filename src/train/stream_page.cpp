@@ -4,7 +4,9 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "etrace/error.h"
+#include "etrace/version.h"
 #include "train/logged_curves.h"
+#include "train/page_content.h"
 #include "train/stream_run.h"
 
 namespace etrace::train {
@@ -13,11 +15,18 @@ RunPage StreamRun::page_at_start() const {
   RunPage page;
   page.title = folder_ ? folder_->name() : "stream";
   page.curves_note = "Each line is answered first and learned from then. No change: the label before as the answer.";
+  page.tables.push_back(trace_table(learner_->learner()));
+  page.graph = graph_of(learner_->learner());
+  const StreamPlan usual{.path = plan_.path};
+  if (RunPage::Table changes = changes_table(config_items(usual), config_items(plan_)); !changes.rows.empty())
+    page.tables.insert(page.tables.begin(), std::move(changes));
   page.texts.push_back({"What was learned, and how", "As the run said at its start.", summary_});
   page.texts.push_back({"Configuration",
                         "config.toml of the run's folder: `etrace train --config config.toml` runs it again.",
                         config_text(config_items(plan_))});
-  page.texts.push_back({"Command", "As it was typed.", command_text(plan_.command)});
+  page.texts.push_back({"How to reproduce", "The command as it was typed; what the numbers depend on beside it.",
+                        fmt::format("{}\n\netrace {}, seed {}, backend {}\n", command_text(plan_.command), version(),
+                                    plan_.settings.seed, plan_.settings.backend)});
   return page;
 }
 

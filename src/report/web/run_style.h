@@ -45,6 +45,7 @@ figure.curves figcaption label[hidden], .tools[hidden] { display: none; }
 .plot .spread { fill: none; stroke: var(--group); stroke-width: 1.4; }
 .plot .spread.after { fill: var(--group-fill); }
 .plot .spread.before { stroke: var(--reads); stroke-dasharray: 3 3; }
+@media (min-width: 701px) and (max-width: 1000px) { th, td { padding: .7rem .5rem; } thead th, .num { white-space: normal; } }
 @media print { .tools, .live, figure.curves figcaption label { display: none; } figure { break-inside: avoid; } }
 )css";
 
