@@ -99,15 +99,33 @@ struct Frame {
   }
 };
 
+constexpr int kLines = 4;  // of the grid, above the lowest
+double grid_value(const Frame& f, int line) {
+  const double at = f.low + (f.high - f.low) * line / kLines;
+  return f.logarithmic ? std::pow(10.0, at) : at;
+}
+// So many digits that no two lines have the same number.
+int grid_digits(const Frame& f) {
+  int digits = 2;
+  const auto are_alike = [&] {
+    for (int k = 0; k < kLines; ++k)
+      if (fmt::format("{:.{}g}", grid_value(f, k), digits) == fmt::format("{:.{}g}", grid_value(f, k + 1), digits))
+        return true;
+    return false;
+  };
+  while (digits < 6 && are_alike()) ++digits;
+  return digits;
+}
+
 std::string grid_of(const Frame& f, const RunPage::Plot& plot) {
   std::string out;
-  constexpr int kLines = 4;
+  const int digits = grid_digits(f);
   for (int k = 0; k <= kLines; ++k) {
-    const double at = f.low + (f.high - f.low) * k / kLines, value = f.logarithmic ? std::pow(10.0, at) : at;
+    const double value = grid_value(f, k);
     out += fmt::format(
         "<path class=\"grid\" d=\"M{} {:.1f}H{}\"/><text x=\"{}\" y=\"{:.1f}\" "
-        "text-anchor=\"end\">{:.2g}</text>",
-        kLeft, f.y(value), kWidth - kRight, kLeft - 6, f.y(value) + 4.0, value);
+        "text-anchor=\"end\">{:.{}g}</text>",
+        kLeft, f.y(value), kWidth - kRight, kLeft - 6, f.y(value) + 4.0, value, digits);
   }
   for (const double part : {0.0, 0.5, 1.0})
     out += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"{}\">{:.0f}</text>", f.x(part * f.last),
@@ -206,19 +224,19 @@ std::string plot_html(const RunPage::Plot& plot) {
       grid_of(frame, plot) + behind + lines, keys, script_text(plot_json(plot)));
 }
 
-std::string tools_html(const std::vector<RunPage::Plot>& plots) {
+std::string tools_html(const RunPage& page) {
   const auto any = [&](const auto& has) {
-    return std::ranges::any_of(plots, [&](const RunPage::Plot& p) { return std::ranges::any_of(p.curves, has); });
+    return std::ranges::any_of(page.plots, [&](const RunPage::Plot& p) { return std::ranges::any_of(p.curves, has); });
   };
   std::string out;
   if (any([](const RunPage::Curve& c) { return c.smooth; }))
     out += "<label>average over <input type=\"range\" name=\"smooth\" min=\"0\" max=\"7\" value=\"3\"> "
            "<output></output></label>";
-  if (any([](const RunPage::Curve& c) { return !c.points.empty() && c.points.back().seconds > 0.0; }))
+  if (page.live || any([](const RunPage::Curve& c) { return !c.points.empty() && c.points.back().seconds > 0.0; }))
     out += fmt::format(
         "<label>along <select name=\"along\"><option value=\"0\">{}</option><option "
         "value=\"2\">seconds</option></select></label>",
-        plots.empty() ? "updates" : escape_html(plots.front().x));
+        page.plots.empty() ? "updates" : escape_html(page.plots.front().x));
   return fmt::format(
       "<form class=\"tools\" hidden>{}<button type=\"button\" name=\"csv\">Download as CSV</button></form>", out);
 }

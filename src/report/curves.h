@@ -10,7 +10,7 @@ namespace etrace::page {
 inline constexpr double kSmoothOver = 20.0;  // batches, of curves that are drawn smooth
 
 std::string plot_html(const RunPage::Plot&);
-std::string tools_html(const std::vector<RunPage::Plot>&);  // what the script offers; hidden without it
+std::string tools_html(const RunPage&);  // what the script offers; hidden without it
 nlohmann::json points_json(const std::vector<RunPage::Point>&);
 
 }  // namespace etrace::page

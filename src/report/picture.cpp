@@ -48,7 +48,7 @@ char colour_of(float value, float most) {
   return static_cast<char>(value < 0.0F ? level : kLevels + level);
 }
 
-std::string png(const RunPage::Picture& p, float most) {
+std::string png(const RunPage::Picture& p, const std::vector<float>& values, float most) {
   std::string head, palette(3, '\0'), alpha(1, '\0'), rows, out("\x89PNG\r\n\x1a\n", 8);
   put_number(head, static_cast<std::uint32_t>(p.columns));
   put_number(head, static_cast<std::uint32_t>(p.rows));
@@ -60,7 +60,7 @@ std::string png(const RunPage::Picture& p, float most) {
     }
   for (std::size_t r = 0; r < p.rows; ++r) {
     rows += '\0';  // no filter
-    for (std::size_t c = 0; c < p.columns; ++c) rows += colour_of(p.values[r * p.columns + c], most);
+    for (std::size_t c = 0; c < p.columns; ++c) rows += colour_of(values[r * p.columns + c], most);
   }
   put_chunk(out, "IHDR", head);
   put_chunk(out, "PLTE", palette);
@@ -87,13 +87,16 @@ std::string base64(const std::string& bytes) {
 
 std::string picture_html(const RunPage::Picture& p) {
   float most = 0.0F;
-  for (const float v : p.values)
-    if (std::isfinite(v)) most = std::max(most, std::abs(v));
+  for (const auto& values : p.samples)
+    for (const float v : values)
+      if (std::isfinite(v)) most = std::max(most, std::abs(v));
   const std::string title = escape_html(p.title), text = escape_html(p.text);
-  return fmt::format(
-      "<figure class=\"picture\"><figcaption>{0}: {1}</figcaption><img alt=\"{0}: {1}\" "
-      "src=\"data:image/png;base64,{2}\" style=\"height:{3}px\"></figure>",
-      title, text, base64(png(p, most)), std::clamp<std::size_t>(3 * p.rows, 48, 260));
+  std::string images;
+  for (std::size_t i = 0; i < p.samples.size(); ++i)
+    images += fmt::format("<img alt=\"{}, sample {}\" src=\"data:image/png;base64,{}\" style=\"height:{}px\">", title,
+                          i + 1, base64(png(p, p.samples[i], most)), std::clamp<std::size_t>(3 * p.rows, 48, 260));
+  return fmt::format("<figure class=\"picture\"><figcaption>{}: {}</figcaption><div>{}</div></figure>", title, text,
+                     images);
 }
 
 }  // namespace etrace::page

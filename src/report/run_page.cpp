@@ -119,7 +119,10 @@ std::string RunPage::to_html() const {
   for (const Weights& w : weights) spreads += weights_html(w);
   for (const auto& [what, number] : tiles)
     numbers += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>", escape_html(what), escape_html(number));
-  for (const Plot& p : plots) curves += page::plot_html(p);
+  for (Plot p : plots) {
+    if (!live) std::erase_if(p.curves, [](const Curve& c) { return c.points.empty(); });
+    curves += page::plot_html(p);
+  }
   for (const Layer& l : layers) rates += layer_html(l);
   for (const Table& t : tables) rest += section_html(t.title, t.note, table_html(t));
   std::string text;
@@ -155,7 +158,7 @@ std::string RunPage::to_html() const {
       escape_html(title), kExplainStyle, kVerifyStyle, kRunStyle, good ? "" : " broken", escape_html(lead),
       numbers,
       section_html("Curves", curves_note,
-                   page::tools_html(plots) + "<div class=\"plots\">" + curves + "</div>"),
+                   page::tools_html(*this) + "<div class=\"plots\">" + curves + "</div>"),
       shown + activity, moved + rest + drawing, text, version(), kRunScript, live ? " data-events=\"events\"" : "",
       note.empty() ? "" : fmt::format("<p class=\"where\">{}</p>", escape_html(note)));
 }

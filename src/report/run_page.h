@@ -53,11 +53,11 @@ struct RunPage {
   };
   std::vector<Layer> layers;
 
-  // What units did over the steps of some samples.
+  // What units did over the steps of some samples, one beside the other.
   struct Picture {
     std::string title, text;
-    std::size_t rows = 0, columns = 0;  // units, steps
-    std::vector<float> values = {};     // row by row; what is not finite stays clear
+    std::size_t rows = 0, columns = 0;             // units, steps
+    std::vector<std::vector<float>> samples = {};  // row by row; what is not finite stays clear
   };
   std::vector<Picture> pictures;
   std::string pictures_note;

@@ -34,25 +34,25 @@ std::map<std::string, std::string> by_name(const ConfigItems& items) {
 }  // namespace
 
 RunPage::Picture picture_of(const SeenActivity& seen) {
-  constexpr std::int64_t kMostUnits = 128, kMostSteps = 400, kGap = 3;
+  constexpr std::int64_t kMostUnits = 128, kMostSteps = 400;
   const std::int64_t units = std::min(seen.units, kMostUnits), steps = std::min(seen.steps, kMostSteps);
-  const auto samples = static_cast<std::int64_t>(seen.samples.size());
-  RunPage::Picture out{.title = seen.name};
-  out.rows = static_cast<std::size_t>(units);
-  out.columns = static_cast<std::size_t>(samples == 0 ? 0 : samples * (steps + kGap) - kGap);
-  out.values.assign(out.rows * out.columns, std::numeric_limits<float>::quiet_NaN());
+  RunPage::Picture out{.title = seen.name,
+                       .rows = static_cast<std::size_t>(units),
+                       .columns = static_cast<std::size_t>(steps)};
   float low = std::numeric_limits<float>::infinity(), high = -low;
-  for (std::int64_t k = 0; k < samples; ++k)
+  for (const std::vector<float>& sample : seen.samples) {
+    std::vector<float>& shown = out.samples.emplace_back();
     for (std::int64_t u = 0; u < units; ++u) {
-      const auto* row = seen.samples[static_cast<std::size_t>(k)].data() + u * seen.units / units * seen.steps;
+      const auto* row = sample.data() + u * seen.units / units * seen.steps;
       for (std::int64_t t = 0; t < steps; ++t) {
-        const auto stretch = std::minmax_element(row + t * seen.steps / steps, row + (t + 1) * seen.steps / steps);
-        low = std::min(low, *stretch.first);
-        high = std::max(high, *stretch.second);
-        out.values[static_cast<std::size_t>(u) * out.columns + static_cast<std::size_t>(k * (steps + kGap) + t)] =
-            std::abs(*stretch.first) > std::abs(*stretch.second) ? *stretch.first : *stretch.second;
+        const auto [least, most] =
+            std::minmax_element(row + t * seen.steps / steps, row + (t + 1) * seen.steps / steps);
+        low = std::min(low, *least);
+        high = std::max(high, *most);
+        shown.push_back(std::abs(*least) > std::abs(*most) ? *least : *most);
       }
     }
+  }
   const std::string of_units = units < seen.units ? fmt::format("{} of {} units", units, seen.units)
                                                   : counted(static_cast<std::size_t>(units), "unit");
   out.text = fmt::format("{}{} over {}{}", seen.spikes ? "spikes of " : "", of_units,

@@ -39,8 +39,9 @@ figure.curves figcaption label[hidden], .tools[hidden] { display: none; }
 .live.lost { color: var(--warning); }
 .pictures { display: grid; gap: 1.2rem; }
 .picture figcaption { font-size: .88rem; color: var(--muted); margin-bottom: .3rem; }
+.picture div { display: grid; grid-auto-flow: column; grid-auto-columns: 1fr; gap: .5rem; }
 .picture img { display: block; width: 100%; image-rendering: pixelated; background: var(--surface); border: 1px solid var(--line); }
-.spreads { display: grid; grid-template-columns: repeat(auto-fill, minmax(15rem, 1fr)); gap: 1.2rem 1.6rem; }
+.spreads { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(15rem, 46%), 1fr)); gap: 1.2rem 1.6rem; }
 .spreads figcaption { font-size: .8rem; color: var(--muted); line-height: 1.4; }
 .plot .spread { fill: none; stroke: var(--group); stroke-width: 1.4; }
 .plot .spread.after { fill: var(--group-fill); }
@@ -90,10 +91,14 @@ function draw(figure) {
   const path = places => places.filter(p => fits(p[1])).map((p, i) => `${i ? "L" : "M"}${px(p[0]).toFixed(1)} ${py(p[1]).toFixed(1)}`).join("");
   const places = points => points.map(p => [p[along], p[1]]);
   let html = "", lines = "";
-  for (let k = 0; k <= 4; ++k) {
-    const at = low + (high - low) * k / 4, y = T + (H - T - B) * (1 - k / 4);
-    html += `<path class="grid" d="M${L} ${y}H${W - R}"/><text x="${L - 6}" y="${y + 4}" text-anchor="end">${short(log ? 10 ** at : at)}</text>`;
-  }
+  const grid = [0, 1, 2, 3, 4].map(k => low + (high - low) * k / 4).map(at => log ? 10 ** at : at);
+  let digits = 2, labels;
+  do labels = grid.map(value => String(+value.toPrecision(digits)));
+  while (digits++ < 6 && labels.some((label, k) => label === labels[k + 1]));
+  labels.forEach((label, k) => {
+    const y = T + (H - T - B) * (1 - k / 4);
+    html += `<path class="grid" d="M${L} ${y}H${W - R}"/><text x="${L - 6}" y="${y + 4}" text-anchor="end">${label}</text>`;
+  });
   for (const [part, anchor] of [[0, "start"], [.5, "middle"], [1, "end"]])
     html += `<text x="${px(part * last)}" y="${H - 16}" text-anchor="${anchor}">${along ? short(part * last) : Math.round(part * last)}</text>`;
   html += `<text x="${W - R}" y="${H - 3}" text-anchor="end">${along ? "seconds" : plot.x}</text>`;
