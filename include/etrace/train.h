@@ -99,6 +99,9 @@ struct RunPlan {
   std::optional<TensorFile> start_from = {};  // parameters, of the file that `load` names
   std::string load = {};
   std::vector<std::string> command = {};  // as it was typed, to be kept
+  // The page of the run for browsers of this machine while it goes, at this port; 0: a free one. The run says
+  // its address. No number depends on it.
+  std::optional<std::uint16_t> live = {};
   bool fidelity = true;  // compare the gradient with BPTT at the start and at the end, for the folder
 };
 

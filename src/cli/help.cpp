@@ -36,10 +36,15 @@ std::string HelpLayout::make_option(const CLI::Option* option, bool is_positiona
 }
 
 std::string HelpLayout::make_option_opts(const CLI::Option* option) const {
-  if (option->get_positional() || option->get_type_size() == 0) return "";
-  std::string text = " " + option->get_type_name();
+  if (option->get_positional()) return "";
+  std::string text = value_text(*option);
   if (!option->get_default_str().empty()) text += " = " + option->get_default_str();
   return text;
+}
+
+std::string value_text(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  return type.empty() || type.starts_with("[=") ? type : " " + type;
 }
 
 std::string HelpLayout::make_subcommand(const CLI::App* verb) const {

@@ -28,6 +28,9 @@ std::string help_table(std::string_view title, const Rows& rows) {
   return help_table(title, texts);
 }
 
+// What follows the name of an option that takes a value: " NAME", or "[=PORT]" where it may be left out.
+std::string value_text(const CLI::Option&);
+
 // "there is no option --jsn (did you mean --json?)"
 std::string unknown_option_text(const CLI::App&, const std::string& word);
 // "etrace train", or "etrace" before a verb is understood.

@@ -61,7 +61,7 @@ bool is_help(const CLI::Option& option) {
 void print_option(const CLI::Option& option) {
   const bool named = !option.get_lnames().empty();
   say(".TP\n\\fB{}\\fR", troff(named ? "--" + option.get_lnames().front() : option.get_name(true)));
-  if (named && !option.get_type_name().empty()) say(" \\fI{}\\fR", troff(option.get_type_name()));
+  if (named) say("\\fI{}\\fR", troff(value_text(option)));
   say("\n{}", troff(option.get_description()));
   if (!option.get_default_str().empty()) say(" (default: {})", troff(option.get_default_str()));
   say("\n");
@@ -121,11 +121,10 @@ void print_markdown(const CLI::App& app) {
     for (const CLI::Option* option : verb->get_options({})) {
       if (is_help(*option)) continue;
       const bool named = !option->get_lnames().empty();
-      const std::string& type = option->get_type_name();
       const std::string& value = option->get_default_str();
       rows += fmt::format("| `{}{}` | {}{} |\n",
                           named ? "--" + option->get_lnames().front() : option->get_name(true),
-                          named && !type.empty() ? " " + type : "", cell(option->get_description()),
+                          named ? value_text(*option) : "", cell(option->get_description()),
                           value.empty() ? "" : " (default: " + cell(value) + ")");
     }
     if (!rows.empty()) say("| option | meaning |\n|---|---|\n{}", rows);

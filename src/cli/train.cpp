@@ -30,6 +30,7 @@ namespace fs = std::filesystem;
 struct TrainCommand {
   RunOptions run;
   RunPlan plan;
+  std::string live = "false";
   bool quiet = false, stream = false, every_given = false;
   std::string config, config_task;  // its options came before those that were typed
   // As typed; they become settings.
@@ -180,6 +181,11 @@ void add_file_options(CLI::App& verb, TrainCommand& c) {
                   "write a log, one JSON object per line; -: to standard output, and what is for people to "
                   "standard error")
       ->type_name("FILE");
+  // A flag, so that `--live TASK` does not take the task for a port.
+  verb.add_flag("--live", c.live,
+                "show the run in a browser of this machine while it goes, at this port of 127.0.0.1 (default: "
+                "a free one)")
+      ->type_name("[=PORT]");
   verb.add_flag("--quiet", c.quiet, "print the result only");
   verb.add_flag("--stream", c.stream,
                 "TASK is a table that never ends (- for standard input): each line is answered, then learned "
@@ -232,6 +238,7 @@ train::StreamPlan stream_plan(const TrainCommand& c) {
   p.checkpoint = c.plan.checkpoint;
   p.json = c.plan.json;
   p.resume = c.plan.resume;
+  p.live = c.plan.live;
   p.new_rate = p.resume && !p.folder.empty() && is_typed("--lr");
   p.command = typed_words();
   return p;
@@ -239,6 +246,7 @@ train::StreamPlan stream_plan(const TrainCommand& c) {
 
 int run_train(TrainCommand& c) {
   if (c.run.settings.task.empty()) c.run.settings.task = c.config_task;
+  c.plan.live = run_config({{"live", c.live}}).plan.live;
   if (c.stream) {
     require_of_stream(c);
     return run_stream(stream_plan(c), c.quiet);

@@ -16,15 +16,16 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// Options that stand alone in a command.
-bool is_flag(const std::string& key) {
+// Options that stand alone in a command; --live may have a port.
+bool is_flag(const std::string& key, const std::string& value) {
+  if (key == "live") return value == "true" || value == "false";
   return key == "resume" || key == "quiet" || key == "stream" || key == "no-fidelity";
 }
 
 Words words_of(const train::ConfigItems& items, const std::string& path) {
   Words out;
   for (const auto& [key, value] : items) {
-    if (is_flag(key)) {
+    if (is_flag(key, value)) {
       if (value == "true") out.push_back("--" + key);
       continue;
     }

@@ -60,9 +60,13 @@ std::string signature(const HiddenParamOpRelation& r) {
   return (r.x_var ? to_string(r.x_var->aval) : std::string()) + " → " + to_string(r.y_var.aval);
 }
 
+// Three columns, for a desktop; or one, for a phone.
+enum class Drawing : std::uint8_t { Wide, Narrow };
+
 class Canvas {
  public:
-  Canvas(const ExplainView& view, Drawing kind) : v_(view), wide_(kind == Drawing::Wide) {
+  Canvas(const ExplainView& view, Drawing kind, GraphLinks links)
+      : v_(view), wide_(kind == Drawing::Wide), links_(links) {
     weights_.resize(v_.weights.size());
     operators_.resize(v_.relations.size());
     groups_.resize(v_.graph.hidden_groups.size());
@@ -304,10 +308,10 @@ class Canvas {
   }
 
   void open(const std::string& id, std::string_view css, const std::string& link, const std::string& title) {
-    body_ += fmt::format("<a class=\"node {}\" data-id=\"{}\" href=\"{}\"><title>{}</title>", css, id, link,
-                         escape_html(title));
+    const std::string tag = links_ == GraphLinks::None ? "g" : fmt::format("a href=\"{}\"", link);
+    body_ += fmt::format("<{} class=\"node {}\" data-id=\"{}\"><title>{}</title>", tag, css, id, escape_html(title));
   }
-  void close() { body_ += "</a>"; }
+  void close() { body_ += links_ == GraphLinks::None ? "</g>" : "</a>"; }
   void rect(const Box& b, double radius) {
     body_ += fmt::format(
         "<rect class=\"box\" x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"{}\"/>", b.x,
@@ -327,6 +331,7 @@ class Canvas {
 
   const ExplainView& v_;
   bool wide_;
+  GraphLinks links_;
   std::vector<Box> weights_, operators_, groups_;
   std::optional<double> divider_;
   double height_ = 0;
@@ -364,6 +369,8 @@ std::string escape_html(std::string_view text) {
   return out;
 }
 
+namespace {
+
 std::string drawing_markers() {
   std::string out = "<svg class=\"markers\" aria-hidden=\"true\"><defs>";
   for (const std::string_view css : {"weight", "direct", "mixed", "through", "reads", "recurrence"})
@@ -376,8 +383,38 @@ std::string drawing_markers() {
   return out + "</defs></svg>\n";
 }
 
-std::string explain_drawing(const ExplainView& view, Drawing kind) { return Canvas(view, kind).svg(); }
+std::string size_choice(double height) {
+  constexpr double kTall = 1200, kVeryTall = 2000;
+  if (height < kTall) return "";
+  const auto choice = [](std::string_view id, std::string_view text, bool checked) {
+    return fmt::format("<label><input type=\"radio\" name=\"size\" id=\"size-{}\"{}> {}</label>", id,
+                       checked ? " checked" : "", text);
+  };
+  return "<fieldset class=\"filter\"><legend>Show</legend>" +
+         choice("whole", "the whole graph", height >= kVeryTall) +
+         choice("full", "in full size", height < kVeryTall) + "</fieldset>\n";
+}
 
-double drawing_height(const ExplainView& view) { return Canvas(view, Drawing::Wide).height(); }
+std::string legend(std::string_view css, std::string_view text) {
+  return fmt::format(
+        "<li class=\"{0}\"><svg viewBox=\"0 0 34 10\" aria-hidden=\"true\"><path class=\"edge {0}\" d=\"M1 "
+        "5H32\" "
+        "marker-end=\"url(#arrow-{0})\"/></svg>{1}</li>",
+        css, text);
+}
+
+}  // namespace
+
+std::string graph_figure(const ExplainView& v, GraphLinks links) {
+  Canvas wide(v, Drawing::Wide, links), narrow(v, Drawing::Narrow, links);
+  return "<figure id=\"drawing\" class=\"card\">\n" + drawing_markers() + size_choice(wide.height()) + wide.svg() +
+         narrow.svg() + "<ul class=\"legend\">" + legend("weight", "weight of an operator") +
+         legend("direct", "all_direct") + legend("mixed", "mixed") + legend("through", "all_through_other_etp") +
+         legend("reads", "the operator’s x reads the state") + legend("recurrence", "from t−1 to t") + "</ul>\n" +
+         (links == GraphLinks::None ? ""
+                                    : "<div class=\"details\" role=\"status\" data-hint=\"Point at, tap or tab to a "
+                                      "node for its details.\"></div>\n") +
+         "</figure>";
+}
 
 }  // namespace etrace

@@ -13,11 +13,9 @@ std::string escape_html(std::string_view text);  // harmless in text and in quot
 // How an edge of this kind is drawn: a class of the style sheet.
 std::string_view css_class(PathClassification);
 
-// Three columns, for a desktop; or one, for a phone.
-enum class Drawing : std::uint8_t { Wide, Narrow };
-std::string explain_drawing(const ExplainView&, Drawing);
-double drawing_height(const ExplainView&);  // of the wide one, in pixels
-// Arrowheads arrow-direct, arrow-mixed …: once per page, outside what may be hidden.
-std::string drawing_markers();
+// For a desktop and for a phone, with what the lines mean. Nodes lead to their rows on explain's page, with
+// details under the pointer by its script; or they lead nowhere. Once per page.
+enum class GraphLinks : std::uint8_t { None, Below };
+std::string graph_figure(const ExplainView&, GraphLinks);
 
 }  // namespace etrace

@@ -116,40 +116,12 @@ class Page {
   }
 
   // A drawing that is taller than a screen can be shown as a whole, and a very tall one is at first.
-  std::string size_choice() const {
-    constexpr double kTall = 1200, kVeryTall = 2000;
-    const double height = drawing_height(v_);
-    if (height < kTall) return "";
-    const auto choice = [](std::string_view id, std::string_view text, bool checked) {
-      return fmt::format("<label><input type=\"radio\" name=\"size\" id=\"size-{}\"{}> {}</label>", id,
-                         checked ? " checked" : "", text);
-    };
-    return "<fieldset class=\"filter\"><legend>Show</legend>" +
-           choice("whole", "the whole graph", height >= kVeryTall) +
-           choice("full", "in full size", height < kVeryTall) + "</fieldset>\n";
-  }
-
   Section drawing() const {
-    const auto legend = [](std::string_view css, std::string_view text) {
-      return fmt::format(
-          "<li class=\"{0}\"><svg viewBox=\"0 0 34 10\" aria-hidden=\"true\"><path class=\"edge {0}\" d=\"M1 "
-          "5H32\" "
-          "marker-end=\"url(#arrow-{0})\"/></svg>{1}</li>",
-          css, text);
-    };
     return {"graph", "Graph",
             "Each weight acts through an operator on the states of a hidden group. A trace follows that "
             "influence "
             "through time.",
-            "<figure id=\"drawing\" class=\"card\">\n" + drawing_markers() + size_choice() +
-                explain_drawing(v_, Drawing::Wide) + explain_drawing(v_, Drawing::Narrow) +
-                "<ul class=\"legend\">" + legend("weight", "weight of an operator") +
-                legend("direct", "all_direct") + legend("mixed", "mixed") +
-                legend("through", "all_through_other_etp") +
-                legend("reads", "the operator’s x reads the state") + legend("recurrence", "from t−1 to t") +
-                "</ul>\n<div class=\"details\" role=\"status\" data-hint=\"Point at, tap or tab to a node "
-                "for its "
-                "details.\"></div>\n</figure>"};
+            graph_figure(v_, GraphLinks::Below)};
   }
 
   std::string trainables(const HiddenParamOpRelation& r) const {

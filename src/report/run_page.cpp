@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
+#include <nlohmann/json.hpp>
 
 #include "etrace/version.h"
+#include "report/curves.h"
 #include "report/explain_drawing.h"
+#include "report/picture.h"
 #include "report/page_parts.h"
 #include "report/web/explain_style.h"
 #include "report/web/run_style.h"
@@ -19,131 +20,6 @@ namespace {
 
 constexpr int kPlotWidth = 480, kPlotHeight = 240, kPlotLeft = 52, kPlotRight = 10, kPlotTop = 10,
               kPlotBottom = 34;
-
-using Points = std::vector<std::pair<double, double>>;
-
-// At most so many points; of each stretch the smallest and the largest stay, so that no spike is lost.
-Points thinned(const Points& all, std::size_t most) {
-  if (all.size() <= most) return all;
-  Points out;
-  const std::size_t stretches = most / 2;
-  for (std::size_t k = 0; k < stretches; ++k) {
-    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(k * all.size() / stretches),
-               end = all.begin() + static_cast<std::ptrdiff_t>((k + 1) * all.size() / stretches);
-    const auto [low, high] =
-        std::minmax_element(begin, end, [](const auto& a, const auto& b) { return a.second < b.second; });
-    for (const auto& point : low < high ? Points{*low, *high} : Points{*high, *low}) out.push_back(point);
-  }
-  return out;
-}
-
-// What a plot shows: x from 0, y between the smallest and the largest value that is finite.
-struct Frame {
-  bool logarithmic;
-  double last = 1.0, low = std::numeric_limits<double>::infinity(), high = -low;
-
-  explicit Frame(const RunPage::Plot& plot) : logarithmic(plot.logarithmic) {
-    for (const RunPage::Curve& c : plot.curves)
-      for (std::size_t i = 0; i < c.points.size(); ++i) {
-        last = std::max(last, c.points[i].first);
-        take(c.points[i].second);
-        if (!c.band.empty()) take(c.band[i].first);
-        if (!c.band.empty()) take(c.band[i].second);
-      }
-    if (!logarithmic) {
-      low = std::min(low, 0.0);
-      high = std::max(high, 1.0);
-    }
-    if (!(low < high)) {
-      low = std::isfinite(low) ? low - 0.5 : 0.0;
-      high = low + 1.0;
-    }
-  }
-  void take(double y) {
-    if (!shows(y)) return;
-    low = std::min(low, scaled(y));
-    high = std::max(high, scaled(y));
-  }
-  bool shows(double y) const { return std::isfinite(y) && (!logarithmic || y > 0.0); }
-  double scaled(double y) const { return logarithmic ? std::log10(y) : y; }
-  double x(double value) const { return kPlotLeft + (kPlotWidth - kPlotLeft - kPlotRight) * value / last; }
-  double y(double value) const {
-    return kPlotTop + (kPlotHeight - kPlotTop - kPlotBottom) * (high - scaled(value)) / (high - low);
-  }
-};
-
-std::string grid_of(const Frame& f) {
-  std::string out;
-  constexpr int kLines = 4;
-  for (int k = 0; k <= kLines; ++k) {
-    const double at = f.low + (f.high - f.low) * k / kLines, value = f.logarithmic ? std::pow(10.0, at) : at;
-    out += fmt::format(
-        "<path class=\"grid\" d=\"M{} {:.1f}H{}\"/><text x=\"{}\" y=\"{:.1f}\" "
-        "text-anchor=\"end\">{:.2g}</text>",
-        kPlotLeft, f.y(value), kPlotWidth - kPlotRight, kPlotLeft - 6, f.y(value) + 4.0, value);
-  }
-  for (const double part : {0.0, 0.5, 1.0})
-    out += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"{}\">{:.0f}</text>", f.x(part * f.last),
-                       kPlotHeight - 16,
-                       part == 0.0   ? "start"
-                       : part == 1.0 ? "end"
-                                     : "middle",
-                       part * f.last);
-  return out + fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">updates</text>",
-                           kPlotWidth - kPlotRight, kPlotHeight - 3);
-}
-
-// The colours of curves, as classes c0, c1 … of the style below; those of other runs are grey.
-constexpr std::size_t kColours = 6;
-std::string colour_of(const RunPage::Curve& c, std::size_t number) {
-  return c.other ? "other" : fmt::format("c{}", number % kColours);
-}
-
-std::string path_of(const Frame& frame, const Points& points) {
-  std::string path;
-  for (const auto& [x, y] : points)
-    if (frame.shows(y))
-      path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", frame.x(x), frame.y(y));
-  return path;
-}
-
-// Along the highest values and back along the lowest.
-std::string band_of(const Frame& frame, const RunPage::Curve& c) {
-  Points around;
-  for (std::size_t i = 0; i < c.points.size(); ++i) around.emplace_back(c.points[i].first, c.band[i].second);
-  for (std::size_t i = c.points.size(); i-- > 0;) around.emplace_back(c.points[i].first, c.band[i].first);
-  return path_of(frame, around);
-}
-
-std::string plot_html(const RunPage::Plot& plot) {
-  const Frame frame(plot);
-  std::string bands, lines, keys, values;
-  std::size_t number = 0;
-  for (const RunPage::Curve& c : plot.curves) {
-    const std::string colour = colour_of(c, number);
-    number += c.other ? 0 : 1;
-    const Points points = thinned(c.points, 1200);
-    if (!c.band.empty())
-      bands += fmt::format("<path class=\"band {}\" d=\"{}Z\"/>", colour, band_of(frame, c));
-    (c.other ? bands : lines) +=
-        fmt::format("<path class=\"line {}\" d=\"{}\"/>", colour, path_of(frame, points));
-    keys += fmt::format(
-        "<li><svg viewBox=\"0 0 22 10\" class=\"plot\" aria-hidden=\"true\"><path class=\"line {}\" d=\"M0 "
-        "5H22\"/></svg>{}<output></output></li>",
-        colour, escape_html(c.name));
-    std::string numbers;
-    for (const auto& [x, y] : thinned(c.points, 400))
-      if (frame.shows(y)) numbers += fmt::format("{}[{:.0f},{:.4g}]", numbers.empty() ? "" : ",", x, y);
-    values += fmt::format("{}[{}]", values.empty() ? "" : ",", numbers);
-  }
-  return fmt::format(
-      "<figure class=\"curves\" data-left=\"{5}\" data-right=\"{6}\" data-last=\"{7}\" "
-      "data-values=\"[{8}]\"><figcaption>{0}</figcaption><svg class=\"plot\" viewBox=\"0 0 {1} {2}\" "
-      "role=\"img\" aria-label=\"{0}\">{3}<path class=\"cursor\" d=\"\"/></svg><ul "
-      "class=\"key\">{4}</ul></figure>",
-      escape_html(plot.title), kPlotWidth, kPlotHeight, grid_of(frame) + bands + lines, keys, kPlotLeft,
-      kPlotWidth - kPlotRight, frame.last, values);
-}
 
 std::string table_html(const RunPage::Table& t) {
   std::vector<std::string_view> columns(t.columns.begin(), t.columns.end());
@@ -178,6 +54,47 @@ std::string layer_html(const RunPage::Layer& layer) {
       kPlotLeft - 6, kPlotTop + 8, most, bars);
 }
 
+// Two outlines on one axis: before is dashed. Heights are densities, so that areas are alike.
+std::string weights_html(const RunPage::Weights& w) {
+  constexpr double kWidth = 230, kHeight = 90, kFoot = 16;
+  double low = w.after.low, high = w.after.high, most = 0.0;
+  const auto each = [&](const auto& use) {
+    for (const RunPage::Spread& s : w.before) use(s, "before");
+    use(w.after, "after");
+  };
+  const auto step = [](const RunPage::Spread& s) {
+    return std::max(s.high - s.low, 1e-30) / static_cast<double>(std::max<std::size_t>(s.shares.size(), 1));
+  };
+  each([&](const RunPage::Spread& s, const char*) {
+    low = std::min(low, s.low);
+    high = std::max(high, s.high);
+    for (const double share : s.shares)
+      if (s.high > s.low) most = std::max(most, share / step(s));
+  });
+  if (!(low < high)) {
+    low -= 0.5;
+    high += 0.5;
+  }
+  const auto x = [&](double value) { return 1.0 + (kWidth - 2.0) * (value - low) / (high - low); };
+  std::string paths;
+  each([&](const RunPage::Spread& s, const char* css) {
+    std::string path = fmt::format("M{:.1f} {}", x(s.low), kHeight);
+    if (!(s.high > s.low)) path += "V2";  // all are the same
+    for (std::size_t i = 0; i < s.shares.size() && s.high > s.low; ++i)
+      path += fmt::format("V{:.1f}H{:.1f}", kHeight - (kHeight - 4.0) * s.shares[i] / step(s) / most,
+                          x(s.low + step(s) * static_cast<double>(i + 1)));
+    paths += fmt::format("<path class=\"spread {}\" d=\"{}V{}\"/>", css, path, kHeight);
+  });
+  const auto words = [](const RunPage::Spread& s) { return fmt::format("{:.3g} ± {:.2g}", s.mean, s.deviation); };
+  const std::string name = escape_html(w.name);
+  return fmt::format(
+      "<figure><figcaption><code>{0}</code> {1}</figcaption><svg class=\"plot\" viewBox=\"0 0 {2} {3}\" "
+      "role=\"img\" aria-label=\"{0}: {1}\">{4}<path class=\"grid\" d=\"M0 {5}H{2}\"/><text x=\"1\" "
+      "y=\"{6}\">{7:.3g}</text><text x=\"{8}\" y=\"{6}\" text-anchor=\"end\">{9:.3g}</text></svg></figure>",
+      name, w.before.empty() ? words(w.after) : words(w.before.front()) + " → " + words(w.after), kWidth,
+      kHeight + kFoot, paths, kHeight, kHeight + kFoot - 3, low, kWidth - 1, high);
+}
+
 std::string section_html(std::string_view title, std::string_view note, std::string_view body) {
   return fmt::format("<section><h2>{}</h2><p class=\"note\">{}</p>{}</section>\n", escape_html(title),
                      escape_html(note), body);
@@ -185,11 +102,27 @@ std::string section_html(std::string_view title, std::string_view note, std::str
 
 }  // namespace
 
+nlohmann::json RunPage::to_json() const {
+  nlohmann::json out{{"lead", lead}, {"tiles", tiles}, {"plots", nlohmann::json::array()}};
+  for (const Plot& p : plots) {
+    auto curves = nlohmann::json::array();
+    for (const Curve& c : p.curves)
+      if (!c.other) curves.push_back(page::points_json(c.points));
+    out["plots"].push_back(std::move(curves));
+  }
+  return out;
+}
+
 std::string RunPage::to_html() const {
-  std::string numbers, curves, rates, rest;
+  std::string numbers, curves, rates, rest, seen, spreads;
+  for (const Picture& p : pictures) seen += page::picture_html(p);
+  for (const Weights& w : weights) spreads += weights_html(w);
   for (const auto& [what, number] : tiles)
     numbers += fmt::format("<div><dt>{}</dt><dd>{}</dd></div>", escape_html(what), escape_html(number));
-  for (const Plot& p : plots) curves += plot_html(p);
+  for (Plot p : plots) {
+    if (!live) std::erase_if(p.curves, [](const Curve& c) { return c.points.empty(); });
+    curves += page::plot_html(p);
+  }
   for (const Layer& l : layers) rates += layer_html(l);
   for (const Table& t : tables) rest += section_html(t.title, t.note, table_html(t));
   std::string text;
@@ -201,20 +134,33 @@ std::string RunPage::to_html() const {
       rates.empty()
           ? ""
           : section_html("Spiking layers", "Spikes per step of each unit at the end, the most active first.",
-                         "<div class=\"plots\">" + rates + "</div>");
+                         "<div class=\"plots\">" + rates + "</div>") ;
+  const std::string shown =
+      seen.empty() ? "" : section_html("Activity", pictures_note, "<div class=\"pictures\">" + seen + "</div>");
+  const std::string moved =
+      spreads.empty() ? ""
+                      : section_html("Weights", "How the numbers of each parameter are spread, mean and deviation: "
+                                                "dashed before learning, full at the end.",
+                                     "<div class=\"spreads\">" + spreads + "</div>");
+  const std::string drawing =
+      graph.empty() ? ""
+                    : section_html("Graph", "Each weight acts through an operator on the states of a hidden group. "
+                                            "A trace follows that influence through time.",
+                                   graph);
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{0} · "
-      "etrace</title>\n<style>{1}{2}{3}</style></head>\n<body><header><p class=\"kicker\">etrace "
-      "train</p><h1>{0}</h1>"
-      "<div class=\"verdict{4}\"><p class=\"lead\">{5}</p></div><dl "
+      "etrace</title>\n<style>{1}{2}{3}</style></head>\n<body{13}><header><p class=\"kicker\">etrace "
+      "train<span class=\"live\" role=\"status\"></span></p><h1>{0}</h1>"
+      "<div class=\"verdict{4}\"><p class=\"lead\">{5}</p>{14}</div><dl "
       "class=\"tiles\">{6}</dl></header>\n<main>\n{7}{8}{9}{10}</main>\n"
       "<footer><p class=\"note\">Written by etrace {11}.</p></footer><script>{12}</script></body></html>\n",
       escape_html(title), kExplainStyle, kVerifyStyle, kRunStyle, good ? "" : " broken", escape_html(lead),
       numbers,
-      section_html("Curves", "Held out: batches that are never trained on.",
-                   "<div class=\"plots\">" + curves + "</div>"),
-      activity, rest, text, version(), kRunScript);
+      section_html("Curves", curves_note,
+                   page::tools_html(*this) + "<div class=\"plots\">" + curves + "</div>"),
+      shown + activity, moved + rest + drawing, text, version(), kRunScript, live ? " data-events=\"events\"" : "",
+      note.empty() ? "" : fmt::format("<p class=\"where\">{}</p>", escape_html(note)));
 }
 
 }  // namespace etrace

@@ -17,6 +17,11 @@ struct WatchedLayer {
   std::string path;
   const nn::Neuron* neurons;
 };
+struct WatchedState {
+  std::string path;  // with the leaf's key
+  const State* state;
+  std::size_t leaf;
+};
 
 void find_neurons(const Module& module, const std::string& path, std::vector<WatchedLayer>& out) {
   if (const auto* neurons = dynamic_cast<const nn::Neuron*>(&module)) {
@@ -28,6 +33,19 @@ void find_neurons(const Module& module, const std::string& path, std::vector<Wat
     if (m.module == nullptr) continue;
     const std::string name = to_string(StatePath{m.name});
     find_neurons(*m.module, path.empty() ? name : path + "/" + name, out);
+  }
+}
+
+// Those of neurons are left out: their spikes say more.
+void find_states(const Module& module, const std::string& path, std::vector<WatchedState>& out) {
+  if (dynamic_cast<const nn::Neuron*>(&module) != nullptr) return;
+  for (const Module::Member& m : module.members()) {
+    const std::string name = to_string(StatePath{m.name}), here = path.empty() ? name : path + "/" + name;
+    if (m.module) find_states(*m.module, here, out);
+    if (!m.state || !is_a(m.state->kind(), StateKind::Hidden)) continue;
+    const auto& keys = m.state->leaf_keys();
+    for (std::size_t i = 0; i < m.state->avals().size(); ++i)
+      out.push_back({keys.empty() ? here : here + "." + keys[i], m.state.get(), i});
   }
 }
 
@@ -55,29 +73,37 @@ LayerActivity activity_of(const std::string& layer, const Tensor& spikes, std::i
 
 }  // namespace
 
+// The model, and beside its output what is watched.
 struct ActivityWatch::Watched : Module {
   explicit Watched(Module& inner) : model(share("model", inner)) { find_neurons(inner, "", layers); }
   Arrays update_all(ArraySpan x) override {
     Arrays out = model(x);
     out.resize(1);
     for (const WatchedLayer& l : layers) out.push_back(l.neurons->spikes());
+    for (const WatchedState& s : states) out.push_back(s.state->leaves()[s.leaf]);
     return out;
   }
   Module& model;
   std::vector<WatchedLayer> layers;
+  std::vector<WatchedState> states;
 };
 
 ActivityWatch::ActivityWatch(const std::shared_ptr<Module>& module, const Arrays& example,
                              const std::string& backend)
-    : watched_(std::make_shared<Watched>(*module)) {
-  if (!has_neurons()) return;
+    : module_(module), example_(example), backend_(backend), watched_(std::make_shared<Watched>(*module)) {
+  if (has_neurons()) run_ = run_of(*watched_);
+}
+
+// Forward, with what is watched as further results of each step.
+std::unique_ptr<ScoreRun> ActivityWatch::run_of(Watched& watched) const {
   const StepFunction step = [](StepCall& model, ArraySpan slices) {
     const Arrays out = model({slices[0]});
     return LossAndAux{sum(out[0]) * 0.0, Arrays(out.begin() + 1, out.end())};
   };
-  const Model traced = trace_step(*watched_, example, "activity").model;
-  run_ = std::make_unique<ScoreRun>(traced, step, Avals{example[0].aval()}, backend);
-  run_->follow(*watched_);
+  const Model traced = trace_step(watched, example_, "activity").model;
+  auto run = std::make_unique<ScoreRun>(traced, step, Avals{example_[0].aval()}, backend_);
+  run->follow(watched);
+  return run;
 }
 
 ActivityWatch::~ActivityWatch() = default;
@@ -92,6 +118,33 @@ std::vector<LayerActivity> ActivityWatch::operator()(const TaskBatch& batch) {
   for (std::size_t i = 0; i < seen.aux.size(); ++i)
     out.push_back(
         activity_of(watched_->layers[i].path, seen.aux[i], samples, batch.samples.value_or(samples)));
+  return out;
+}
+
+std::vector<SeenActivity> ActivityWatch::seen(const TaskBatch& batch, std::int64_t samples) const {
+  Watched watched(*module_);
+  find_states(*module_, "", watched.states);
+  const Tensors values = (*run_of(watched))(Arrays{batch.inputs}).aux;
+  const std::int64_t size = batch.inputs.dim(1), shown = std::min(samples, batch.samples.value_or(size));
+  std::vector<SeenActivity> out;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const bool spikes = i < watched.layers.size();
+    const Shape& shape = values[i].aval().shape;  // [steps, batch, positions…]
+    if (shape.rank() < 2 || shape[1] != size) continue;  // it is of no sample alone
+    SeenActivity s{.name = spikes ? watched.layers[i].path : watched.states[i - watched.layers.size()].path,
+                   .spikes = spikes,
+                   .units = shape[0] == 0 ? 0 : shape.size() / (shape[0] * size),
+                   .steps = shape[0]};
+    const std::vector<double> numbers = values[i].to_doubles();
+    for (std::int64_t b = 0; b < shown; ++b) {
+      std::vector<float> sample;
+      for (std::int64_t u = 0; u < s.units; ++u)
+        for (std::int64_t t = 0; t < s.steps; ++t)
+          sample.push_back(static_cast<float>(numbers[static_cast<std::size_t>((t * size + b) * s.units + u)]));
+      s.samples.push_back(std::move(sample));
+    }
+    out.push_back(std::move(s));
+  }
   return out;
 }
 

@@ -25,6 +25,14 @@ struct LayerActivity {
   bool is_saturated() const { return 2 * saturated > units; }
 };
 
+// What the units of a layer, or the numbers of a hidden state, did in one sample after the other.
+struct SeenActivity {
+  std::string name;                         // "rnn/h", or the path of spiking neurons
+  bool spikes = false;                      // values are 0 or 1
+  std::int64_t units = 0, steps = 0;        // of each sample
+  std::vector<std::vector<float>> samples;  // [unit, step], row by row
+};
+
 // The same lines for people: a line for each layer, and what to do about those that are silent or saturated.
 std::string activity_text(const std::vector<LayerActivity>&);
 std::string activity_advice(const std::vector<LayerActivity>&);  // empty: all is well
@@ -38,9 +46,17 @@ class ActivityWatch {
 
   bool has_neurons() const;
   std::vector<LayerActivity> operator()(const TaskBatch&);
+  // Of the first samples of a batch: spikes of neurons, and hidden states of what is not in neurons.
+  // Made for this call, from the states that the module has at the moment.
+  std::vector<SeenActivity> seen(const TaskBatch&, std::int64_t samples) const;
 
  private:
   struct Watched;
+  std::unique_ptr<ScoreRun> run_of(Watched&) const;
+
+  std::shared_ptr<Module> module_;
+  Arrays example_;
+  std::string backend_;
   std::shared_ptr<Watched> watched_;
   std::unique_ptr<ScoreRun> run_;
 };

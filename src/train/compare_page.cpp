@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "base/memory.h"
 #include "etrace/error.h"
+#include "train/config.h"
 #include "train/logged_curves.h"
 #include "train/run_folder.h"
 
@@ -17,17 +19,21 @@ namespace {
 
 // Checks of several runs at the same updates: mean, lowest and highest.
 RunPage::Curve joined(const std::string& name, const std::vector<RunPage::Curve>& runs) {
-  std::map<double, std::vector<double>> at;
+  std::map<double, std::vector<RunPage::Point>> at;
   for (const RunPage::Curve& r : runs)
-    for (const auto& [x, y] : r.points) at[x].push_back(y);
-  RunPage::Curve out{name, {}, {}, false};
-  for (const auto& [x, values] : at) {
-    if (values.size() != runs.size()) continue;  // one has stopped before
-    double mean = 0.0;
-    for (const double v : values) mean += v / static_cast<double>(values.size());
-    const auto [low, high] = std::minmax_element(values.begin(), values.end());
-    out.points.emplace_back(x, mean);
-    out.band.emplace_back(*low, *high);
+    for (const RunPage::Point& p : r.points) at[p.x].push_back(p);
+  RunPage::Curve out{name, {}};
+  for (const auto& [x, points] : at) {
+    if (points.size() != runs.size()) continue;  // one has stopped before
+    const auto count = static_cast<double>(points.size());
+    RunPage::Point mean{.x = x};
+    for (const RunPage::Point& p : points) {
+      mean.y += p.y / count;
+      mean.seconds += p.seconds / count;
+    }
+    const auto [low, high] = std::ranges::minmax(points, {}, &RunPage::Point::y);
+    out.points.push_back(mean);
+    out.band.emplace_back(low.y, high.y);
   }
   return out;
 }
@@ -75,8 +81,8 @@ void write_comparison(const std::string& folder, const ComparisonTitle& title,
     for (const FoundRun& run : find_runs(folder, problems)) {
       if (run.json->value("rule", "") != g.name) continue;
       const LoggedCurves curves(run.path + "/log.jsonl");
-      losses.push_back(curves.loss.curves[1]);
-      if (!curves.accuracy.curves[1].points.empty()) accuracies.push_back(curves.accuracy.curves[1]);
+      losses.push_back(curves.loss.curves[LoggedCurves::HeldOut]);
+      if (!curves.accuracy.curves[LoggedCurves::HeldOut].points.empty()) accuracies.push_back(curves.accuracy.curves[LoggedCurves::HeldOut]);
     }
     if (!losses.empty()) loss.curves.push_back(joined(g.name, losses));
     if (!accuracies.empty()) accuracy.curves.push_back(joined(g.name, accuracies));
@@ -85,7 +91,7 @@ void write_comparison(const std::string& folder, const ComparisonTitle& title,
   if (!accuracy.curves.empty()) page.plots.push_back(accuracy);
   page.tables.push_back(table_of(groups));
   page.texts.push_back(
-      {"Command", "As it was typed.", fmt::format("etrace {}", fmt::join(title.command, " "))});
+      {"Command", "As it was typed.", command_text(title.command)});
   write_file(folder + "/compare.json", json.dump(2) + "\n");
   write_file(folder + "/page.html", page.to_html());
 }

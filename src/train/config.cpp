@@ -106,6 +106,18 @@ std::string layer_text(const std::string& words) {
   return text;
 }
 
+// For a shell: in quotes where it needs them.
+std::string quoted(const std::string& word) {
+  const bool plain =
+      !word.empty() &&
+      word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:+") ==
+          std::string::npos;
+  if (plain) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
+
 }  // namespace
 
 ConfigItems read_config(const std::string& path) {
@@ -180,6 +192,12 @@ std::string config_text(const ConfigItems& items) {
   for (const auto& [key, value] : items)
     if (key == kLayer) text += layer_text(value);
   return text;
+}
+
+std::string command_text(const std::vector<std::string>& words) {
+  std::string out = "etrace";
+  for (const std::string& w : words) out += " " + quoted(w);
+  return out;
 }
 
 }  // namespace etrace::train

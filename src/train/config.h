@@ -28,5 +28,8 @@ ConfigItems config_of_run(const std::string& folder, const Task* own_task = null
 // The same back as TOML: texts that are numbers or truth values become such.
 std::string config_text(const ConfigItems&);
 
+// A command as a shell takes it: "etrace train data --set 'file=my data.csv'".
+std::string command_text(const std::vector<std::string>& words);
+
 }  // namespace etrace::train
 #pragma GCC visibility pop

@@ -1,4 +1,4 @@
-// The curves of a run, from its log: training (an average over about the last 50 batches) and checks.
+// The curves of a run or of a stream, from its log.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,15 +9,43 @@
 #pragma GCC visibility push(default)
 namespace etrace::train {
 
-struct LoggedCurves {
-  RunPage::Plot loss{"Loss", {{"training", {}}, {"held out", {}}}, true};
-  RunPage::Plot accuracy{"Accuracy", {{"training", {}}, {"held out", {}}}, false};
+// The seconds of a run, whose processes count from 0 each.
+class LogClock {
+ public:
+  double take(const nlohmann::json& line);  // at this one
+  double seconds() const { return before_ + now_; }
 
+ private:
+  double before_ = 0.0, now_ = 0.0;
+};
+
+struct LoggedCurves {
+  enum Curve : std::uint8_t { Training, HeldOut };  // places in each plot
+  RunPage::Plot loss{"Loss", {{.name = "training", .smooth = true}, {.name = "held out"}}, true};
+  RunPage::Plot accuracy{"Accuracy", {{.name = "training", .smooth = true}, {.name = "held out"}}, false};
+
+  LoggedCurves() = default;
   explicit LoggedCurves(const std::string& log);  // lines that are no such objects are left out; IoError
+  double seconds() const { return clock_.seconds(); }
 
  private:
   void add(const nlohmann::json& line);
-  double mean_loss_ = 0.0, mean_accuracy_ = 0.0;
+  LogClock clock_;
+};
+
+// Of a stream: how its lines are answered.
+struct StreamCurves {
+  enum Plot : std::uint8_t { Accuracy, Kappa, Loss };
+  enum Curve : std::uint8_t { Recent, All, NoChange };  // of accuracy and kappa; the loss has one
+  std::vector<RunPage::Plot> plots;
+
+  explicit StreamCurves(std::int64_t window);
+  StreamCurves(std::int64_t window, const std::string& log);  // as above
+  double seconds() const { return clock_.seconds(); }
+
+ private:
+  void add(const nlohmann::json& line);
+  LogClock clock_;
 };
 
 }  // namespace etrace::train

@@ -49,6 +49,12 @@ bool truth_of(const std::string& name, const std::string& value) {
   return value == "true";
 }
 
+std::optional<std::uint16_t> port_of(const std::string& name, const std::string& value) {
+  if (value == "false") return std::nullopt;
+  if (value == "true") return 0;
+  return parsed<std::uint16_t>(name, value, "true, false or a port, 0 to 65535 (0: a free one)");
+}
+
 template <class E>
 E word(const std::string& name, const std::string& value,
        const std::vector<std::pair<std::string, E>>& words) {
@@ -113,6 +119,7 @@ const std::vector<Row>& rows() {
       {"load", [](C& c, T&, T& v) { c.plan.load = v; }},
       {"json", [](C& c, T&, T& v) { c.plan.json = v; }},
       {"resume", [](C& c, T& n, T& v) { c.plan.resume = truth_of(n, v); }},
+      {"live", [](C& c, T& n, T& v) { c.plan.live = port_of(n, v); }},
       {"every", [](C& c, T& n, T& v) { c.plan.every = whole_of(n, v, 1); }},
       {"check-every", [](C& c, T& n, T& v) { c.plan.check_every = whole_of(n, v, 1); }},
       {"patience", [](C& c, T& n, T& v) { c.plan.patience = whole_of(n, v, 0); }},

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "compiler/explain_text.h"
 #include "etrace/error.h"
+#include "train/logged_curves.h"
 #include "train/saved_parameters.h"
 
 namespace etrace::train {
@@ -100,6 +101,7 @@ Run::Run(const RunPlan& plan, const TrainSettings& settings, RunView& view)
 Run::~Run() = default;
 
 RunResult Run::operator()() {
+  if (plan_.live) live_ = std::make_unique<LivePage>(*plan_.live);
   open_folder();
   try {
     start();
@@ -120,11 +122,13 @@ RunResult Run::operator()() {
     stopped ? interrupted() : finish();
   } catch (const Error& e) {
     write_status("failed", e.message());
+    if (live_) live_->end("The run has failed: " + e.message());
     throw;
   } catch (const std::exception& e) {  // of the program around: a batch that was given up, a view that threw
     const bool stopped = view_.stop_requested();
     if (stopped) result_.reason = RunResult::Reason::Interrupted;
     write_status(stopped ? "stopped" : "failed", stopped ? "" : e.what());
+    if (live_) live_->end(stopped ? "The run was stopped." : fmt::format("The run has failed: {}", e.what()));
     throw;
   }
   result_.batches = training_.batches();
@@ -143,6 +147,7 @@ void Run::start() {
   const bool found = plan_.resume && !checkpoint_.empty() && std::filesystem::exists(checkpoint_);
   if (found) go_on();
   if (!found && plan_.start_from) take_parameters(training_.module(), *plan_.start_from, plan_.load);
+  if (!found && has_page()) first_weights_ = weight_spreads(training_.module());
   updates_at_start_ = training_.updates();
   const auto resumed = found ? std::optional(training_.batches()) : std::nullopt;
   if (folder_) {
@@ -164,6 +169,7 @@ void Run::start() {
   else if (plan_.resume)
     view_.say(fmt::format("there is no {} yet: starting anew\n", checkpoint_));
   if (!found && plan_.start_from) view_.say(fmt::format("parameters from {}\n", plan_.load));
+  open_live();
   view_.say("\n");
 }
 
@@ -178,6 +184,7 @@ void Run::batch() {
   last_ = training_.learn();
   tell([&] { log_.batch(training_, last_, seconds()); });
   keep_point(result_.history.batches, last_);
+  show_point(LoggedCurves::Training, last_);
   view_.progress(training_.updates(), last_);
   if (is_place_of_check()) {
     const Score score = check();
@@ -205,6 +212,7 @@ void Run::keep_point(std::vector<RunHistory::Point>& curve, const Score& score) 
 Score Run::check() {
   const Score score = training_.score(Part::Check, kCheckBatches);
   keep_point(result_.history.checks, score);
+  show_point(LoggedCurves::HeldOut, score);
   view_.check(training_.updates(), score);
   solved_ = plan_.until_accuracy && *score.accuracy >= *plan_.until_accuracy;
   keep_if_best(score);
@@ -259,6 +267,7 @@ void Run::finish() {
 
 void Run::conclude() {
   last_activity_ = training_.activity();
+  if (has_page()) last_weights_ = weight_spreads(training_.module());
   if (folder_ && plan_.fidelity) last_fidelity_ = training_.fidelity();
   result_.judgement = training_.judged(result_.score, kFinalBatches);
   view_.say(activity_text(last_activity_) + fidelity_text(first_fidelity_, last_fidelity_) +
@@ -283,6 +292,7 @@ void Run::interrupted() {
   else
     text += fmt::format("; {} is written: the same command with --resume goes on from there\n", checkpoint_);
   view_.result(text);
+  if (live_) live_->end(text);
 }
 
 }  // namespace etrace::train

@@ -11,6 +11,8 @@
 
 #include "etrace/save.h"
 #include "train/config.h"
+#include "train/live_page.h"
+#include "train/page_content.h"
 #include "train/run_folder.h"
 #include "train/tensorboard.h"
 #include "train/train_log.h"
@@ -32,6 +34,7 @@ class Run {
 
  private:
   using Clock = std::chrono::steady_clock;
+  bool has_page() const { return folder_.has_value() || live_ != nullptr; }
   bool checks() const { return plan_.until_accuracy || plan_.patience > 0 || folder_; }
   double seconds() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
   std::string progress_text() const;
@@ -40,6 +43,7 @@ class Run {
   void go_on();
   void open_folder();
   void write_config();
+  void take_earlier();
   void keep_copies(TrainSettings&);
   void batch();
   bool is_place_of_check() const;
@@ -54,6 +58,12 @@ class Run {
   void write_parameters();
   void write_best(const Score&);
   void write_page();
+  RunPage page_at_start() const;
+  void show_model(RunPage&);
+  std::string page_path() const { return folder_ ? folder_->file("page.html") : std::string(); }
+  void open_live();
+  void show_point(std::size_t curve, const Score&);
+  void show_state();
   void write_status(const std::string& status, const std::string& error = {});
 
   void take_best();
@@ -70,6 +80,8 @@ class Run {
   std::string checkpoint_;  // empty: none is kept
   TrainLog log_;
   EventFile events_;
+  std::unique_ptr<LivePage> live_;  // none: nobody is shown the run while it goes
+  double seconds_before_ = 0.0;     // of the processes that this one goes on from
   Clock::time_point began_ = Clock::now();
   std::string started_;                // when, as a date
   std::int64_t updates_at_start_ = 0;  // of this process
@@ -78,6 +90,7 @@ class Run {
   std::int64_t best_batches_ = 0;      // learned from until then
   std::int64_t checks_since_best_ = 0;
   std::vector<LayerActivity> first_activity_, last_activity_;
+  std::vector<WeightSpread> first_weights_, last_weights_;
   std::shared_ptr<const nlohmann::ordered_json> earlier_;  // run.json of a run that goes on
   std::optional<Training::Fidelity> first_fidelity_, last_fidelity_;
   RunResult result_;

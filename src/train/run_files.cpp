@@ -7,6 +7,7 @@
 #include <charconv>
 #include <ctime>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -56,6 +57,39 @@ nlohmann::ordered_json fidelity_json(const Training::Fidelity& f) {
   out["parameters"] = nlohmann::ordered_json::array();
   for (const Training::Fidelity::Leaf& l : f.leaves)
     out["parameters"].push_back({{"name", l.name}, {"cosine", l.cosine}, {"norm_ratio", l.norm_ratio}});
+  return out;
+}
+
+nlohmann::ordered_json weights_json(const std::vector<WeightSpread>& weights) {
+  auto out = nlohmann::ordered_json::array();
+  for (const WeightSpread& w : weights)
+    out.push_back({{"name", w.name},
+                   {"low", w.spread.low},
+                   {"high", w.spread.high},
+                   {"mean", w.spread.mean},
+                   {"deviation", w.spread.deviation},
+                   {"shares", w.spread.shares}});
+  return out;
+}
+std::vector<WeightSpread> weights_from(const nlohmann::ordered_json& json) {
+  std::vector<WeightSpread> out;
+  for (const auto& w : json)
+    out.push_back({w.at("name"),
+                   {.low = w.at("low"),
+                    .high = w.at("high"),
+                    .mean = w.at("mean"),
+                    .deviation = w.at("deviation"),
+                    .shares = w.at("shares").get<std::vector<double>>()}});
+  return out;
+}
+Training::Fidelity fidelity_from(const nlohmann::ordered_json& json) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();  // JSON has no NaN: it is null there
+  const auto number = [](const nlohmann::ordered_json& of, const char* key) {
+    return of.at(key).is_number() ? of.at(key).get<double>() : kNone;
+  };
+  Training::Fidelity out{number(json, "cosine"), number(json, "norm_ratio"), {}};
+  for (const auto& l : json.at("parameters"))
+    out.leaves.push_back({l.at("name"), number(l, "cosine"), number(l, "norm_ratio")});
   return out;
 }
 
@@ -164,8 +198,23 @@ void Run::open_folder() {
   if (plan_.command.empty() && !training_.settings().own_task)
     plan_.command = {"train", "--config=" + folder_->file("config.toml")};
   if (plan_.resume && std::filesystem::exists(folder_->checkpoint()))
-    earlier_ = earlier_status(folder_->file("run.json"));
+    take_earlier();
   if (checkpoint_.empty()) checkpoint_ = folder_->checkpoint();
+}
+
+// What was measured before the first batch of a run that goes on.
+void Run::take_earlier() {
+  earlier_ = earlier_status(folder_->file("run.json"));
+  if (!earlier_) return;
+  try {
+    if (earlier_->contains("/fidelity/start"_json_pointer))
+      first_fidelity_ = fidelity_from(earlier_->at("/fidelity/start"_json_pointer));
+    if (earlier_->contains("/weights/start"_json_pointer))
+      first_weights_ = weights_from(earlier_->at("/weights/start"_json_pointer));
+  } catch (const nlohmann::json::exception& e) {
+    view_.warn(fmt::format("'{}' is not as a run writes it, so what it says of the start is left out: {}",
+                           folder_->file("run.json"), e.what()));
+  }
 }
 
 // Of a model file and of series in memory, so that the folder needs nothing else.
@@ -295,10 +344,10 @@ void Run::write_status(const std::string& status, const std::string& error) {
   json["trace_bytes"] = training_.trace_bytes();
   json["peak_memory_bytes"] = peak_memory_bytes();
   json["processor_seconds"] = processor_seconds();
-  if (earlier_ && earlier_->contains("/fidelity/start"_json_pointer))
-    json["fidelity"]["start"] = earlier_->at("/fidelity/start"_json_pointer);
   if (first_fidelity_) json["fidelity"]["start"] = fidelity_json(*first_fidelity_);
   if (last_fidelity_) json["fidelity"]["end"] = fidelity_json(*last_fidelity_);
+  if (!first_weights_.empty()) json["weights"]["start"] = weights_json(first_weights_);
+  if (!last_weights_.empty()) json["weights"]["end"] = weights_json(last_weights_);
   json["activity"] = {{"start", activity_json(first_activity_)}, {"end", activity_json(last_activity_)}};
   json["command"] = plan_.command;
   for (const auto& [key, value] : training_.setting_texts()) json["settings"][key] = value;

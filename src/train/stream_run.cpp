@@ -163,6 +163,7 @@ double StreamRun::rate() const {
 }
 
 StreamResult StreamRun::operator()() {
+  if (plan_.live) live_ = std::make_unique<LivePage>(*plan_.live);
   open_folder();
   try {
     if (!start()) {
@@ -238,17 +239,19 @@ bool StreamRun::start() {
   write_status("running");  // before anyone is told: who hears of the run finds it
   log("start");
   const StreamKind& kind = learner_->kind();
-  view_.say(fmt::format("stream {}: inputs {}{}; which {}? {}\n", plan_.path, fmt::join(kind.inputs, ", "),
-                        plan_.settings.last_label ? ", the label before" : "", kind.label,
-                        fmt::join(kind.classes, ", ")));
-  view_.say(fmt::format("model {} with {} hidden units in {}, rule {}, an update per line; traces {}\n",
-                        plan_.settings.model, plan_.settings.hidden, short_name(plan_.settings.dtype),
-                        learner_->learner().describe(), bytes_text(learner_->learner().trace_bytes())));
-  view_.say(engine_text(plan_.settings.backend));
+  summary_ = fmt::format("stream {}: inputs {}{}; which {}? {}\n", plan_.path, fmt::join(kind.inputs, ", "),
+                         plan_.settings.last_label ? ", the label before" : "", kind.label,
+                         fmt::join(kind.classes, ", "));
+  summary_ += fmt::format("model {} with {} hidden units in {}, rule {}, an update per line; traces {}\n",
+                          plan_.settings.model, plan_.settings.hidden, short_name(plan_.settings.dtype),
+                          learner_->learner().describe(), bytes_text(learner_->learner().trace_bytes()));
+  summary_ += engine_text(plan_.settings.backend);
+  view_.say(summary_);
   if (found)
     view_.say(fmt::format("going on behind line {} from {}\n", line_, checkpoint_));
   else if (plan_.resume)
     view_.say(fmt::format("there is no {} yet: starting anew\n", checkpoint_));
+  open_live();
   view_.say("\n");
   began_ = Clock::now();
   return true;
@@ -324,6 +327,7 @@ void StreamRun::learned(const StreamRow& row, const StreamLearner::Answer& answe
     view_.warn(fmt::format("'{}', line {}: the update would not have been finite and was left out",
                            plan_.path, row.line));
   view_.line(*learner_, rate());
+  if (live_ && live_->wants_state()) show_state();
   if (is_place_of_log()) tell([&] { log("lines"); });
 }
 
@@ -376,6 +380,7 @@ void StreamRun::finish() {
   if (p.count() >= p.window() && p.kappa_no_change() <= 0.0)
     view_.say(
         "no better than repeating the label before; try --set last_label=1, another --lr, more lines\n");
+  write_page();
   if (folder_ && !checkpoint_failed_)
     view_.say(
         fmt::format("run folder {}: `etrace train {} --resume` goes on with what comes behind line {}\n",
@@ -391,6 +396,7 @@ void StreamRun::failed(const Error& e) {
       more = fmt::format(". What was learned from {} lines is kept in {}", learner_->lines(), checkpoint_);
   }
   write_status("failed", e.message());
+  if (live_) live_->end("The run has failed: " + e.message() + more);
   if (more.empty()) throw;
   if (dynamic_cast<const IoError*>(&e) != nullptr) throw IoError("stream", e.message() + more);
   throw ValueError("stream", e.message() + more);

@@ -10,6 +10,7 @@
 #include "etrace/stream.h"
 #include "train/config.h"
 #include "train/json_lines.h"
+#include "train/live_page.h"
 #include "train/run.h"
 
 #pragma GCC visibility push(default)
@@ -32,6 +33,7 @@ struct StreamPlan {
   std::int64_t every = 10000;  // lines between checkpoints
   std::string runs, name, folder, checkpoint, json;  // as of RunPlan
   bool resume = false, new_rate = false;
+  std::optional<std::uint16_t> live = {};  // as of RunPlan
   std::vector<std::string> command = {};
 
   // ValueError names what may be set.
@@ -80,6 +82,11 @@ class StreamRun {
   void log(const char* event);
   void write_checkpoint();
   void write_status(const std::string& status, const std::string& error = {});
+  RunPage page_at_start() const;
+  std::vector<std::pair<std::string, std::string>> tiles() const;
+  void open_live();
+  void show_state();
+  void write_page();
 
   StreamPlan plan_;
   StreamView& view_;
@@ -92,7 +99,10 @@ class StreamRun {
   std::string started_;
   std::int64_t line_ = 0, byte_ = 0;  // of the stream: used so far, and where the next line begins
   std::int64_t lines_at_start_ = 0, bad_ = 0, saved_line_ = -1;
-  std::string cut_;  // what is said of a stream that was cut off
+  std::unique_ptr<LivePage> live_;  // none: nobody is shown the stream while it goes
+  double seconds_before_ = 0.0;     // of the processes that this one goes on from
+  std::string summary_;             // what was said at the start
+  std::string cut_;                 // what is said of a stream that was cut off
   StreamResult result_;
   bool log_failed_ = false, checkpoint_failed_ = false;
 };

@@ -374,6 +374,11 @@ std::vector<LayerActivity> Training::activity() {
   return (*watch_)(task_->batch(first_batch(Part::Check), settings_.batch));
 }
 
+std::vector<SeenActivity> Training::seen_activity(std::int64_t samples) {
+  learner_->reset_model_state();
+  return watch_->seen(task_->batch(first_batch(Part::Check), settings_.batch), samples);
+}
+
 std::int64_t Training::trace_bytes() const { return is_bptt() ? 0 : learner_->trace_bytes(); }
 
 double Training::highest_rate() const { return optimizer_->schedule().at(settings_.warmup); }

@@ -82,6 +82,8 @@ class Training {
   Fidelity fidelity();
   // How often spiking layers fire on a batch that is not trained on; empty: the model has none.
   std::vector<LayerActivity> activity();
+  // What hidden states and spiking neurons do in the first samples of that batch.
+  std::vector<SeenActivity> seen_activity(std::int64_t samples);
   bool has_accuracy() const { return train::has_accuracy(*task_); }
 
   std::int64_t batches() const { return batches_; }                       // learned from so far
