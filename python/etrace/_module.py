@@ -132,6 +132,7 @@ class Module(metaclass=ABCMeta):
         node = self.__dict__.get("_node")
         if member is None:
             if node is not None and _is_member(self.__dict__.get(name)):
+                self._require_no_value(name, value)
                 node._detach(name)
             object.__setattr__(self, name, value)
             return
@@ -139,6 +140,15 @@ class Module(metaclass=ABCMeta):
             raise AttributeError(_no_init(self) + f": '{name}' was set before")
         node._put(name, _node(member))
         self.__dict__[name] = member
+
+    def _require_no_value(self, name: str, value: Any) -> None:
+        """`self.h = x` would put x in the place of the state h, where `self.h.value = x` was meant."""
+        if value is not None and isinstance(self.__dict__[name], _core.State):
+            raise _errors.TypeError(
+                f"'{name}' of {type(self).__name__} is a state, and a value of type {type(value).__name__} cannot "
+                f"take its place; to give it a new value write self.{name}.value = …",
+                stage="module",
+            )
 
     def __delattr__(self, name: str) -> None:
         if _is_member(self.__dict__.get(name)):

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "etrace/module.h"
 #include "foreign.h"
 #include "numbers.h"
 
@@ -155,6 +156,7 @@ Array from_anything(nb::handle source, std::optional<Dtype> wanted, Copy copy) {
     const nb::object a = nb::module_::import_("numpy").attr("asarray")(source);
     if (!a.is(source)) return from_anything(a, wanted, copy);
   }
+  if (nb::isinstance<State>(source)) refuse(source, "is no array; what it holds is: write .value behind it");
   refuse(source, "is no array; give an et.Array, a NumPy array, a number, or nested lists of numbers");
 }
 

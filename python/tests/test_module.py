@@ -37,6 +37,41 @@ def test_setting_again_replaces_and_deleting_takes_away():
     assert "rnn/more" not in paths(net) and not hasattr(net.rnn, "more")
 
 
+class _Assigns(et.Module):
+    def __init__(self, what):
+        super().__init__()
+        self.h = et.HiddenState(np.zeros(3, "float32"))
+        self.what = what
+
+    def update(self, x):
+        self.h = self.what(self.h.value + x)
+        return x
+
+
+def test_a_value_in_the_place_of_a_state():
+    net = _Assigns(lambda h: 0.5 * h)
+    with pytest.raises(et.TypeError, match=r"'h' of _Assigns is a state, .* write self.h.value = …"):
+        et.compile(net, et.D_RTRL(), np.zeros(3, "float32"))
+    with pytest.raises(et.TypeError, match="is a state"):
+        net.h = np.zeros(3)
+    assert paths(net) == ["h"]
+    net.h = None
+    assert paths(net) == []
+
+
+def test_a_state_in_the_place_of_its_value():
+    with pytest.raises(et.TypeError, match="a ParamState of float32 is no array; .*write .value"):
+        et.matmul(np.zeros((2, 3), "float32"), et.ParamState(np.zeros((3, 4), "float32")))
+
+
+def test_a_step_keeps_its_members():
+    other = et.HiddenState(np.zeros(3, "float32"))
+    net = _Assigns(lambda h: other)
+    with pytest.raises(et.ValueError, match="h cannot be replaced or taken away while a step is recorded"):
+        et.compile(net, et.D_RTRL(), np.zeros(3, "float32"))
+    assert paths(net) == ["h"]
+
+
 def test_one_object_at_two_names_appears_once():
     net = et.Module()
     net.b = net.a = Linear(2, 2)

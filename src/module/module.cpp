@@ -6,6 +6,7 @@
 #include "etrace/error.h"
 #include "etrace/module.h"
 #include "module/draw.h"
+#include "module/stateful_trace.h"
 
 namespace etrace {
 
@@ -236,6 +237,10 @@ std::size_t Module::position_of_attached(const PathPart& name) const {
     throw NotSupportedError("module", joined(place_of(name)) +
                                           " is a part of its module, which goes on using it; only what was "
                                           "attached can be taken away. Set its values instead");
+  if (StatefulTrace::active() != nullptr)
+    throw ValueError("module", joined(place_of(name)) +
+                                   " cannot be replaced or taken away while a step is recorded, which refers "
+                                   "to it; do that outside of update");
   return static_cast<std::size_t>(it - members_.begin());
 }
 

@@ -96,6 +96,21 @@ TEST(Attach, ReplacesAndTakesAway) {
   EXPECT_EQ(list.size(), 1U);
 }
 
+// A recording gives all states that it has met their values back, so they must still be there.
+TEST(Attach, ARecordedStepKeepsItsMembers) {
+  struct Root : Node {
+    std::shared_ptr<HiddenState> other = std::make_shared<HiddenState>(zeros({2}));
+    Array update(const Array& x) override {
+      replace("x", other);
+      return x;
+    }
+  } root;
+  root.attach("x", std::make_shared<HiddenState>(zeros({2})));
+  EXPECT_THAT(message_of<ValueError>([&] { trace_step(root, Array(ones({2}))); }),
+              HasSubstr("x cannot be replaced or taken away while a step is recorded"));
+  root.detach("x");
+}
+
 TEST(Attach, RefusesByName) {
   struct Made : Module {
     Leaf& leaf = child<Leaf>("leaf");
