@@ -81,6 +81,9 @@ constexpr Fact kEnvironment[] = {
     {"ETRACE_CACHE_DIR", "where compiled code is kept"},
     {"ETRACE_KEEP_SOURCE", "a folder for the C text of every program that is compiled"},
     {"ETRACE_RUNS", "where run folders are made and looked for, if not in runs"},
+    {"ETRACE_DATA", "where `etrace data import` keeps data sets"},
+    {"ETRACE_MATMUL_PRECISION", "tf32: products of float32 on a GPU round their factors to TF32"},
+    {"CC", "the C compiler that makes native code, if not cc, gcc or clang"},
 };
 constexpr Fact kStatus[] = {
     {"0", "done"},
