@@ -16,12 +16,18 @@ from pathlib import Path
 
 INTRO = """# Layers
 
-Made by `tools/make_layers_doc.py` from the headers in `include/etrace/nn`; change those.
+All layers of the library, with formula, parameters, options and defaults. A layer has the same name and the same
+options in both languages: `child<et::nn::GRUCell>("rnn", 3, 8, {.memory = 20})` in C++ is
+`et.nn.GRUCell(3, 8, memory=20)` in Python. `tools/make_layers_doc.py` makes this page from the headers in
+`include/etrace/nn`.
 
-`[…]` are shapes of one sample; every layer takes a batch of samples in front of them too, in `f32` and `f64`. σ is the
-logistic function, φ the activation that a cell's options name, ⊙ the product of entries, [x, h] both side by side on
-the last axis. What is *hidden* is memory that the compiler knows; parameters that reach it through an operator are
-learned online. Names without a header are from `etrace/module.h`.
+- `[…]` is the shape of one sample. Every layer also takes a batch of samples, with one more axis in front.
+- The types are `f32` and `f64`.
+- σ is the logistic function, φ the activation that the options name, and ⊙ the product entry by entry.
+  `[x, h]` means both side by side on the last axis.
+- *Hidden* states are the memory that the compiler knows. Parameters that reach it through a trainable operator learn
+  online.
+- Where no header is named, the class is in `etrace/module.h`.
 """
 
 CLASS = re.compile(r"^(?:class|struct) (\w+) (?:final )?: (?:public )?(\w+)")

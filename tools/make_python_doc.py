@@ -11,7 +11,7 @@ import etrace as et
 
 HEAD = """# Python interface
 
-`import etrace as et`. What follows is made from the package's own docstrings, so `help(et.compile)` says the same. How to use it: [etrace in Python](../python.md). Layers (`et.nn`) are on a [page of their own](../layers.md), and so are the [rules](../rules.md).
+The package is imported by `import etrace as et`. This page is made from its docstrings, so `help(et.compile)` says the same. [etrace in Python](../python.md) shows how to use it. [Layers](../layers.md) (`et.nn`) and [rules](../rules.md) have pages of their own.
 """
 
 # Sections: title, and the objects in it. A module stands for its public functions and classes.

@@ -268,7 +268,8 @@ class Module : public std::enable_shared_from_this<Module> {
   void attach(PathPart name, std::shared_ptr<Module>);
   void attach(PathPart name, std::shared_ptr<State>);
   // Only of what was attached: NotSupportedError for a member that the module has made itself, which it goes
-  // on using. ValueError if there is none of that name. replace() attaches also where there is none.
+  // on using, and while a step of the model is recorded. ValueError if there is none. replace() also attaches
+  // what is new.
   void detach(const PathPart& name);
   void replace(PathPart name, std::shared_ptr<Module>);
   void replace(PathPart name, std::shared_ptr<State>);

@@ -95,7 +95,7 @@ struct RunPlan {
   std::string folder;                  // of a run that goes on; empty: a new one
   std::string checkpoint, save, json;  // files apart from the folder; empty: none
   bool resume = false;
-  bool new_rate = false;                      // a run that goes on may have another learning rate
+  bool new_rate = false;                      // a run that goes on may have another learning rate or schedule
   std::optional<TensorFile> start_from = {};  // parameters, of the file that `load` names
   std::string load = {};
   std::vector<std::string> command = {};  // as it was typed, to be kept

@@ -54,16 +54,6 @@ def _no_init(module) -> str:
     return f"{name}.__init__() must call super().__init__() before it sets states and modules"
 
 
-def _refuse_as_value(name: str, before, value) -> None:
-    """An array where a state was: its value was meant."""
-    if not isinstance(before, _core.State) or isinstance(value, (str, bytes)):
-        return
-    if isinstance(value, (_core.Array, _core.Quantity, float, int)) or hasattr(value, "__array__"):
-        raise _errors.TypeError(
-            f"'{name}' is a {type(before).__name__}; its value is set by self.{name}.value = …", stage="module"
-        )
-
-
 def _holds_members(value) -> bool:
     """Whether a plain container has modules or states anywhere inside."""
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -141,8 +131,8 @@ class Module(metaclass=ABCMeta):
         member = _as_member(name, value)
         node = self.__dict__.get("_node")
         if member is None:
-            _refuse_as_value(name, self.__dict__.get(name), value)
             if node is not None and _is_member(self.__dict__.get(name)):
+                self._require_no_value(name, value)
                 node._detach(name)
             object.__setattr__(self, name, value)
             return
@@ -150,6 +140,15 @@ class Module(metaclass=ABCMeta):
             raise AttributeError(_no_init(self) + f": '{name}' was set before")
         node._put(name, _node(member))
         self.__dict__[name] = member
+
+    def _require_no_value(self, name: str, value: Any) -> None:
+        """`self.h = x` would put x in the place of the state h, where `self.h.value = x` was meant."""
+        if value is not None and isinstance(self.__dict__[name], _core.State):
+            raise _errors.TypeError(
+                f"'{name}' of {type(self).__name__} is a state, and a value of type {type(value).__name__} cannot "
+                f"take its place; to give it a new value write self.{name}.value = …",
+                stage="module",
+            )
 
     def __delattr__(self, name: str) -> None:
         if _is_member(self.__dict__.get(name)):

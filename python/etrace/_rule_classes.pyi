@@ -52,7 +52,7 @@ class EProp(LearningRule):
         feedback (str; symmetric, random; default symmetric): how the loss comes back: by its gradient, or through fixed random weights
         kappa_filter_decay (float; [0, 1)): of the filter behind the trace; not given: that of a leaky readout, which is found by structure, for single steps; none where there is no such readout. Leaky readouts themselves are not filtered
         random_feedback_key (int; any): from which random weights are drawn; random feedback needs it
-        unfiltered (str; paths, with commas between them): hidden states whose signals meet the trace itself and not its filter
+        unfiltered (str; paths, with commas between them): hidden states whose learning signals are multiplied with the trace itself, not with its filter
         trace_dtype (dtype; f16, bf16, f32, f64): type that traces are kept in; sums stay in the model's type
         composite (bool; default False): trace weights behind other weights, too; memory batch x weights x states of all units
         composite_max_bytes (int; at least 0; default 1073741824): composite: refuse if these traces take more
@@ -129,7 +129,7 @@ class SnAp(LearningRule):
     def __init__(self, *, n: int = ..., snap_max_jacobian_elements: int = ..., trace_dtype: DtypeLike | None = ...) -> None: ...
 snap_n = SnAp
 class ThreeFactor(LearningRule):
-    """D_RTRL's trace met by a modulator from outside; single steps; the memory of D_RTRL.
+    """D_RTRL's trace times a modulator from outside, such as a reward; single steps; the memory of D_RTRL.
 
         e   <-  D e + ∂h/∂θ          e: [batch, *θ.shape, states]
         dθ  +=  Σ m e

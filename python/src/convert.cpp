@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "etrace/module.h"
 #include "foreign.h"
 #include "numbers.h"
 

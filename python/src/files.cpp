@@ -138,7 +138,8 @@ void bind_learner_files(nb::class_<LearnerObject>& c) {
             LongCall call(l);
             return to_dict(call.run([&] { return l.core->learner.restore(f, o.get()); }));
           },
-          "checkpoint"_a, "optimizer"_a = nb::none());
+          "checkpoint"_a, "optimizer"_a = nb::none(),
+          "Goes on from what checkpoint() has given, and returns its texts.");
 }
 
 }  // namespace etrace::python

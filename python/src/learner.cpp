@@ -248,7 +248,9 @@ void bind_access(nb::class_<LearnerObject>& c) {
          l.core->learner.set_modulator(a);
        },
        "modulator"_a, "The third factor where a call gives none, for rules that take one (ThreeFactor).")
-      .def_prop_ro("rule_param_names", [](const LearnerObject& l) { return of(l).rule_param_names(); })
+      .def_prop_ro(
+          "rule_param_names", [](const LearnerObject& l) { return of(l).rule_param_names(); },
+          "Names of the rule's own parameters: fixed feedback, an estimator.")
       .def(
           "rule_param", [](const LearnerObject& l, const std::string& n) { return of(l).rule_param(n); },
           "name"_a, "A parameter of the rule's own: 'group0/feedback'.")
@@ -259,7 +261,7 @@ void bind_access(nb::class_<LearnerObject>& c) {
             const Use use(*l.core);
             l.core->learner.set_rule_param(n, a);
           },
-          "name"_a, "value"_a)
+          "name"_a, "value"_a, "Sets a parameter of the rule's own.")
       .def(
           "reset_state",
           [](LearnerObject& l) {
@@ -292,16 +294,20 @@ void bind_access(nb::class_<LearnerObject>& c) {
           "Calls so far: steps, or windows of a multi-step learner.")
       .def_prop_ro(
           "age", [](const LearnerObject& l) { return of(l).age(); }, "Steps that the traces have seen.")
-      .def_prop_ro("trace_bytes", [](const LearnerObject& l) { return of(l).trace_bytes(); })
+      .def_prop_ro(
+          "trace_bytes", [](const LearnerObject& l) { return of(l).trace_bytes(); }, "Memory of all traces.")
       .def_prop_ro(
           "fingerprint", [](const LearnerObject& l) { return of(l).fingerprint(); },
           "Of program, rule and traces: a checkpoint fits where it is the same.")
       .def_prop_ro(
           "execution", [](const LearnerObject& l) { return of(l).execution().to_string(); },
           "How sequences run, and why.")
-      .def_prop_ro("backend", [](const LearnerObject& l) { return of(l).options().backend; })
-      .def_prop_ro("vjp_method",
-                   [](const LearnerObject& l) { return std::string(name(of(l).options().vjp_method)); })
+      .def_prop_ro(
+          "backend", [](const LearnerObject& l) { return of(l).options().backend; },
+          "What runs the programs: 'auto', 'native' …")
+      .def_prop_ro(
+          "vjp_method", [](const LearnerObject& l) { return std::string(name(of(l).options().vjp_method)); },
+          "'single-step' or 'multi-step'.")
       .def(
           "describe", [](const LearnerObject& l) { return of(l).describe(); },
           "The rule with its options, and the method: 'D_RTRL, single-step'.")
@@ -313,10 +319,12 @@ void bind_access(nb::class_<LearnerObject>& c) {
             l.core->learner.set_params(p);
           },
           "All parameters that the step uses, by name.")
-      .def_prop_ro("state_names", [](const LearnerObject& l) { return of(l).state_names(); })
+      .def_prop_ro(
+          "state_names", [](const LearnerObject& l) { return of(l).state_names(); },
+          "Paths of all states that are carried from step to step.")
       .def(
           "get_state", [](const LearnerObject& l, nb::handle p) { return of(l).state(path_text(p)); },
-          "path"_a)
+          "path"_a, "The newest value of a state, by its path.")
       .def(
           "set_state",
           [](LearnerObject& l, nb::handle p, nb::handle v) {
@@ -326,7 +334,7 @@ void bind_access(nb::class_<LearnerObject>& c) {
             const Use use(*l.core);
             l.core->learner.set_state(name, a);
           },
-          "path"_a, "value"_a);
+          "path"_a, "value"_a, "Sets a state, by its path.");
 }
 
 int traverse(PyObject* self, visitproc visit, void* arg) {

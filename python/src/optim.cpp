@@ -82,7 +82,7 @@ void bind_constraints(nb::module_& m) {
       m, "Constraint",
       "What holds for a parameter after every update. `leaf` is the name of a parameter or of a leaf\n"
       "(\"rnn/W/weight\", \"rnn/W/weight.bias\"), or the beginning of names: \"rnn\" means everything below.")
-      .def_ro("leaf", &Constraint::leaf)
+      .def_ro("leaf", &Constraint::leaf, "The path of the parameter, or the beginning of several.")
       .def("__repr__", text_of_constraint);
   m.def("non_negative", optim::non_negative, "leaf"_a, "Never below 0.");
   m.def("non_positive", optim::non_positive, "leaf"_a, "Never above 0.");
@@ -116,8 +116,8 @@ void bind_constraints(nb::module_& m) {
           },
           "leaf"_a, nb::kw_only(), "learning_rate"_a = nb::none(), "weight_decay"_a = nb::none(),
           "clip_norm"_a = nb::none(), "clip_value"_a = nb::none(), "frozen"_a = false)
-      .def_ro("leaf", &ParamGroup::leaf)
-      .def_ro("frozen", &ParamGroup::frozen);
+      .def_ro("leaf", &ParamGroup::leaf, "The path of the parameter, or the beginning of several.")
+      .def_ro("frozen", &ParamGroup::frozen, "Whether its parameters keep their values.");
 }
 
 }  // namespace
@@ -253,7 +253,8 @@ void bind_optimizers(nb::module_& core) {
       "    optimizer.update(result.grads)\n\n"
       "One update: clip_value, clip_norm, weight decay, the rule's direction times the rate, constraints.",
       nb::is_weak_referenceable())
-      .def_prop_ro("name", [](const Optimizer& o) { return std::string(o.name()); })
+      .def_prop_ro(
+          "name", [](const Optimizer& o) { return std::string(o.name()); }, "'adam', 'sgd' …")
       .def(
           "update", [](Optimizer& o, nb::handle grads) { o.update(gradients_of(o, grads)); }, "grads"_a,
           nb::sig("def update(self, grads: etrace._core.ParamValues | dict[str, Any]) -> None"),
@@ -265,14 +266,17 @@ void bind_optimizers(nb::module_& core) {
           [](Optimizer& o, nb::handle rate) { set_rate(o, rate, nb::none()); }, "Of the next update.")
       .def("set_learning_rate", set_rate, "rate"_a, "group"_a = nb::none(),
            "From the next update on, for all parameters or for the group of this name.")
-      .def_prop_ro("weight_decay", &Optimizer::weight_decay)
-      .def_prop_ro("bound", &Optimizer::bound)
-      .def_prop_ro("leaves",
-                   [](const Optimizer& o) {
-                     std::vector<std::string> out;
-                     for (const ParamLeafId& id : o.leaves()) out.push_back(to_string(id));
-                     return out;
-                   })
+      .def_prop_ro("weight_decay", &Optimizer::weight_decay,
+                   "Of all parameters that no group treats differently.")
+      .def_prop_ro("bound", &Optimizer::bound, "Whether it knows its model.")
+      .def_prop_ro(
+          "leaves",
+          [](const Optimizer& o) {
+            std::vector<std::string> out;
+            for (const ParamLeafId& id : o.leaves()) out.push_back(to_string(id));
+            return out;
+          },
+          "Paths of the parameters that it updates.")
       .def(
           "bind", [](Optimizer& o, nb::handle model) { bind_to(o, model); }, "model"_a,
           "Takes all parameters of the model and starts with a fresh state.")

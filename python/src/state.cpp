@@ -165,7 +165,8 @@ void bind_states(nb::module_& m) {
       .def_prop_ro(
           "name", [](const State& s) { return s.name_in_owner(); },
           "The name in the module that holds it; empty outside of every module.")
-      .def_prop_ro("kind", [](const State& s) { return std::string(s.type()); })
+      .def_prop_ro(
+          "kind", [](const State& s) { return std::string(s.type()); }, "The name of its class.")
       .def_prop_ro(
           "shape", [](const State& s) { return s.avals().at(0).shape; }, "Of the (first) array.")
       .def_prop_ro(
@@ -189,7 +190,7 @@ void bind_states(nb::module_& m) {
            }),
            "seed"_a = 0)
       .def("next", &RandomState::next, "A key of its own for one draw; the state moves on.")
-      .def("seed", &RandomState::seed, "seed"_a);
+      .def("seed", &RandomState::seed, "seed"_a, "Begins anew with this seed.");
   state_class<ModeState, LongTermState>(m, "ModeState", "Whether the model trains or is evaluated.");
   state_class<ShortTermState, State>(m, "ShortTermState",
                                      "Set back to its initial value by init_all_states and reset_all_states: "
@@ -199,8 +200,8 @@ void bind_states(nb::module_& m) {
            "per_sample"_a = true)
       .def("init", &ShortTermState::init, "batch_size"_a = nb::none(),
            "Its initial value, with or without a batch axis.")
-      .def("reset", &ShortTermState::reset)
-      .def_prop_ro("batch_size", &ShortTermState::batch);
+      .def("reset", &ShortTermState::reset, "Back to its initial value, for the batch that it has.")
+      .def_prop_ro("batch_size", &ShortTermState::batch, "Samples; None: it has no batch axis.");
   state_class<HiddenState, ShortTermState>(m, "HiddenState",
                                            "One array that the compiler takes for the network's memory.")
       .def(nb::new_(&make<HiddenState>), "init"_a.none(), nb::kw_only(), "dtype"_a = nb::none());

@@ -42,30 +42,38 @@ void bind_tasks(nb::module_& core) {
       core, "TaskBatch",
       "inputs [steps, batch, num_inputs]; targets: labels i32 [steps, batch], or numbers [steps, batch,\n"
       "num_outputs]; mask [steps], 1 where a step is scored. `inputs, targets, mask = batch`.")
-      .def_ro("inputs", &TaskBatch::inputs)
-      .def_ro("targets", &TaskBatch::targets)
-      .def_ro("mask", &TaskBatch::mask)
+      .def_ro("inputs", &TaskBatch::inputs, "[steps, batch, num_inputs].")
+      .def_ro("targets", &TaskBatch::targets,
+              "Labels [steps, batch], or numbers [steps, batch, num_outputs].")
+      .def_ro("mask", &TaskBatch::mask, "[steps], 1 where a step is scored.")
       .def("__iter__",
            [](const TaskBatch& b) { return nb::iter(nb::make_tuple(b.inputs, b.targets, b.mask)); });
   nb::class_<Task>(core, "Task",
                    "A seeded stream of batches: batch i is a function of the options, i and the batch size.",
                    nb::dynamic_attr())
-      .def_prop_ro("name", [](const Task& t) { return std::string(t.spec().name); })
-      .def_prop_ro("num_inputs", [](const Task& t) { return t.spec().num_inputs; })
-      .def_prop_ro("num_outputs", [](const Task& t) { return t.spec().num_outputs; })
-      .def_prop_ro("steps", [](const Task& t) { return t.spec().steps; })
+      .def_prop_ro(
+          "name", [](const Task& t) { return std::string(t.spec().name); }, "As in et.tasks.")
+      .def_prop_ro(
+          "num_inputs", [](const Task& t) { return t.spec().num_inputs; }, "Numbers per step and sample.")
+      .def_prop_ro(
+          "num_outputs", [](const Task& t) { return t.spec().num_outputs; },
+          "What a model has to give per step and sample: classes, or numbers.")
+      .def_prop_ro(
+          "steps", [](const Task& t) { return t.spec().steps; }, "The length of a sequence.")
       .def_prop_ro(
           "loss", [](const Task& t) { return std::string(t.spec().loss); },
           "The name of its loss in et.loss.")
-      .def_prop_ro("seed", [](const Task& t) { return t.spec().seed; })
-      .def_prop_ro("dtype", [](const Task& t) { return t.spec().dtype; })
+      .def_prop_ro(
+          "seed", [](const Task& t) { return t.spec().seed; }, "From which the batches follow.")
+      .def_prop_ro(
+          "dtype", [](const Task& t) { return t.spec().dtype; }, "The type of the inputs.")
       .def(
           "batch",
           [](const Task& t, nb::handle index, nb::handle size) {
             return t.batch(Reader<std::uint64_t>::read({"batch", "index"}, index),
                            Reader<std::int64_t>::read({"batch", "batch_size"}, size));
           },
-          "index"_a, "batch_size"_a)
+          "index"_a, "batch_size"_a, "The batch of this number: always the same one.")
       .def("__repr__", [](const Task& t) {
         return "Task(" + std::string(t.spec().name) + ", " + std::to_string(t.spec().steps) + " steps, " +
                std::to_string(t.spec().num_inputs) + " inputs, " + std::to_string(t.spec().num_outputs) +

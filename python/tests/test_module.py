@@ -128,7 +128,7 @@ def test_an_array_where_a_state_was():
             self.v = self.v.value + x
             return self.v
 
-    with pytest.raises(TypeError, match=r"'v' is a HiddenState; its value is set by self.v.value = "):
+    with pytest.raises(TypeError, match=r"'v' of Wrong is a state, .* write self\.v\.value = …"):
         et.compile(Wrong(), et.D_RTRL, np.zeros(3))
     model = Wrong()
     with pytest.raises(TypeError, match="self.v.value"):

@@ -25,9 +25,14 @@ std::vector<const CLI::App*> verbs_of(const CLI::App& app) {
   return verbs;
 }
 
+// Without those of no group, which stand for what is written in another way.
+std::vector<const CLI::Option*> told_options(const CLI::App& verb) {
+  return verb.get_options([](const CLI::Option* option) { return !option->get_group().empty(); });
+}
+
 std::vector<const CLI::Option*> options_of(const CLI::App& verb) {
   std::vector<const CLI::Option*> options;
-  for (const CLI::Option* option : verb.get_options({}))
+  for (const CLI::Option* option : told_options(verb))
     if (!option->get_positional() && !option->get_lnames().empty()) options.push_back(option);
   return options;
 }
@@ -76,6 +81,9 @@ constexpr Fact kEnvironment[] = {
     {"ETRACE_CACHE_DIR", "where compiled code is kept"},
     {"ETRACE_KEEP_SOURCE", "a folder for the C text of every program that is compiled"},
     {"ETRACE_RUNS", "where run folders are made and looked for, if not in runs"},
+    {"ETRACE_DATA", "where `etrace data import` keeps data sets"},
+    {"ETRACE_MATMUL_PRECISION", "tf32: products of float32 on a GPU round their factors to TF32"},
+    {"CC", "the C compiler that makes native code, if not cc, gcc or clang"},
 };
 constexpr Fact kStatus[] = {
     {"0", "done"},
@@ -91,7 +99,7 @@ void print_man(const CLI::App& app) {
   say(".SH SYNOPSIS\n.B etrace\n.I VERB\n[options]\n.SH VERBS\n");
   for (const CLI::App* verb : verbs_of(app)) {
     say(".SS etrace {}\n{}\n", troff(verb->get_name()), troff(verb->get_description()));
-    for (const CLI::Option* option : verb->get_options({}))
+    for (const CLI::Option* option : told_options(*verb))
       if (!is_help(*option)) print_option(*option);
   }
   say(".SH ENVIRONMENT\n");
@@ -111,14 +119,13 @@ std::string cell(const std::string& text) {
 }
 
 void print_markdown(const CLI::App& app) {
-  say("# Command line\n\nWhat `etrace --help` and `etrace VERB --help` say, on one page: `etrace man "
-      "--markdown` "
-      "writes it. The same as a manual page: `man etrace`.\n");
+  say("# Command line\n\nThis page shows what `etrace --help` and `etrace VERB --help` say. `etrace man "
+      "--markdown` writes it; `man etrace` shows the same as a manual page.\n");
   std::set<std::string> told;
   for (const CLI::App* verb : verbs_of(app)) {
     say("\n## etrace {}\n\n{}\n\n", verb->get_name(), cell(verb->get_description()));
     std::string rows;
-    for (const CLI::Option* option : verb->get_options({})) {
+    for (const CLI::Option* option : told_options(*verb)) {
       if (is_help(*option)) continue;
       const bool named = !option->get_lnames().empty();
       const std::string& value = option->get_default_str();

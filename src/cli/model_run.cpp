@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <functional>
 
 #include "cli/option_values.h"
@@ -71,6 +72,11 @@ Arrays ModelRun::sequences(const Model& m) const {
     throw ValueError(stage, fmt::format("--steps {}, but the file carries a sequence of {}", *steps, length));
   for (Array& a : out) a = slice_axis(a, 0, 0, *steps);
   return out;
+}
+
+std::string ModelRun::about_data() const {
+  if (!std::filesystem::is_directory(model)) return {};
+  return fmt::format("{}: its parameters, on random inputs and targets in place of its data\n", model);
 }
 
 StepFunction ModelRun::step() const {

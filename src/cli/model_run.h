@@ -26,6 +26,8 @@ struct ModelRun : ModelChoice {
   // One sequence per argument, then the targets of the first result.
   Arrays sequences(const Model&) const;
   StepFunction step() const;  // the loss of one step
+  // A line for the folder of a run, whose data is not what is measured on; else nothing.
+  std::string about_data() const;
 };
 
 }  // namespace etrace::cli

@@ -77,8 +77,9 @@ void add_method_option(CLI::App& verb, std::optional<VjpMethod>& method, const s
   };
   verb.add_option_function<std::string>(
           "--method", set,
-          fmt::format("single-step: every step's loss meets the trace; multi-step: reverse mode inside of "
-                      "windows, the trace at their borders (default: {})",
+          fmt::format("single-step: reverse mode through each step, traces for all that lies before it; "
+                      "multi-step: reverse mode through windows, traces for what lies before a window "
+                      "(default: {})",
                       otherwise))
       ->type_name("NAME")
       ->check(one_of({std::string(name(VjpMethod::SingleStep)), std::string(name(VjpMethod::MultiStep))}));

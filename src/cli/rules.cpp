@@ -100,6 +100,7 @@ void run_rules(const RulesArguments& a) {
   const StepFunction f = a.run.step();
   const std::vector<ModelDraw> draws = draws_of(a);
   const bool table = a.html.empty() && !a.json && !a.markdown;
+  if (table) std::cout << a.run.about_data();
   if (table)  // each row as soon as it is there
     options.on_row = [](const RuleComparison& c) {
       std::cout << (c.rows.empty() ? comparison_head(c) : comparison_row(c, c.rows.back())) << std::flush;

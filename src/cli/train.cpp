@@ -119,7 +119,7 @@ void add_learning_options(CLI::App& verb, TrainCommand& c) {
   verb.add_option(
           "--memory", s.memory,
           "steps for which recurrent cells hold what they have taken in, at the start; 0: as the cells "
-          "are by themselves (default: the length of the sequences)")
+          "are by themselves (default: the task's, 0 for data, else the length of the sequences)")
       ->type_name("STEPS")
       ->check(number_at_least(0));
   add_backend_option(verb, s.backend);
@@ -172,7 +172,8 @@ void add_file_options(CLI::App& verb, TrainCommand& c) {
       ->check(count_from(1))
       ->capture_default_str();
   verb.add_flag("--resume", p.resume,
-                "go on from the checkpoint, bit for bit; of RUN, a typed --lr is the rate from there on");
+                "go on from the checkpoint, bit for bit; of RUN, a typed --updates is the new end, and a "
+                "typed --lr or --schedule holds from there on");
   verb.add_option("--save", p.save,
                   "write the parameters to FILE.safetensors or FILE.npz; the former also holds the settings, "
                   "for --load")
@@ -259,7 +260,9 @@ int run_train(TrainCommand& c) {
   plan.start_from = c.run.loaded();
   const TrainSettings settings = settings_of(c);
   if (c.compare.wanted()) return run_compare(c.compare, settings, plan, c.quiet);
-  plan.new_rate = plan.resume && !plan.folder.empty() && is_typed("--lr");
+  plan.new_rate = plan.resume && !plan.folder.empty() &&
+                  std::any_of(train::kRateOptions.begin(), train::kRateOptions.end(),
+                              [](const char* name) { return is_typed(fmt::format("--{}", name)); });
   TerminalView view(c.quiet,
                     plan.json == kStandardOutput ? Progress::Stream::Error : Progress::Stream::Output);
   RunResult result;

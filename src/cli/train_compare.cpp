@@ -24,7 +24,7 @@ using Words = std::vector<std::string>;
 constexpr std::string_view kOwn[] = {"--compare", "--seeds", "--jobs", "--seed",
                                      "--rule",    "--name",  "--runs"};
 // Files that two runs cannot both write.
-constexpr const char* kRefused[] = {"--checkpoint", "--save", "--json", "--resume", "--live"};
+constexpr const char* kRefused[] = {"--checkpoint", "--save", "--json", "--resume"};
 
 // What was typed behind `train`, without the options above.
 Words shared_words() {

@@ -56,7 +56,7 @@ void run_verify(const VerifyArguments& o, Status& status) {
   if (!o.html.empty())
     write_output(o.html, report.to_html());
   else
-    std::cout << (o.json ? report.to_json() : report.to_string());
+    std::cout << (o.json ? report.to_json() : o.run.about_data() + report.to_string());
   if (report.met()) return;
   status.code = 1;
   if (!o.html.empty())

@@ -73,11 +73,13 @@ float csv_number(const std::string& path, const CsvTable& table, std::size_t row
   bad_line(
       path, table.lines[row],
       fmt::format(
-          "'{}' in column {} is no number; if that is the label, name it by the reader's option label={}{}",
-          text.substr(0, 40), name, name,
-          texts ? fmt::format("; if it says which series a line belongs to, series={0}; who it is of, "
-                              "group={0}; if it is no input, leave_out={0} (--set read=series={0})",
-                              name)
+          "'{}' in column {} is no number{}", text.substr(0, 40), name,
+          texts ? fmt::format(
+                      "; say what the column is: label={0}, series={0} (which series a line belongs to), "
+                      "group={0} (who a sample is of) or leave_out={0} (no input), for `etrace data show` "
+                      "as --option leave_out={0}, for `etrace train` as --set read=leave_out={0}, in Python "
+                      "as et.data.load(…, leave_out='{0}')",
+                      name)
                 : ""));
 }
 

@@ -59,10 +59,11 @@ std::size_t column_of(const std::string& path, const Fields& names, std::size_t 
   const auto count = static_cast<double>(columns);
   if (parse_number(text, value) && value == std::floor(value) && value >= -count && value < count)
     return static_cast<std::size_t>(value < 0 ? value + count : value);
-  throw ValueError("data", fmt::format("'{}': the option {} is '{}'{}; expected a column: {}", path, option,
-                                       text, did_you_mean(text, names),
-                                       names.empty() ? fmt::format("a number from 0 to {}", count - 1)
-                                                     : fmt::format("{}", fmt::join(names, ", "))));
+  throw ValueError(
+      "data", fmt::format("'{}' has no column '{}'{}, which the option {} names; expected a column: {}", path,
+                          text, did_you_mean(text, names), option,
+                          names.empty() ? fmt::format("a number from 0 to {}", count - 1)
+                                        : fmt::format("{}", fmt::join(names, ", "))));
 }
 
 }  // namespace etrace::data

@@ -80,17 +80,16 @@ std::string comparison_row(const RuleComparison& c, const RuleComparison::Row& r
 }
 
 std::string comparison_tail(const RuleComparison& c) {
-  std::string out = "\n" + wrapped_text(
-                               "window: steps that reverse mode runs through, with the trace at the border; "
-                               "single: every step's loss "
-                               "meets the trace. traces: kept from step to step. working: what one window "
-                               "needs beside; single steps: "
-                               "one step. cosine: direction against BPTT, the mean over parameters, which "
-                               "count alike; dev: its standard "
-                               "deviation over the draws; lowest: the worst parameter. ratio of the norms "
-                               "and horizon (steps back that "
-                               "hold 90 % of the last step's credit): medians.",
-                               2);
+  std::string out =
+      "\n" + wrapped_text(
+                 "window: steps that reverse mode runs through, with traces for what lies before "
+                 "them; single: each step by itself, with traces for all before it. traces: "
+                 "memory that is kept from step to step. working: memory that one window, or "
+                 "one single step, needs in addition. cosine: of the angle to BPTT's gradient, "
+                 "the mean over parameters, which count alike; dev: its standard deviation "
+                 "over the draws; lowest: that of the worst parameter. ratio of the lengths "
+                 "and horizon (steps back that hold 90 % of the last step's credit): medians.",
+                 2);
   out += wrapped_text(
       fmt::format("BPTT's own horizon: {}. distance: 1 - cosine + 0.1 |ln ratio| + 0.1 |ln of the "
                   "horizon over BPTT's|.",

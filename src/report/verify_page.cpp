@@ -329,8 +329,8 @@ std::string VerifyReport::to_html() const {
   for (std::size_t i = 0; i < leaves.size(); ++i)
     if (!leaves[i].measures.empty()) cards += parameter_card(*this, reasons, i);
   std::string body = section("overview", "All parameters",
-                             "Single steps: the own step of every loss, and its signal meets what the trace "
-                             "holds of the past. The horizon is the number of steps back, the last included, "
+                             "Single steps: reverse mode through the step of every loss, and traces for all "
+                             "before it. The horizon is the number of steps back, the last included, "
                              "that hold the gradient of the last step’s loss up to 10 %.",
                              overview(*this));
   body += section("reasons", "What theory expects",

@@ -127,8 +127,9 @@ RunResult resume(const std::string& given, const ConfigItems& changes, RunView* 
   RunConfig c = config_of(folder, changes, own);
   c.plan.folder = folder;
   c.plan.resume = true;
-  const auto is_rate = [](const auto& item) { return item.first == "lr"; };
-  c.plan.new_rate = std::any_of(changes.begin(), changes.end(), is_rate);
+  c.plan.new_rate = std::any_of(changes.begin(), changes.end(), [](const auto& item) {
+    return std::find(kRateOptions.begin(), kRateOptions.end(), item.first) != kRateOptions.end();
+  });
   require_sensible(c.plan);
   Run run(c.plan, completed(c.settings), given_view != nullptr ? *given_view : silent);
   return carried_out(run, own.module.get());

@@ -9,6 +9,7 @@
 //   decay_or_rank = 0.95
 #pragma once
 
+#include <array>
 #include <string>
 
 #include "etrace/train.h"
@@ -24,6 +25,9 @@ ConfigItems read_config(const std::string& path);
 // there, so that it may have moved; parameters come from the checkpoint. ValueError: it is no folder of a
 // run; its task is one of a program's own and not `own_task`.
 ConfigItems config_of_run(const std::string& folder, const Task* own_task = nullptr);
+
+// Options that the learning rate follows from; a run that goes on may have others from there on.
+inline constexpr std::array kRateOptions{"lr", "schedule", "warmup", "updates"};
 
 // The same back as TOML: texts that are numbers or truth values become such.
 std::string config_text(const ConfigItems&);

@@ -58,10 +58,9 @@ std::shared_ptr<const LearningRule> rule_from(const std::string& rule,
 
 void require_modulator(const char* stage, const LearningRule& rule) {
   if (!rule.takes_modulator() || rule.standing_modulator().defined()) return;
-  throw ValueError(
-      stage, fmt::format("{} needs a third factor, which meets the trace in place of the loss; give it a "
-                         "number, as in --rule-option modulator=1",
-                         rule.name()));
+  throw ValueError(stage, fmt::format("{} needs a third factor, which takes the place of the loss; give it a "
+                                      "number, as in --rule-option modulator=1",
+                                      rule.name()));
 }
 
 }  // namespace etrace::train

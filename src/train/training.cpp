@@ -456,7 +456,9 @@ Learner::Notes Training::resume(const std::string& checkpoint, bool new_rate) {
   const TensorFile file = load_checkpoint(checkpoint);
   Learner::Notes notes = notes_of(file), wanted = texts_;
   const std::int64_t batches = batches_of(notes, checkpoint);
-  if (new_rate) std::erase_if(wanted, [](const auto& note) { return note.first == "--lr"; });
+  if (new_rate)
+    std::erase_if(wanted,
+                  [](const auto& note) { return note.first == "--lr" || note.first == "--schedule"; });
   require_same(wanted, notes, checkpoint);
   learner_->restore(file, optimizer_.get());
   batches_ = batches;

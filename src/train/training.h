@@ -111,7 +111,8 @@ class Training {
 
   void save(const std::string& checkpoint, const Learner::Notes& more = {}) const;
   // Goes on where the checkpoint was made, and returns its notes. ValueError names the settings that differ;
-  // then nothing changes. `new_rate`: the learning rate may be another one, which counts from now on.
+  // then nothing changes. `new_rate`: the learning rate and its schedule may be others, which count
+  // from now on.
   Learner::Notes resume(const std::string& checkpoint, bool new_rate = false);
 
  private:

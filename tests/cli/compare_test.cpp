@@ -89,8 +89,23 @@ TEST_F(Compare, AFallingRateIsPartOfTheRun) {
   const auto r = compare({"--schedule", "cosine", "--warmup", "2", "--name", "a"});
   ASSERT_EQ(r.code, 0) << r.text;
   EXPECT_THAT(r.text, HasSubstr("learning rate 0.01\n  (cosine over 5 updates, rising for 2)"));
-  EXPECT_THAT(run({"train", file("runs/a"), "--resume", "--updates", "9"}).text,
-              HasSubstr("--schedule is cosine over 5 updates, rising for 2 there and cosine over 9"));
+  const auto longer = run({"train", file("runs/a"), "--resume", "--updates", "9"});
+  ASSERT_EQ(longer.code, 0) << longer.text;
+  EXPECT_THAT(longer.text, HasSubstr("(cosine over 9 updates, rising for 2)"));
+  EXPECT_EQ(json("runs/a/run.json").at("batches"), 9);
+  EXPECT_EQ(run({"train", file("runs/a"), "--resume"}).code, 0) << "the new end is the run's from then on";
+}
+
+// Without the folder of a run nobody has said that the rate shall be another one.
+TEST_F(Compare, AnotherRateIsNotTheRateOfACheckpoint) {
+  const std::vector<std::string> typed{"train",      "delayed_xor", "--hidden",     "4",
+                                       "--schedule", "cosine",      "--checkpoint", file("c"),
+                                       "--runs",     "none",        "--quiet"};
+  auto first = typed, longer = typed;
+  first.insert(first.end(), {"--updates", "5"});
+  longer.insert(longer.end(), {"--updates", "9", "--resume"});
+  ASSERT_EQ(run(first).code, 0);
+  EXPECT_THAT(run(longer).text, HasSubstr("--schedule is cosine over 5 updates there and cosine over 9"));
 }
 
 TEST_F(Compare, TheBenchOfAccuracyListsItsRowsAndGoesOn) {

@@ -276,6 +276,7 @@ TEST(Verbs, HelpFitsAPageAndExplainsEveryName) {
 TEST(Verbs, ManualAndCompletionAreTheHelp) {
   const auto bash = run_etrace({"completion", "bash"});
   const auto manual = run_etrace({"man"});
+  EXPECT_THAT(manual.text, Not(HasSubstr("\\-\\-task")));  // configurations have it, nobody types it
   for (const std::string& text : {bash.text, manual.text}) EXPECT_THAT(text, HasSubstr("train"));
   EXPECT_THAT(bash.text, HasSubstr("--rule-option"));
   EXPECT_THAT(manual.text, HasSubstr("\\-\\-rule\\-option"));

@@ -34,22 +34,22 @@ std::string section(const RuleRow& row) {
 
 std::string rules_page() {
   std::string page =
-      "# Learning rules\n\n"
-      "Written from the table of rules (`rule_rows()`), as are the help of the command line and the reports. "
-      "An option is given by name: `make_rule(\"pp_prop\", {{\"decay_or_rank\", 0.9}})`, `--rule-option "
-      "decay_or_rank=0.9`. Single- or multi-step is a setting of the learner "
-      "(`LearnerOptions::vjp_method`), not of a rule.\n\n"
-      "Memory is in numbers. *batch*: samples. *weights*: entries of weights and biases, once for every "
-      "hidden "
-      "group that they feed. *states of a unit*: of that group; 1 in a GRU, 2 in an LSTM or an adaptive "
-      "neuron. "
-      "*inputs*, *outputs*: of the operators; outputs once for every group, inputs that operators share "
-      "once. "
-      "*positions*: units that a unit reaches. Where no state comes back at its own position (a plain "
-      "recurrent "
-      "layer in scope diagonal), D_RTRL and its kin keep the last input and derivative in place of a trace: "
-      "the "
-      "memory of pp_prop. `etrace explain MODEL` counts them all.\n";
+      R"(# Learning rules
+
+This page is written from the table of rules (`rule_rows()`), as are the help of the command line and the reports. [Which rule should I choose?](choosing-a-rule.md) compares them.
+
+Options are given by name: `make_rule("pp_prop", {{"decay_or_rank", 0.9}})` in C++, `et.pp_prop(decay_or_rank=0.9)` in Python, `--rule-option decay_or_rank=0.9` on the command line. Whether a rule learns in single steps or in [windows](windows.md) is no option of the rule, but of the learner (`LearnerOptions::vjp_method`).
+
+What a rule keeps from step to step is counted in numbers, by these words:
+
+- *batch*: the samples of a batch.
+- *weights*: the entries of weights and biases. An entry counts once for every hidden group that it feeds.
+- *states of a unit*: the hidden states of a unit in its group, 1 in a GRU, 2 in an LSTM or an adaptive neuron.
+- *inputs*, *outputs*: those of the trainable operators. Outputs count once for every group; inputs that several operators share count once.
+- *positions*: the units that one unit influences.
+
+In some layers no state comes back at its own position, as in a plain recurrent layer in scope diagonal. There D_RTRL and the rules that build on it keep the last input and derivative in place of a trace, which is the memory of pp_prop. `etrace explain MODEL` counts the numbers for every rule.
+)";
   for (const RuleRow* row : rule_rows()) page += section(*row);
   return page;
 }

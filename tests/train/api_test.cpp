@@ -98,6 +98,16 @@ TEST_F(TrainApi, StoppedAndGoneOnTheBitsAreTheSame) {
   EXPECT_EQ(further.updates, 14);
 }
 
+// The end of a falling rate moves with the end of the run.
+TEST_F(TrainApi, ARunWithAFallingRateCanBeMadeLonger) {
+  TrainSettings s = xor_settings();
+  s.schedule = "cosine";
+  run(s, plan("falling"));
+  EXPECT_EQ(resume(in("falling"), {{"updates", "20"}}).updates, 20);
+  EXPECT_EQ(resume(in("falling")).updates, 20);
+  EXPECT_EQ(resume(in("falling"), {{"updates", "22"}, {"schedule", "constant"}}).updates, 22);
+}
+
 TEST_F(TrainApi, WithoutAFolderNothingIsWritten) {
   const RunResult r = run(xor_settings(3));
   EXPECT_EQ(r.folder, "");

@@ -1370,7 +1370,8 @@ class State:
         """The name in the module that holds it; empty outside of every module."""
 
     @property
-    def kind(self) -> str: ...
+    def kind(self) -> str:
+        """The name of its class."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -1406,7 +1407,8 @@ class RandomState(LongTermState):
     def next(self) -> Array:
         """A key of its own for one draw; the state moves on."""
 
-    def seed(self, seed: int) -> None: ...
+    def seed(self, seed: int) -> None:
+        """Begins anew with this seed."""
 
 class ModeState(LongTermState):
     """Whether the model trains or is evaluated."""
@@ -1422,10 +1424,12 @@ class ShortTermState(State):
     def init(self, batch_size: int | None = None) -> None:
         """Its initial value, with or without a batch axis."""
 
-    def reset(self) -> None: ...
+    def reset(self) -> None:
+        """Back to its initial value, for the batch that it has."""
 
     @property
-    def batch_size(self) -> int | None: ...
+    def batch_size(self) -> int | None:
+        """Samples; None: it has no batch axis."""
 
 class HiddenState(ShortTermState):
     """One array that the compiler takes for the network's memory."""
@@ -1777,12 +1781,14 @@ class _Learner:
         """
 
     @property
-    def rule_param_names(self) -> list[str]: ...
+    def rule_param_names(self) -> list[str]:
+        """Names of the rule's own parameters: fixed feedback, an estimator."""
 
     def rule_param(self, name: str) -> Array:
         """A parameter of the rule's own: 'group0/feedback'."""
 
-    def set_rule_param(self, name: str, value: object) -> None: ...
+    def set_rule_param(self, name: str, value: object) -> None:
+        """Sets a parameter of the rule's own."""
 
     def reset_state(self) -> None:
         """
@@ -1816,7 +1822,8 @@ class _Learner:
         """Steps that the traces have seen."""
 
     @property
-    def trace_bytes(self) -> int: ...
+    def trace_bytes(self) -> int:
+        """Memory of all traces."""
 
     @property
     def fingerprint(self) -> str:
@@ -1827,10 +1834,12 @@ class _Learner:
         """How sequences run, and why."""
 
     @property
-    def backend(self) -> str: ...
+    def backend(self) -> str:
+        """What runs the programs: 'auto', 'native' …"""
 
     @property
-    def vjp_method(self) -> str: ...
+    def vjp_method(self) -> str:
+        """'single-step' or 'multi-step'."""
 
     def describe(self) -> str:
         """The rule with its options, and the method: 'D_RTRL, single-step'."""
@@ -1843,11 +1852,14 @@ class _Learner:
     def params(self, arg: Any, /) -> None: ...
 
     @property
-    def state_names(self) -> list[str]: ...
+    def state_names(self) -> list[str]:
+        """Paths of all states that are carried from step to step."""
 
-    def get_state(self, path: object) -> Array: ...
+    def get_state(self, path: object) -> Array:
+        """The newest value of a state, by its path."""
 
-    def set_state(self, path: object, value: object) -> None: ...
+    def set_state(self, path: object, value: object) -> None:
+        """Sets a state, by its path."""
 
     def step(self, x: object | None, target: object | None = None) -> StepResult:
         """
@@ -1883,7 +1895,8 @@ class _Learner:
     def checkpoint(self, optimizer: _optim.Optimizer | None = None, notes: object | None = None) -> tuple:
         """The same in memory: (arrays by name, texts)."""
 
-    def restore(self, checkpoint: object, optimizer: _optim.Optimizer | None = None) -> dict: ...
+    def restore(self, checkpoint: object, optimizer: _optim.Optimizer | None = None) -> dict:
+        """Goes on from what checkpoint() has given, and returns its texts."""
 
     @property
     def _graph(self) -> _Graph: ...
@@ -1975,13 +1988,16 @@ class TaskBatch:
     """
 
     @property
-    def inputs(self) -> Array: ...
+    def inputs(self) -> Array:
+        """[steps, batch, num_inputs]."""
 
     @property
-    def targets(self) -> Array: ...
+    def targets(self) -> Array:
+        """Labels [steps, batch], or numbers [steps, batch, num_outputs]."""
 
     @property
-    def mask(self) -> Array: ...
+    def mask(self) -> Array:
+        """[steps], 1 where a step is scored."""
 
     def __iter__(self) -> Iterator: ...
 
@@ -1991,28 +2007,35 @@ class Task:
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """As in et.tasks."""
 
     @property
-    def num_inputs(self) -> int: ...
+    def num_inputs(self) -> int:
+        """Numbers per step and sample."""
 
     @property
-    def num_outputs(self) -> int: ...
+    def num_outputs(self) -> int:
+        """What a model has to give per step and sample: classes, or numbers."""
 
     @property
-    def steps(self) -> int: ...
+    def steps(self) -> int:
+        """The length of a sequence."""
 
     @property
     def loss(self) -> str:
         """The name of its loss in et.loss."""
 
     @property
-    def seed(self) -> int: ...
+    def seed(self) -> int:
+        """From which the batches follow."""
 
     @property
-    def dtype(self) -> Dtype: ...
+    def dtype(self) -> Dtype:
+        """The type of the inputs."""
 
-    def batch(self, index: object, batch_size: object) -> TaskBatch: ...
+    def batch(self, index: object, batch_size: object) -> TaskBatch:
+        """The batch of this number: always the same one."""
 
     def __repr__(self) -> str: ...
 

@@ -48,7 +48,8 @@ class Constraint:
     """
 
     @property
-    def leaf(self) -> str: ...
+    def leaf(self) -> str:
+        """The path of the parameter, or the beginning of several."""
 
     def __repr__(self) -> str: ...
 
@@ -76,10 +77,12 @@ class ParamGroup:
     def __init__(self, leaf: str, *, learning_rate: object | None = None, weight_decay: float | None = None, clip_norm: float | None = None, clip_value: float | None = None, frozen: bool = False) -> None: ...
 
     @property
-    def leaf(self) -> str: ...
+    def leaf(self) -> str:
+        """The path of the parameter, or the beginning of several."""
 
     @property
-    def frozen(self) -> bool: ...
+    def frozen(self) -> bool:
+        """Whether its parameters keep their values."""
 
 class Optimizer:
     """
@@ -92,7 +95,8 @@ class Optimizer:
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """'adam', 'sgd' …"""
 
     def update(self, grads: etrace._core.ParamValues | dict[str, Any]) -> None:
         """
@@ -116,13 +120,16 @@ class Optimizer:
         """
 
     @property
-    def weight_decay(self) -> float: ...
+    def weight_decay(self) -> float:
+        """Of all parameters that no group treats differently."""
 
     @property
-    def bound(self) -> bool: ...
+    def bound(self) -> bool:
+        """Whether it knows its model."""
 
     @property
-    def leaves(self) -> list[str]: ...
+    def leaves(self) -> list[str]:
+        """Paths of the parameters that it updates."""
 
     def bind(self, model: object) -> None:
         """Takes all parameters of the model and starts with a fresh state."""

@@ -9,7 +9,6 @@
 #include "etrace/plan.h"
 #include "etrace/transform.h"
 #include "io/step_outputs.h"
-#include "learn/plan/misfit.h"
 #include "learn/traces/interface.h"
 
 namespace etrace {
@@ -34,7 +33,10 @@ Arrays StepCall::operator()(std::span<const StepInput> args) {
     const Aval expected = many ? with_time(types[i], *window_) : types[i];
     const Array& x = value_of(args[i]);
     if (x.aval() != expected)
-      throw ValueError("step_fn", fmt::format("argument {} of the model {}", i, misfit(x.aval(), expected)));
+      throw ValueError("step_fn", fmt::format("argument {} of the model has type {}, expected {} for {}; the "
+                                              "first axis of a sequence is time",
+                                              i, to_string(x.aval()), to_string(expected),
+                                              many ? "a window" : "one step"));
     args_.push_back(plain_ ? expand_dims(x, {0}) : x);
     multi_step_.push_back(many || plain_);
   }

@@ -24,7 +24,7 @@ std::vector<RuleOption> coordinates_and_settings() {
 const RegisterRule kConfigured(
     {.name = "ETraceConfig",
      .aliases = {"config"},
-     .doc = "a rule by its coordinates: what is carried, by what, in which scope, met by what",
+     .doc = "a rule that is put together from options: what is carried, by what, in which scope, times what",
      .expectation = LearningRule::Theory::Exact,
      .gradient = "what its coordinates allow",
      .options = coordinates_and_settings(),

@@ -12,7 +12,7 @@ inline RuleOption trace_dtype_option() {
 
 inline RuleOption unfiltered_option() {
   return {"unfiltered", RuleOption::Type::Text, "", "paths, with commas between them",
-          "hidden states whose signals meet the trace itself and not its filter"};
+          "hidden states whose learning signals are multiplied with the trace itself, not with its filter"};
 }
 // "a/b, c" -> {"a/b", "c"}
 std::vector<std::string> listed(const std::string& text);

@@ -18,7 +18,8 @@ namespace {
 const RegisterRule kThreeFactor(
     {.name = "ThreeFactor",
      .aliases = {"three_factor"},
-     .doc = "D_RTRL's trace met by a modulator from outside; single steps; the memory of D_RTRL",
+     .doc = "D_RTRL's trace times a modulator from outside, such as a reward; single steps; the memory of "
+            "D_RTRL",
      .expectation = LearningRule::Theory::Unknown,
      .gradient = "no statement: the modulator decides",
      .options = with_composite_options({{"modulator", RuleOption::Type::Number, "", "a number",
