@@ -185,25 +185,27 @@ class Learner {
   // The programs that run for one loss, lean. Windows have execution().window steps.
   LearnerPlan plan(const StepFunction&, std::span<const Aval> slices,
                    const optim::Optimizer* = nullptr) const;
+  enum class PlanForm : std::uint8_t { AsCompiled, AsRecorded };  // with or without simplification
   // The programs that etrace_train compiles for sequences of so many steps, each once; slices are the types
   // of one step. Of mask and modulator only the types count. Programs of one name and several window lengths
   // are told apart: train_window, train_window_of_4.
-  enum class PlanForm : std::uint8_t { AsCompiled, AsRecorded };
   LearnerPlan train_plan(std::span<const Aval> slices, std::int64_t length, const StepFunction&,
                          const optim::Optimizer&, const TrainOptions& = {},
                          PlanForm = PlanForm::AsCompiled) const;
   // Those that it has compiled for sequences until now, the newest first.
   std::vector<Program> compiled() const;
 
-  // A checkpoint: parameters, states, traces, counters, and the optimiser's state, with the fingerprint of
-  // the graph. restore() checks everything first: ValueError names the difference and changes nothing. `note`
-  // is kept for the caller: data position, epoch …
+  // Kept in a checkpoint for the caller: data position, epoch …
   using Notes = std::vector<std::pair<std::string, std::string>>;
+  // Parameters, states, traces, counters, and the optimiser's state, with the fingerprint of the graph.
   TensorFile checkpoint(const optim::Optimizer* = nullptr, const Notes& = {}) const;
+  // Goes on from a checkpoint, and returns its notes. Everything is checked first: ValueError names the
+  // difference and changes nothing.
   Notes restore(const TensorFile&, optim::Optimizer* = nullptr);
+  // A checkpoint as a file, which takes the place of an older one when it is complete.
   void save(const std::string& path, const optim::Optimizer* = nullptr, const Notes& = {}) const;
-  Notes load(const std::string& path, optim::Optimizer* = nullptr);
-  std::string fingerprint() const;  // of program, rule and traces
+  Notes load(const std::string& path, optim::Optimizer* = nullptr);  // restore() from a file
+  std::string fingerprint() const;                                   // of program, rule and traces
 
   struct Impl;  // private to learn/
 

@@ -8,6 +8,7 @@
 #include "cli/option_values.h"
 #include "etrace/error.h"
 #include "module/parameter_file.h"
+#include "train/run_model.h"
 #include "train/saved_parameters.h"
 
 namespace etrace::cli {
@@ -39,7 +40,15 @@ ModelChoice without_folder(const ModelChoice& c) {
   ModelChoice out = c;
   if (out.load.empty()) out.load = best.string();
   const TensorFile file = read_parameter_file(best.string());
-  SavedSettings(file, out.load).text("--model", out.model);
+  const std::string source = best.string();
+  std::string words;
+  SavedSettings(file, source).text("--model", words);
+  if (words.empty())
+    throw IoError("model", fmt::format("'{}' does not say which model its parameters are of", source));
+  train::TrainSettings settings;
+  train::take_model_words(words, c.model, settings);
+  out.model = settings.model;
+  out.layers = settings.layers;
   return out;
 }
 
@@ -48,14 +57,14 @@ ReadyModel made(const ModelChoice& c, const std::optional<TensorFile>& loaded) {
   ModelOptions options{.sizes = c.sizes, .batch = c.batch, .dtype = c.own_dtype, .seed = c.seed};
   if (!c.dtype.empty()) options.dtype = *dtype_from_name(c.dtype);
   if (loaded && c.sizes.empty()) SavedSettings(*loaded, c.load).sizes(options.sizes);
-  return etrace::make_model(c.model, options);
+  return c.layers.empty() ? etrace::make_model(c.model, options) : train::layered_model(c.layers, options);
 }
 
 }  // namespace
 
 std::optional<ReadyModel> ModelChoice::builtin() const {
   if (std::filesystem::is_directory(model)) return without_folder(*this).builtin();
-  if (find_builtin_model(model) == nullptr) {
+  if (layers.empty() && find_builtin_model(model) == nullptr) {
     if (!dtype.empty() || batch || !sizes.empty())
       throw ValueError(
           stage, "--sizes, --batch and --dtype are for built-in models; a model file has its own types");

@@ -19,6 +19,7 @@ struct ModelChoice {
   std::optional<std::int64_t> batch = {};
   Dims sizes = {};
   std::uint64_t seed = 0;
+  std::vector<std::string> layers = {};  // in words, where the folder of a run has such a model
 
   void add_model_options(CLI::App& verb);  // MODEL, --load, --sizes, --batch, --dtype, --seed
 

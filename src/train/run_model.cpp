@@ -43,17 +43,16 @@ double input_rms(const Task& task, std::int64_t batch) {
   return steps == 0 ? 0.0 : std::sqrt(total / static_cast<double>(steps * channels));
 }
 
-ReadyModel layered_model(const TrainSettings& s, const Dims& features, const ModelOptions& options) {
-  std::vector<nn::LayerWords> layers;
-  for (const std::string& text : s.layers) layers.push_back(nn::LayerWords::parse(text));
-  ModelOptions own = options;
-  own.sizes = features;
-  ReadyModel ready{nn::layered(layers, own), {zeros({s.batch, features[0]}, s.dtype)}};
-  init_all_states(*ready.module, s.batch);
-  return ready;
-}
-
 }  // namespace
+
+ReadyModel layered_model(const std::vector<std::string>& texts, const ModelOptions& options) {
+  std::vector<nn::LayerWords> layers;
+  for (const std::string& text : texts) layers.push_back(nn::LayerWords::parse(text));
+  std::shared_ptr<Module> module = nn::layered(layers, options);
+  const Shape one{options.sizes.at(0)};
+  init_all_states(*module, options.batch);
+  return {std::move(module), {zeros(options.batch ? one.with_front(*options.batch) : one, options.dtype)}};
+}
 
 bool is_model_file(const std::string& model) { return model.ends_with(".json"); }
 
@@ -129,7 +128,10 @@ ReadyModel model_for(const TrainSettings& s, std::int64_t inputs, std::int64_t o
                      double rms) {
   ModelOptions options{
       .batch = s.batch, .dtype = s.dtype, .seed = s.seed, .memory = memory, .input_rms = rms};
-  if (!s.layers.empty()) return layered_model(s, {inputs, outputs}, options);
+  if (!s.layers.empty()) {
+    options.sizes = {inputs, outputs};
+    return layered_model(s.layers, options);
+  }
   if (is_model_file(s.model))
     return model_of_file(model_file_text(s), s.model,
                          {.inputs = inputs, .outputs = outputs, .batch = s.batch, .dtype = s.dtype});

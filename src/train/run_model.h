@@ -22,6 +22,8 @@ std::optional<std::int64_t> batch_of_model(const TrainSettings&);
 // no longer part of them. Settings are resolved.
 void record_module(TrainSettings&, const Task&);
 
+// Layers in words, "type=LIF,size=8"; options.sizes: features of input and output.
+ReadyModel layered_model(const std::vector<std::string>& layers, const ModelOptions&);
 // The model for so many features of input and output, with initialised states.
 ReadyModel model_for(const TrainSettings&, std::int64_t inputs, std::int64_t outputs, double memory,
                      double input_rms);

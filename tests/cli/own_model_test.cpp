@@ -53,6 +53,13 @@ TEST_F(OwnModel, LayersOfAFileAreTrainedScoredAndGoOn) {
             0);
   ASSERT_EQ(run({"train", file("runs/b"), "--resume", "--updates", "6"}).code, 0);
   EXPECT_EQ(final_of("a"), final_of("b"));
+  const auto explained = run({"explain", file("runs/a"), "--level", "1"});
+  EXPECT_EQ(explained.code, 0);
+  EXPECT_THAT(explained.text, HasSubstr("Weights that are learned online:"));
+  const auto verified = run({"verify", file("runs/a"), "--steps", "4", "--lags", "0"});
+  EXPECT_EQ(verified.code, 0) << verified.text;
+  EXPECT_THAT(verified.text, HasSubstr("layers: D_RTRL, 4 steps, float64"));
+  EXPECT_EQ(run({"summary", file("runs/a")}).code, 0);
 }
 
 TEST_F(OwnModel, WhatIsNoLayerIsSaid) {
@@ -91,6 +98,8 @@ TEST_F(OwnModel, AModelFileIsTrainedScoredAndGoesOn) {
     fs::remove(file(std::string(name) + ".json"));
     EXPECT_EQ(last_line(run({"eval", file(std::string("runs/") + name), "--backend", "interpreter"})),
               last_line(r));
+    EXPECT_EQ(run({"explain", file(std::string("runs/") + name)}).code, 0);
+    EXPECT_EQ(run({"verify", file(std::string("runs/") + name), "--steps", "4", "--lags", "0"}).code, 0);
   }
   ASSERT_EQ(
       train({"--model", "gru", "--hidden", "5", "--memory", "0", "--batch", "4", "--name", "built"}).code, 0);
