@@ -35,9 +35,9 @@ void pause() {
 
 using Clock = std::chrono::steady_clock;
 
-// A thread that sleeps costs whoever wakes it a call of the system, and is back after tens of microseconds. So
-// one that waits polls first; then it stays awake for about as long as the host works alone between two jobs of
-// a window, but offers its processor to others at every look; then it sleeps.
+// A thread that sleeps costs whoever wakes it a call of the system, and is back after tens of microseconds.
+// So one that waits polls first; then it stays awake for about as long as the host works alone between two
+// jobs of a window, but offers its processor to others at every look; then it sleeps.
 constexpr int kLooks = 1000;
 constexpr auto kAwake = std::chrono::microseconds(200);
 

@@ -98,10 +98,10 @@ RunPage Run::page_at_start() const {
   page.texts.push_back({"Configuration",
                         "config.toml of the run's folder: `etrace train --config config.toml` runs it again.",
                         config_text(config_items(s, plan_))});
-  page.texts.push_back(
-      {"How to reproduce", "The command as it was typed; what the numbers depend on beside it.",
-       fmt::format("{}\n\netrace {}, seed {}, backend {}\n{}", command_text(plan_.command), version(), s.seed,
-                   s.backend, training_.task().about())});
+  page.texts.push_back({"How to reproduce",
+                        "The command as it was typed; what the numbers depend on beside it.",
+                        fmt::format("{}\n\netrace {}, seed {}, backend {}\n{}", command_text(plan_.command),
+                                    version(), s.seed, s.backend, training_.task().about())});
   return page;
 }
 
@@ -144,7 +144,8 @@ void Run::show_state() {
                        check.accuracy ? fmt::format("{:.4f}", *check.accuracy) : loss_text(check.loss));
   }
   tiles.emplace_back("updates per second", fmt::format("{:.0f}", rate));
-  tiles.emplace_back("seconds left", fmt::format("{:.0f}", static_cast<double>(total - done) / std::max(rate, 1e-9)));
+  tiles.emplace_back("seconds left",
+                     fmt::format("{:.0f}", static_cast<double>(total - done) / std::max(rate, 1e-9)));
   live_->state("The run goes on.", std::move(tiles));
 }
 
@@ -152,11 +153,13 @@ void Run::show_model(RunPage& page) {
   constexpr std::int64_t kSamples = 3;
   constexpr std::size_t kMostPictures = 8;
   page.pictures_note = fmt::format(
-      "What units do in up to {} held-out samples, side by side: a row for each unit, time to the right. Blue: above "
+      "What units do in up to {} held-out samples, side by side: a row for each unit, time to the right. "
+      "Blue: above "
       "zero, or a spike; orange: below zero.",
       kSamples);
   for (const SeenActivity& seen : training_.seen_activity(kSamples))
-    if (page.pictures.size() < kMostPictures) page.pictures.push_back(picture_of(seen));
+    if (page.pictures.size() < kMostPictures && seen.units > 0 && seen.steps > 0)
+      page.pictures.push_back(picture_of(seen));
   for (const WeightSpread& w : last_weights_) {
     RunPage::Weights both{.name = w.name, .after = w.spread};
     for (const WeightSpread& before : first_weights_)

@@ -14,8 +14,8 @@ using ::testing::Not;
 class LiveRun : public TrainFixture {
  protected:
   Words run(const std::string& name, const std::string& updates, const Words& more = {}) const {
-    return tiny(Words{"--updates", updates, "--runs", file("runs"), "--name", name, "--check-every", "5", "--backend",
-                      "interpreter"} +
+    return tiny(Words{"--updates", updates, "--runs", file("runs"), "--name", name, "--check-every", "5",
+                      "--backend", "interpreter"} +
                 more);
   }
   static std::string address(Process& p) {
@@ -39,8 +39,9 @@ TEST_F(LiveRun, HasTheBitsOfARunThatNobodySees) {
   BrowserSocket listener(port_of(url));
   listener.get(url + "events");
   const std::string events = listener.read_all();
-  EXPECT_THAT(events, AllOf(HasSubstr("event: all"), HasSubstr("event: news"),
-                            HasSubstr("The run has ended. This page lies in " + file("runs/live/page.html"))));
+  EXPECT_THAT(events,
+              AllOf(HasSubstr("event: all"), HasSubstr("event: news"),
+                    HasSubstr("The run has ended. This page lies in " + file("runs/live/page.html"))));
   EXPECT_EQ(p.wait().code, 0);
   EXPECT_EQ(numbers("live"), numbers("plain"));
   for (const char* left : {"/best.safetensors", "/checkpoints/last.safetensors"})
@@ -99,16 +100,19 @@ TEST_F(LiveRun, GoesOnWithTheCurvesOfBefore) {
 
 TEST_F(LiveRun, AStreamIsShownToo) {
   std::string rows = "a,kind\n";
-  for (int i = 0; i < 400; ++i) rows += std::to_string(i * 7919 % 101) + (i * 7919 % 101 > 50 ? ",up\n" : ",down\n");
+  for (int i = 0; i < 400; ++i)
+    rows += std::to_string(i * 7919 % 101) + (i * 7919 % 101 > 50 ? ",up\n" : ",down\n");
   std::ofstream(file("s.csv"), std::ios::binary) << rows;
-  Process p({"train", file("s.csv"), "--stream", "--hidden", "4", "--backend", "interpreter", "--runs", file("runs"),
-             "--name", "s", "--set", "window=50", "--live"});
+  Process p({"train", file("s.csv"), "--stream", "--hidden", "4", "--backend", "interpreter", "--runs",
+             file("runs"), "--name", "s", "--set", "window=50", "--live"});
   const std::string url = address(p);
   BrowserSocket listener(port_of(url));
   listener.get(url + "events");
-  EXPECT_THAT(listener.read_all(), AllOf(HasSubstr("event: all"), HasSubstr("This page lies in " + file("runs/s/page.html"))));
+  EXPECT_THAT(listener.read_all(),
+              AllOf(HasSubstr("event: all"), HasSubstr("This page lies in " + file("runs/s/page.html"))));
   EXPECT_EQ(p.wait().code, 0);
-  EXPECT_THAT(contents(file("runs/s/page.html")), AllOf(HasSubstr("Kappa against no change"), HasSubstr("last 50 lines")));
+  EXPECT_THAT(contents(file("runs/s/page.html")),
+              AllOf(HasSubstr("Kappa against no change"), HasSubstr("last 50 lines")));
 }
 
 }  // namespace
