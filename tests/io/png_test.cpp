@@ -1,10 +1,10 @@
-// PNG files: what is written, read back by hand with zlib.
+// PNG files: their parts. That pixels are what they were is seen by a browser (tests/tools/run_page_test.py).
 #include "io/png.h"
 
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include "etrace/error.h"
+#include "io/tensor_file.h"
 
 namespace etrace {
 namespace {
@@ -22,10 +22,8 @@ TEST(Png, ChunksPaletteAndPixels) {
   std::vector<std::pair<std::string, std::string>> chunks;
   for (std::size_t at = 8; at < file.size();) {
     const std::uint32_t size = number_at(file, at);
-    const std::string name = file.substr(at + 4, 4), content = file.substr(at + 8, size),
-                      checked = name + content;
-    EXPECT_EQ(number_at(file, at + 8 + size),
-              ::crc32(0, reinterpret_cast<const Bytef*>(checked.data()), static_cast<uInt>(checked.size())));
+    const std::string name = file.substr(at + 4, 4), content = file.substr(at + 8, size);
+    EXPECT_EQ(number_at(file, at + 8 + size), crc32(name + content));
     chunks.emplace_back(name, content);
     at += 12 + size;
   }
@@ -34,12 +32,6 @@ TEST(Png, ChunksPaletteAndPixels) {
   EXPECT_EQ(chunks[0].second, std::string("\0\0\0\3\0\0\0\2\10\3\0\0\0", 13));
   EXPECT_EQ(chunks[1].second, std::string("\0\0\0\1\2\3\xfa\xfb\xfc", 9));
   EXPECT_EQ(chunks[2].second, std::string("\0\x80\xff", 3));
-  std::string rows(100, '\0');
-  uLongf size = rows.size();
-  ASSERT_EQ(uncompress(reinterpret_cast<Bytef*>(rows.data()), &size,
-                       reinterpret_cast<const Bytef*>(chunks[3].second.data()), chunks[3].second.size()),
-            Z_OK);
-  EXPECT_EQ(rows.substr(0, size), std::string("\0\0\1\2\0\2\1\0", 8));
   EXPECT_EQ(chunks[4].first, "IEND");
 }
 

@@ -10,7 +10,6 @@
 
 #include "etrace/models.h"
 #include "etrace/ops/numpy.h"
-#include "report/curves.h"
 #include "train/logged_curves.h"
 #include "train/training.h"
 
@@ -47,11 +46,12 @@ TEST(PageContent, HiddenStatesOfSamplesAreThoseOfTheModel) {
   ASSERT_THAT(seen[0].samples, SizeIs(3));
   // The same by hand, of the second sample.
   Module& model = t.module();
-  init_all_states(model);
+  reset_all_states(model);
   const TaskBatch batch = t.task().batch(first_batch(Part::Check), 4);
   const auto& h = *states(model, StateKind::Hidden).at(0).state;
   for (std::int64_t s = 0; s < seen[0].steps; ++s) {
-    model({slice_axis(batch.inputs, 0, s, s + 1).reshape(Shape{4, batch.inputs.dim(2)})});
+    const Array x = slice_axis(batch.inputs, 0, s, s + 1);
+    model(Arrays{reshape(x, {4, batch.inputs.dim(2)})});
     const std::vector<double> now = h.value().tensor().to_doubles();
     for (std::int64_t u = 0; u < 5; ++u)
       EXPECT_NEAR(seen[0].samples[1][static_cast<std::size_t>(u * seen[0].steps + s)],
@@ -154,10 +154,12 @@ no line of a log
 }
 
 TEST(Curves, NamesStayText) {
-  const std::string html =
-      page::plot_html({.title = "Loss", .curves = {{.name = "</script><b>", .points = {{.x = 1, .y = 1}}}}});
-  EXPECT_THAT(html, Not(HasSubstr("<b>")));
-  EXPECT_EQ(html.find("</script>"), html.rfind("</script>"));  // that of the numbers alone
+  const RunPage run{
+      .title = "a",
+      .plots = {{.title = "Loss", .curves = {{.name = "</script><b>", .points = {{.x = 1, .y = 1}}}}}}};
+  const std::string html = run.to_html();
+  EXPECT_THAT(html, Not(HasSubstr("</script><b>")));
+  EXPECT_THAT(html, AllOf(HasSubstr("&lt;/script&gt;&lt;b&gt;"), HasSubstr(R"(<\/script><b>)")));
 }
 
 }  // namespace
