@@ -168,14 +168,16 @@ void Run::show_model(RunPage& page) {
   }
 }
 
-void Run::write_page() {
+// Also of a run that was stopped, whose score is that of its last batch.
+void Run::write_page(const std::string& lead, bool good) {
   if (!live_ && (!folder_ || log_failed_)) return;
   RunPage page = page_at_start();
-  page.lead = result_.judgement->text();
-  page.good = result_.judgement->outcome != Outcome::Guessing;
+  page.lead = lead;
+  page.good = good;
+  const std::string on = result_.judgement ? "on held-out data" : "of the last batch";
   if (result_.score.accuracy)
-    page.tiles.emplace_back("accuracy on held-out data", fmt::format("{:.4f}", *result_.score.accuracy));
-  page.tiles.emplace_back("loss", loss_text(result_.score.loss));
+    page.tiles.emplace_back("accuracy " + on, fmt::format("{:.4f}", *result_.score.accuracy));
+  page.tiles.emplace_back("loss " + on, loss_text(result_.score.loss));
   page.tiles.emplace_back("updates", std::to_string(training_.updates()));
   page.tiles.emplace_back("seconds", fmt::format("{:.1f}", seconds()));
   page.tiles.emplace_back("of traces", bytes_text(training_.trace_bytes()));
@@ -186,7 +188,7 @@ void Run::write_page() {
                            l.rates});
   if (last_fidelity_)
     page.tables.insert(page.tables.begin(), fidelity_table(first_fidelity_, *last_fidelity_));
-  show_model(page);
+  if (result_.judgement) show_model(page);
   try {
     if (folder_ && !log_failed_) {
       const LoggedCurves curves(folder_->log());

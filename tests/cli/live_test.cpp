@@ -60,6 +60,7 @@ TEST_F(LiveRun, CtrlCEndsItWithItsPage) {
   p.kill(SIGINT);
   EXPECT_THAT(listener.read_all(), HasSubstr("stopped after"));
   EXPECT_EQ(p.wait().code, 130);
+  EXPECT_THAT(contents(file("runs/stopped/page.html")), HasSubstr("stopped after"));
 }
 
 TEST_F(LiveRun, ATakenPortIsRefusedBeforeTheWork) {

@@ -147,8 +147,7 @@ TEST_F(Runs, AFolderIsNotOverwrittenAndNotShared) {
   EXPECT_THAT(run({"train", "copying", "--resume"}).text, HasSubstr("--resume needs the run to go on with"));
   Process first(tiny({"--updates", "100000", "--name", "b", "--json", "-", "--quiet"}),
                 {.environment = {"ETRACE_RUNS=" + file("runs")}});
-  std::string line;
-  ASSERT_TRUE(first.read_line(line));
+  for (std::string line; line.find("\"batch\"") == std::string::npos;) ASSERT_TRUE(first.read_line(line));
   const auto second = run({"train", file("runs/b"), "--resume"});
   EXPECT_EQ(second.code, 2);
   EXPECT_THAT(second.text, HasSubstr("another process works in the run folder"));
