@@ -176,12 +176,12 @@ nlohmann::json plot_json(const RunPage::Plot& plot) {
   return out;
 }
 
-// Inside of a script element only "</" would end it.
+// Inside of a script element "<" could begin a tag or a comment.
 std::string script_text(const nlohmann::json& json) {
-  std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  for (std::size_t at = text.find("</"); at != std::string::npos; at = text.find("</", at))
-    text.replace(at, 2, "<\\/");
-  return text;
+  std::string out;
+  for (const char c : json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace))
+    out += c == '<' ? "\\u003c" : std::string(1, c);
+  return out;
 }
 
 // Of four digits: as many as a plot can show.

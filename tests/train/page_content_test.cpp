@@ -159,7 +159,7 @@ TEST(Curves, NamesStayText) {
       .plots = {{.title = "Loss", .curves = {{.name = "</script><b>", .points = {{.x = 1, .y = 1}}}}}}};
   const std::string html = run.to_html();
   EXPECT_THAT(html, Not(HasSubstr("</script><b>")));
-  EXPECT_THAT(html, AllOf(HasSubstr("&lt;/script&gt;&lt;b&gt;"), HasSubstr(R"(<\/script><b>)")));
+  EXPECT_THAT(html, AllOf(HasSubstr("&lt;/script&gt;&lt;b&gt;"), HasSubstr(R"(\u003c/script>\u003cb>)")));
 }
 
 }  // namespace

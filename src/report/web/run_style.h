@@ -111,7 +111,7 @@ function draw(figure) {
       const edge = side => c.points.map((p, k) => [p[along], c.band[k][side]]);
       html += `<path class="band ${kind}" d="${path([...edge(1), ...edge(0).reverse()])}Z"/>`;
     }
-    if (c.smooth && over > 1) html += `<path class="raw ${kind}" clip-path="inset(0)" d="${path(places(c.points).map(([x, y]) => [x, log ? Math.min(Math.max(y, 10 ** low), 10 ** high) : Math.min(Math.max(y, low), high)]))}"/>`;
+    if (c.smooth && over > 1) html += `<path class="raw ${kind}" d="${path(places(c.points).map(([x, y]) => [x, log ? Math.min(Math.max(y, 10 ** low), 10 ** high) : Math.min(Math.max(y, low), high)]))}"/>`;
     const line = `<path class="line ${kind}" d="${path(places(shown[i]))}"/>`;
     if (c.other) html += line; else lines += line;
   });
