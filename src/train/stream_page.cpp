@@ -59,7 +59,16 @@ void StreamRun::open_live() {
 }
 
 void StreamRun::show_state() {
+  if (!live_->wants_state() || told_lines_ == learner_->lines()) return;
+  told_lines_ = learner_->lines();
+  show_points();
+  live_->state("The run goes on.", tiles());
+}
+
+void StreamRun::show_points() {
   const Prequential& p = learner_->score();
+  if (shown_lines_ == p.count()) return;
+  shown_lines_ = p.count();
   const auto add = [&](std::size_t plot, std::size_t curve, double value) {
     live_->add(plot, curve,
                {.x = static_cast<double>(p.count()), .y = value, .seconds = seconds_before_ + seconds()});
@@ -70,7 +79,6 @@ void StreamRun::show_state() {
   add(StreamCurves::Kappa, StreamCurves::Recent, p.recent_kappa_no_change());
   add(StreamCurves::Kappa, StreamCurves::All, p.kappa_no_change());
   add(StreamCurves::Loss, 0, learner_->mean_loss());
-  live_->state("The run goes on.", tiles());
 }
 
 void StreamRun::write_page() {

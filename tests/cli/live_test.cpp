@@ -1,5 +1,6 @@
 // `etrace train --live` as a process: its address, its end, Ctrl-C, and that no number depends on it.
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include "cli/train_fixture.h"
 #include "support/browser_socket.h"
@@ -114,6 +115,28 @@ TEST_F(LiveRun, AStreamIsShownToo) {
   EXPECT_EQ(p.wait().code, 0);
   EXPECT_THAT(contents(file("runs/s/page.html")),
               AllOf(HasSubstr("Kappa against no change"), HasSubstr("last 50 lines")));
+}
+
+// A pipe that pauses behind a line that the log has, or any other: the last line is shown.
+TEST_F(LiveRun, ASilentStreamShowsItsLastLine) {
+  for (const int lines : {100, 130}) {
+    const std::string pipe = file("pipe" + std::to_string(lines));
+    ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+    Process p({"train", pipe, "--stream", "--hidden", "4", "--backend", "interpreter", "--runs", file("runs"),
+               "--set", "window=50", "--set", "classes=up,down", "--live"});
+    std::ofstream writer(pipe);
+    writer << "a,kind\n" << std::flush;
+    for (int i = 0; i < lines; ++i) writer << i % 7 << (i % 7 > 3 ? ",up\n" : ",down\n");
+    writer.flush();
+    const std::string url = address(p);
+    BrowserSocket listener(port_of(url));
+    listener.get(url + "events");
+    EXPECT_THAT(listener.read_to("[\"lines\",\"" + std::to_string(lines) + "\"]"), HasSubstr("kappa"));
+    EXPECT_THAT(listener.read_to("\n\n"), HasSubstr("\n"));
+    writer.close();
+    EXPECT_THAT(listener.read_all(), HasSubstr("This page lies in"));
+    EXPECT_EQ(p.wait().code, 0);
+  }
 }
 
 }  // namespace
