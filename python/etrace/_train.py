@@ -275,7 +275,7 @@ class _Told:
 
     def say(self, text):
         self.last = text.strip() or self.last
-        if self.verbose:
+        if self.verbose or text.startswith("live "):  # an address is for whoever asked for it
             print(text, end="", flush=True)
 
     def warn(self, text):
@@ -349,7 +349,8 @@ def train(
 
     Options are those of `etrace train --help`, with underscores: hidden, batch, updates, lr, optimizer, schedule, warmup,
     clip_norm, update, method, window, memory, seed, dtype, backend, set={"lag": 20}, rule_option={…}, runs, name, patience,
-    until_accuracy, check_every, every, no_fidelity, load, save, checkpoint, json, resume.
+    until_accuracy, check_every, every, no_fidelity, load, save, checkpoint, json, resume,
+    live (True, or a port: the page of the run while it goes, in a browser of this machine; its address is printed).
 
     Ctrl-C ends the run at the end of its batch, with a checkpoint, and is a KeyboardInterrupt; `et.resume(folder)`
     goes on.

@@ -7,6 +7,7 @@ import sys
 import textwrap
 import threading
 import time
+import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -366,6 +367,24 @@ def test_what_a_callback_throws_comes_out():
     with pytest.raises(Stop):
         et.train("delayed_xor", updates=5, on_progress=stop, **QUICK)
     assert et.runs()[0]["status"] == "failed"
+
+
+def test_a_page_while_it_goes(capsys):
+    seen = {}
+
+    def look(update, score):
+        address = capsys.readouterr().out
+        if address:
+            seen["address"] = address.split()[1]
+            seen["page"] = urllib.request.urlopen(seen["address"]).read().decode()
+
+    run = et.train("delayed_xor", hidden=4, batch=2, updates=3, runs=None, live=True, backend="interpreter", on_progress=look)
+    assert "delayed_xor" in seen["page"] and 'data-events="events"' in seen["page"]
+    assert run.history["updates"] == [1, 2, 3]
+    with pytest.raises(OSError):
+        urllib.request.urlopen(seen["address"])
+    with pytest.raises(et.ValueError, match="65535"):
+        et.train("delayed_xor", runs=None, live=70000)
 
 
 def test_progress(capsys):

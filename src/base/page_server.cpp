@@ -76,9 +76,10 @@ class WithoutSignals {
 
 [[noreturn]] void cannot_listen(std::uint16_t port, int error) {
   const std::string which = port == 0 ? "a free port" : fmt::format("port {}", port);
-  const char* what = error == EADDRINUSE ? "another program has it; choose another one, or 0 for any that is free"
-                     : error == EACCES   ? "only root may have it; choose one from 1024 on, or 0 for any"
-                                         : std::strerror(error);
+  const char* what = error == EADDRINUSE
+                         ? "another program has it; choose another one, or 0 for any that is free"
+                     : error == EACCES ? "only root may have it; choose one from 1024 on, or 0 for any"
+                                       : std::strerror(error);
   throw IoError("live", fmt::format("{} of 127.0.0.1 cannot be had: {}", which, what));
 }
 
@@ -175,8 +176,8 @@ constexpr std::string_view kHead =
 
 std::string answer(std::string_view status, std::string_view type, std::string_view body,
                    std::string_view more = "") {
-  return fmt::format("HTTP/1.1 {}\r\nContent-Type: {}; charset=utf-8\r\nContent-Length: {}\r\n{}{}\r\n{}", status,
-                     type, body.size(), more, kHead, body);
+  return fmt::format("HTTP/1.1 {}\r\nContent-Type: {}; charset=utf-8\r\nContent-Length: {}\r\n{}{}\r\n{}",
+                     status, type, body.size(), more, kHead, body);
 }
 std::string refusal(std::string_view status, std::string_view why, std::string_view more = "") {
   return answer(status, "text/plain", fmt::format("{}\n", why), more);
@@ -231,7 +232,8 @@ class PageServer::Loop {
     tell_news();
     const auto end = Clock::now() + kLast;
     listener_ = Handle();
-    while (Clock::now() < end && std::ranges::any_of(clients_, [](const Client& c) { return !c.out.empty(); }))
+    while (Clock::now() < end &&
+           std::ranges::any_of(clients_, [](const Client& c) { return !c.out.empty(); }))
       serve(end);
   }
 
@@ -240,8 +242,7 @@ class PageServer::Loop {
     std::vector<pollfd> watched{{wake_.get(), static_cast<short>(stop_ ? 0 : POLLIN), 0},
                                 {listener_.get(), POLLIN, 0}};
     for (const Client& c : clients_)
-      watched.push_back(
-          {c.socket.get(), static_cast<short>(c.out.empty() ? POLLIN : POLLIN | POLLOUT), 0});
+      watched.push_back({c.socket.get(), static_cast<short>(c.out.empty() ? POLLIN : POLLIN | POLLOUT), 0});
     const auto left = std::chrono::duration_cast<milliseconds>(until - Clock::now()).count() + 1;
     if (poll(watched.data(), watched.size(), static_cast<int>(std::max<std::int64_t>(left, 0))) < 0) return;
     for (std::size_t i = 0; i < clients_.size(); ++i) {
@@ -283,7 +284,8 @@ class PageServer::Loop {
     if (r.broken) return refusal("400 Bad Request", "This is no request of HTTP/1.1.");
     if (!r.is_for_this_machine())
       return refusal("403 Forbidden", "The page is at 127.0.0.1 and localhost, under no other name.");
-    if (r.method != "GET") return refusal("405 Method Not Allowed", "The page can be read only.", "Allow: GET\r\n");
+    if (r.method != "GET")
+      return refusal("405 Method Not Allowed", "The page can be read only.", "Allow: GET\r\n");
     if (r.path == fmt::format("/{}/", word_)) return answer("200 OK", "text/html", source_.page());
     if (r.path != fmt::format("/{}/events", word_))
       return refusal("404 Not Found", "The page is at the address that the run has printed.");

@@ -16,8 +16,8 @@ class PageServer {
   class Source {
    public:
     virtual ~Source();
-    virtual std::string page() = 0;  // HTML, as of now; its events are at the relative address "events"
-    virtual std::string news() = 0;  // what came since this was asked the last time; empty: nothing
+    virtual std::string page() = 0;        // HTML, as of now; its events are at the relative address "events"
+    virtual std::string news() = 0;        // what came since this was asked the last time; empty: nothing
     virtual std::string everything() = 0;  // all of it: for who comes, or was away for too long
   };
 

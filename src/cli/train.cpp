@@ -183,9 +183,10 @@ void add_file_options(CLI::App& verb, TrainCommand& c) {
                   "standard error")
       ->type_name("FILE");
   // A flag, so that `--live TASK` does not take the task for a port.
-  verb.add_flag("--live", c.live,
-                "show the run in a browser of this machine while it goes, at this port of 127.0.0.1 (default: "
-                "a free one)")
+  verb.add_flag(
+          "--live", c.live,
+          "show the run in a browser of this machine while it goes, at this port of 127.0.0.1 (default: "
+          "a free one)")
       ->type_name("[=PORT]");
   verb.add_flag("--quiet", c.quiet, "print the result only");
   verb.add_flag("--stream", c.stream,

@@ -109,7 +109,8 @@ int grid_digits(const Frame& f) {
   int digits = 2;
   const auto are_alike = [&] {
     for (int k = 0; k < kLines; ++k)
-      if (fmt::format("{:.{}g}", grid_value(f, k), digits) == fmt::format("{:.{}g}", grid_value(f, k + 1), digits))
+      if (fmt::format("{:.{}g}", grid_value(f, k), digits) ==
+          fmt::format("{:.{}g}", grid_value(f, k + 1), digits))
         return true;
     return false;
   };
@@ -163,7 +164,8 @@ std::string band_of(const Frame& frame, const RunPage::Curve& c) {
 }
 
 nlohmann::json plot_json(const RunPage::Plot& plot) {
-  nlohmann::json out{{"title", plot.title}, {"x", plot.x}, {"marks", plot.marks}, {"curves", nlohmann::json::array()}};
+  nlohmann::json out{
+      {"title", plot.title}, {"x", plot.x}, {"marks", plot.marks}, {"curves", nlohmann::json::array()}};
   for (const RunPage::Curve& c : plot.curves) {
     nlohmann::json curve{{"name", c.name}, {"points", points_json(c.points)}};
     if (c.smooth) curve["smooth"] = true;
@@ -174,12 +176,12 @@ nlohmann::json plot_json(const RunPage::Plot& plot) {
   return out;
 }
 
-// Inside of a script element only "</" would end it.
+// Inside of a script element "<" could begin a tag or a comment.
 std::string script_text(const nlohmann::json& json) {
-  std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  for (std::size_t at = text.find("</"); at != std::string::npos; at = text.find("</", at))
-    text.replace(at, 2, "<\\/");
-  return text;
+  std::string out;
+  for (const char c : json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace))
+    out += c == '<' ? "\\u003c" : std::string(1, c);
+  return out;
 }
 
 // Of four digits: as many as a plot can show.
@@ -207,8 +209,8 @@ std::string plot_html(const RunPage::Plot& plot) {
     number += c.other ? 0 : 1;
     if (!c.band.empty())
       behind += fmt::format("<path class=\"band {}\" d=\"{}Z\"/>", colour, band_of(frame, c));
-    (c.other ? behind : lines) += fmt::format("<path class=\"line {}\" d=\"{}\"/>", colour,
-                                              path_of(frame, thinned(drawn(c), 1000)));
+    (c.other ? behind : lines) +=
+        fmt::format("<path class=\"line {}\" d=\"{}\"/>", colour, path_of(frame, thinned(drawn(c), 1000)));
     keys += fmt::format(
         "<li><button type=\"button\" aria-pressed=\"true\" disabled><svg viewBox=\"0 0 22 10\" "
         "class=\"plot\" aria-hidden=\"true\"><path class=\"line {}\" d=\"M0 "
@@ -226,19 +228,23 @@ std::string plot_html(const RunPage::Plot& plot) {
 
 std::string tools_html(const RunPage& page) {
   const auto any = [&](const auto& has) {
-    return std::ranges::any_of(page.plots, [&](const RunPage::Plot& p) { return std::ranges::any_of(p.curves, has); });
+    return std::ranges::any_of(page.plots,
+                               [&](const RunPage::Plot& p) { return std::ranges::any_of(p.curves, has); });
   };
   std::string out;
   if (any([](const RunPage::Curve& c) { return c.smooth; }))
-    out += "<label>average over <input type=\"range\" name=\"smooth\" min=\"0\" max=\"7\" value=\"3\"> "
-           "<output></output></label>";
-  if (page.live || any([](const RunPage::Curve& c) { return !c.points.empty() && c.points.back().seconds > 0.0; }))
+    out +=
+        "<label>average over <input type=\"range\" name=\"smooth\" min=\"0\" max=\"7\" value=\"3\"> "
+        "<output></output></label>";
+  if (page.live ||
+      any([](const RunPage::Curve& c) { return !c.points.empty() && c.points.back().seconds > 0.0; }))
     out += fmt::format(
         "<label>along <select name=\"along\"><option value=\"0\">{}</option><option "
         "value=\"2\">seconds</option></select></label>",
         page.plots.empty() ? "updates" : escape_html(page.plots.front().x));
   return fmt::format(
-      "<form class=\"tools\" hidden>{}<button type=\"button\" name=\"csv\">Download as CSV</button></form>", out);
+      "<form class=\"tools\" hidden>{}<button type=\"button\" name=\"csv\">Download as CSV</button></form>",
+      out);
 }
 
 }  // namespace page

@@ -309,7 +309,8 @@ class Canvas {
 
   void open(const std::string& id, std::string_view css, const std::string& link, const std::string& title) {
     const std::string tag = links_ == GraphLinks::None ? "g" : fmt::format("a href=\"{}\"", link);
-    body_ += fmt::format("<{} class=\"node {}\" data-id=\"{}\"><title>{}</title>", tag, css, id, escape_html(title));
+    body_ += fmt::format("<{} class=\"node {}\" data-id=\"{}\"><title>{}</title>", tag, css, id,
+                         escape_html(title));
   }
   void close() { body_ += links_ == GraphLinks::None ? "</g>" : "</a>"; }
   void rect(const Box& b, double radius) {
@@ -397,23 +398,25 @@ std::string size_choice(double height) {
 
 std::string legend(std::string_view css, std::string_view text) {
   return fmt::format(
-        "<li class=\"{0}\"><svg viewBox=\"0 0 34 10\" aria-hidden=\"true\"><path class=\"edge {0}\" d=\"M1 "
-        "5H32\" "
-        "marker-end=\"url(#arrow-{0})\"/></svg>{1}</li>",
-        css, text);
+      "<li class=\"{0}\"><svg viewBox=\"0 0 34 10\" aria-hidden=\"true\"><path class=\"edge {0}\" d=\"M1 "
+      "5H32\" "
+      "marker-end=\"url(#arrow-{0})\"/></svg>{1}</li>",
+      css, text);
 }
 
 }  // namespace
 
 std::string graph_figure(const ExplainView& v, GraphLinks links) {
   Canvas wide(v, Drawing::Wide, links), narrow(v, Drawing::Narrow, links);
-  return "<figure id=\"drawing\" class=\"card\">\n" + drawing_markers() + size_choice(wide.height()) + wide.svg() +
-         narrow.svg() + "<ul class=\"legend\">" + legend("weight", "weight of an operator") +
-         legend("direct", "all_direct") + legend("mixed", "mixed") + legend("through", "all_through_other_etp") +
-         legend("reads", "the operator’s x reads the state") + legend("recurrence", "from t−1 to t") + "</ul>\n" +
-         (links == GraphLinks::None ? ""
-                                    : "<div class=\"details\" role=\"status\" data-hint=\"Point at, tap or tab to a "
-                                      "node for its details.\"></div>\n") +
+  return "<figure id=\"drawing\" class=\"card\">\n" + drawing_markers() + size_choice(wide.height()) +
+         wide.svg() + narrow.svg() + "<ul class=\"legend\">" + legend("weight", "weight of an operator") +
+         legend("direct", "all_direct") + legend("mixed", "mixed") +
+         legend("through", "all_through_other_etp") + legend("reads", "the operator’s x reads the state") +
+         legend("recurrence", "from t−1 to t") + "</ul>\n" +
+         (links == GraphLinks::None
+              ? ""
+              : "<div class=\"details\" role=\"status\" data-hint=\"Point at, tap or tab to a "
+                "node for its details.\"></div>\n") +
          "</figure>";
 }
 

@@ -8,8 +8,8 @@
 #include "etrace/version.h"
 #include "report/curves.h"
 #include "report/explain_drawing.h"
-#include "report/picture.h"
 #include "report/page_parts.h"
+#include "report/picture.h"
 #include "report/web/explain_style.h"
 #include "report/web/run_style.h"
 #include "report/web/verify_style.h"
@@ -85,7 +85,9 @@ std::string weights_html(const RunPage::Weights& w) {
                           x(s.low + step(s) * static_cast<double>(i + 1)));
     paths += fmt::format("<path class=\"spread {}\" d=\"{}V{}\"/>", css, path, kHeight);
   });
-  const auto words = [](const RunPage::Spread& s) { return fmt::format("{:.3g} ± {:.2g}", s.mean, s.deviation); };
+  const auto words = [](const RunPage::Spread& s) {
+    return fmt::format("{:.3g} ± {:.2g}", s.mean, s.deviation);
+  };
   const std::string name = escape_html(w.name);
   return fmt::format(
       "<figure><figcaption><code>{0}</code> {1}</figcaption><svg class=\"plot\" viewBox=\"0 0 {2} {3}\" "
@@ -134,18 +136,21 @@ std::string RunPage::to_html() const {
       rates.empty()
           ? ""
           : section_html("Spiking layers", "Spikes per step of each unit at the end, the most active first.",
-                         "<div class=\"plots\">" + rates + "</div>") ;
+                         "<div class=\"plots\">" + rates + "</div>");
   const std::string shown =
-      seen.empty() ? "" : section_html("Activity", pictures_note, "<div class=\"pictures\">" + seen + "</div>");
+      seen.empty() ? ""
+                   : section_html("Activity", pictures_note, "<div class=\"pictures\">" + seen + "</div>");
   const std::string moved =
       spreads.empty() ? ""
-                      : section_html("Weights", "How the numbers of each parameter are spread, mean and deviation: "
-                                                "dashed before learning, full at the end.",
+                      : section_html("Weights",
+                                     "How the numbers of each parameter are spread, mean and deviation: "
+                                     "dashed before learning, full at the end.",
                                      "<div class=\"spreads\">" + spreads + "</div>");
   const std::string drawing =
       graph.empty() ? ""
-                    : section_html("Graph", "Each weight acts through an operator on the states of a hidden group. "
-                                            "A trace follows that influence through time.",
+                    : section_html("Graph",
+                                   "Each weight acts through an operator on the states of a hidden group. "
+                                   "A trace follows that influence through time.",
                                    graph);
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
@@ -159,7 +164,8 @@ std::string RunPage::to_html() const {
       numbers,
       section_html("Curves", curves_note,
                    page::tools_html(*this) + "<div class=\"plots\">" + curves + "</div>"),
-      shown + activity, moved + rest + drawing, text, version(), kRunScript, live ? " data-events=\"events\"" : "",
+      shown + activity, moved + rest + drawing, text, version(), kRunScript,
+      live ? " data-events=\"events\"" : "",
       note.empty() ? "" : fmt::format("<p class=\"where\">{}</p>", escape_html(note)));
 }
 

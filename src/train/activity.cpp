@@ -129,7 +129,7 @@ std::vector<SeenActivity> ActivityWatch::seen(const TaskBatch& batch, std::int64
   std::vector<SeenActivity> out;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const bool spikes = i < watched.layers.size();
-    const Shape& shape = values[i].aval().shape;  // [steps, batch, positions…]
+    const Shape& shape = values[i].aval().shape;         // [steps, batch, positions…]
     if (shape.rank() < 2 || shape[1] != size) continue;  // it is of no sample alone
     SeenActivity s{.name = spikes ? watched.layers[i].path : watched.states[i - watched.layers.size()].path,
                    .spikes = spikes,
@@ -140,7 +140,8 @@ std::vector<SeenActivity> ActivityWatch::seen(const TaskBatch& batch, std::int64
       std::vector<float> sample;
       for (std::int64_t u = 0; u < s.units; ++u)
         for (std::int64_t t = 0; t < s.steps; ++t)
-          sample.push_back(static_cast<float>(numbers[static_cast<std::size_t>((t * size + b) * s.units + u)]));
+          sample.push_back(
+              static_cast<float>(numbers[static_cast<std::size_t>((t * size + b) * s.units + u)]));
       s.samples.push_back(std::move(sample));
     }
     out.push_back(std::move(s));

@@ -82,7 +82,8 @@ void write_comparison(const std::string& folder, const ComparisonTitle& title,
       if (run.json->value("rule", "") != g.name) continue;
       const LoggedCurves curves(run.path + "/log.jsonl");
       losses.push_back(curves.loss.curves[LoggedCurves::HeldOut]);
-      if (!curves.accuracy.curves[LoggedCurves::HeldOut].points.empty()) accuracies.push_back(curves.accuracy.curves[LoggedCurves::HeldOut]);
+      if (!curves.accuracy.curves[LoggedCurves::HeldOut].points.empty())
+        accuracies.push_back(curves.accuracy.curves[LoggedCurves::HeldOut]);
     }
     if (!losses.empty()) loss.curves.push_back(joined(g.name, losses));
     if (!accuracies.empty()) accuracy.curves.push_back(joined(g.name, accuracies));
@@ -90,8 +91,7 @@ void write_comparison(const std::string& folder, const ComparisonTitle& title,
   page.plots.push_back(loss);
   if (!accuracy.curves.empty()) page.plots.push_back(accuracy);
   page.tables.push_back(table_of(groups));
-  page.texts.push_back(
-      {"Command", "As it was typed.", command_text(title.command)});
+  page.texts.push_back({"Command", "As it was typed.", command_text(title.command)});
   write_file(folder + "/compare.json", json.dump(2) + "\n");
   write_file(folder + "/page.html", page.to_html());
 }

@@ -55,11 +55,12 @@ void LoggedCurves::add(const nlohmann::json& line) {
 
 StreamCurves::StreamCurves(std::int64_t window) {
   const std::string recent = fmt::format("last {} lines", window);
-  plots = {{.title = "Accuracy",
-            .curves = {{.name = recent}, {.name = "all lines"}, {.name = "no change"}},
-            .x = "lines"},
-           {.title = "Kappa against no change", .curves = {{.name = recent}, {.name = "all lines"}}, .x = "lines"},
-           {.title = "Loss", .curves = {{.name = "mean"}}, .logarithmic = true, .x = "lines"}};
+  plots = {
+      {.title = "Accuracy",
+       .curves = {{.name = recent}, {.name = "all lines"}, {.name = "no change"}},
+       .x = "lines"},
+      {.title = "Kappa against no change", .curves = {{.name = recent}, {.name = "all lines"}}, .x = "lines"},
+      {.title = "Loss", .curves = {{.name = "mean"}}, .logarithmic = true, .x = "lines"}};
 }
 
 StreamCurves::StreamCurves(std::int64_t window, const std::string& log) : StreamCurves(window) {

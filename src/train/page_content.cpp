@@ -55,9 +55,10 @@ RunPage::Picture picture_of(const SeenActivity& seen) {
   }
   const std::string of_units = units < seen.units ? fmt::format("{} of {} units", units, seen.units)
                                                   : counted(static_cast<std::size_t>(units), "unit");
-  out.text = fmt::format("{}{} over {}{}", seen.spikes ? "spikes of " : "", of_units,
-                         counted(static_cast<std::size_t>(seen.steps), "step"),
-                         seen.spikes || !(low <= high) ? "" : fmt::format(", from {:.3g} to {:.3g}", low, high));
+  out.text =
+      fmt::format("{}{} over {}{}", seen.spikes ? "spikes of " : "", of_units,
+                  counted(static_cast<std::size_t>(seen.steps), "step"),
+                  seen.spikes || !(low <= high) ? "" : fmt::format(", from {:.3g} to {:.3g}", low, high));
   return out;
 }
 

@@ -1,5 +1,5 @@
-// What the page of a run shows of its model: pictures of activity, weights before and after, the graph, what the
-// traces take, what was asked beyond the defaults.
+// What the page of a run shows of its model: pictures of activity, weights before and after, the graph, what
+// the traces take, what was asked beyond the defaults.
 #pragma once
 
 #include <vector>

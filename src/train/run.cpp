@@ -159,10 +159,10 @@ void Run::start() {
     });
   }
   if (!plan_.json.empty()) log_.also(plan_.json, resumed);
-  log_.start(training_);  // what fails here fails before the work
-  if (found && is_place_of_check()) repeat_check();
   first_activity_ = training_.activity();
-  write_status("running");
+  write_status("running");  // before anyone is told: who hears of the run finds it
+  log_.start(training_);    // what fails here fails before the work
+  if (found && is_place_of_check()) repeat_check();
   view_.say(training_.summary() + activity_text(first_activity_) + activity_advice(first_activity_));
   if (found)
     view_.say(fmt::format("going on after {} from {}\n", progress_text(), checkpoint_));
@@ -253,7 +253,7 @@ void Run::finish() {
   view_.result(score_line(result_.score, training_.score_batches(Part::Final, kFinalBatches)));
   conclude();
   write_status("done");
-  write_page();
+  write_page(result_.judgement->text(), result_.judgement->outcome != Outcome::Guessing);
   if (!plan_.checkpoint.empty() && !checkpoint_failed_) view_.say("wrote " + plan_.checkpoint + "\n");
   if (!plan_.save.empty() && !save_failed_) view_.say("wrote " + plan_.save + "\n");
   if (folder_)
@@ -292,7 +292,7 @@ void Run::interrupted() {
   else
     text += fmt::format("; {} is written: the same command with --resume goes on from there\n", checkpoint_);
   view_.result(text);
-  if (live_) live_->end(text);
+  write_page(text, false);
 }
 
 }  // namespace etrace::train

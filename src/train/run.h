@@ -57,7 +57,7 @@ class Run {
   void write_checkpoint(const char* what_follows);
   void write_parameters();
   void write_best(const Score&);
-  void write_page();
+  void write_page(const std::string& lead, bool good);
   RunPage page_at_start() const;
   void show_model(RunPage&);
   std::string page_path() const { return folder_ ? folder_->file("page.html") : std::string(); }

@@ -197,8 +197,7 @@ void Run::open_folder() {
   // Of a run that no command began: the one that begins it again.
   if (plan_.command.empty() && !training_.settings().own_task)
     plan_.command = {"train", "--config=" + folder_->file("config.toml")};
-  if (plan_.resume && std::filesystem::exists(folder_->checkpoint()))
-    take_earlier();
+  if (plan_.resume && std::filesystem::exists(folder_->checkpoint())) take_earlier();
   if (checkpoint_.empty()) checkpoint_ = folder_->checkpoint();
 }
 

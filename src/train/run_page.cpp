@@ -98,10 +98,10 @@ RunPage Run::page_at_start() const {
   page.texts.push_back({"Configuration",
                         "config.toml of the run's folder: `etrace train --config config.toml` runs it again.",
                         config_text(config_items(s, plan_))});
-  page.texts.push_back(
-      {"How to reproduce", "The command as it was typed; what the numbers depend on beside it.",
-       fmt::format("{}\n\netrace {}, seed {}, backend {}\n{}", command_text(plan_.command), version(), s.seed,
-                   s.backend, training_.task().about())});
+  page.texts.push_back({"How to reproduce",
+                        "The command as it was typed; what the numbers depend on beside it.",
+                        fmt::format("{}\n\netrace {}, seed {}, backend {}\n{}", command_text(plan_.command),
+                                    version(), s.seed, s.backend, training_.task().about())});
   return page;
 }
 
@@ -144,7 +144,8 @@ void Run::show_state() {
                        check.accuracy ? fmt::format("{:.4f}", *check.accuracy) : loss_text(check.loss));
   }
   tiles.emplace_back("updates per second", fmt::format("{:.0f}", rate));
-  tiles.emplace_back("seconds left", fmt::format("{:.0f}", static_cast<double>(total - done) / std::max(rate, 1e-9)));
+  tiles.emplace_back("seconds left",
+                     fmt::format("{:.0f}", static_cast<double>(total - done) / std::max(rate, 1e-9)));
   live_->state("The run goes on.", std::move(tiles));
 }
 
@@ -152,11 +153,13 @@ void Run::show_model(RunPage& page) {
   constexpr std::int64_t kSamples = 3;
   constexpr std::size_t kMostPictures = 8;
   page.pictures_note = fmt::format(
-      "What units do in up to {} held-out samples, side by side: a row for each unit, time to the right. Blue: above "
+      "What units do in up to {} held-out samples, side by side: a row for each unit, time to the right. "
+      "Blue: above "
       "zero, or a spike; orange: below zero.",
       kSamples);
   for (const SeenActivity& seen : training_.seen_activity(kSamples))
-    if (page.pictures.size() < kMostPictures) page.pictures.push_back(picture_of(seen));
+    if (page.pictures.size() < kMostPictures && seen.units > 0 && seen.steps > 0)
+      page.pictures.push_back(picture_of(seen));
   for (const WeightSpread& w : last_weights_) {
     RunPage::Weights both{.name = w.name, .after = w.spread};
     for (const WeightSpread& before : first_weights_)
@@ -165,14 +168,16 @@ void Run::show_model(RunPage& page) {
   }
 }
 
-void Run::write_page() {
+// Also of a run that was stopped, whose score is that of its last batch.
+void Run::write_page(const std::string& lead, bool good) {
   if (!live_ && (!folder_ || log_failed_)) return;
   RunPage page = page_at_start();
-  page.lead = result_.judgement->text();
-  page.good = result_.judgement->outcome != Outcome::Guessing;
+  page.lead = lead;
+  page.good = good;
+  const std::string on = result_.judgement ? "on held-out data" : "of the last batch";
   if (result_.score.accuracy)
-    page.tiles.emplace_back("accuracy on held-out data", fmt::format("{:.4f}", *result_.score.accuracy));
-  page.tiles.emplace_back("loss", loss_text(result_.score.loss));
+    page.tiles.emplace_back("accuracy " + on, fmt::format("{:.4f}", *result_.score.accuracy));
+  page.tiles.emplace_back("loss " + on, loss_text(result_.score.loss));
   page.tiles.emplace_back("updates", std::to_string(training_.updates()));
   page.tiles.emplace_back("seconds", fmt::format("{:.1f}", seconds()));
   page.tiles.emplace_back("of traces", bytes_text(training_.trace_bytes()));
@@ -183,7 +188,7 @@ void Run::write_page() {
                            l.rates});
   if (last_fidelity_)
     page.tables.insert(page.tables.begin(), fidelity_table(first_fidelity_, *last_fidelity_));
-  show_model(page);
+  if (result_.judgement) show_model(page);
   try {
     if (folder_ && !log_failed_) {
       const LoggedCurves curves(folder_->log());

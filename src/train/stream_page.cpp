@@ -14,7 +14,8 @@ namespace etrace::train {
 RunPage StreamRun::page_at_start() const {
   RunPage page;
   page.title = folder_ ? folder_->name() : "stream";
-  page.curves_note = "Each line is answered first and learned from then. No change: the label before as the answer.";
+  page.curves_note =
+      "Each line is answered first and learned from then. No change: the label before as the answer.";
   page.tables.push_back(trace_table(learner_->learner()));
   page.graph = graph_of(learner_->learner());
   const StreamPlan usual{.path = plan_.path};
@@ -24,16 +25,18 @@ RunPage StreamRun::page_at_start() const {
   page.texts.push_back({"Configuration",
                         "config.toml of the run's folder: `etrace train --config config.toml` runs it again.",
                         config_text(config_items(plan_))});
-  page.texts.push_back({"How to reproduce", "The command as it was typed; what the numbers depend on beside it.",
-                        fmt::format("{}\n\netrace {}, seed {}, backend {}\n", command_text(plan_.command), version(),
-                                    plan_.settings.seed, plan_.settings.backend)});
+  page.texts.push_back({"How to reproduce",
+                        "The command as it was typed; what the numbers depend on beside it.",
+                        fmt::format("{}\n\netrace {}, seed {}, backend {}\n", command_text(plan_.command),
+                                    version(), plan_.settings.seed, plan_.settings.backend)});
   return page;
 }
 
 std::vector<std::pair<std::string, std::string>> StreamRun::tiles() const {
   const Prequential& p = learner_->score();
   return {{"accuracy on all lines", fmt::format("{:.4f}", p.accuracy())},
-          {fmt::format("on the last {}", std::min(p.window(), p.count())), fmt::format("{:.4f}", p.recent_accuracy())},
+          {fmt::format("on the last {}", std::min(p.window(), p.count())),
+           fmt::format("{:.4f}", p.recent_accuracy())},
           {"kappa against no change", fmt::format("{:.3f}", p.kappa_no_change())},
           {"lines", std::to_string(p.count())},
           {"lines per second", fmt::format("{:.0f}", rate())},
@@ -56,7 +59,16 @@ void StreamRun::open_live() {
 }
 
 void StreamRun::show_state() {
+  if (!live_->wants_state() || told_lines_ == learner_->lines()) return;
+  told_lines_ = learner_->lines();
+  show_points();
+  live_->state("The run goes on.", tiles());
+}
+
+void StreamRun::show_points() {
   const Prequential& p = learner_->score();
+  if (shown_lines_ == p.count()) return;
+  shown_lines_ = p.count();
   const auto add = [&](std::size_t plot, std::size_t curve, double value) {
     live_->add(plot, curve,
                {.x = static_cast<double>(p.count()), .y = value, .seconds = seconds_before_ + seconds()});
@@ -67,7 +79,6 @@ void StreamRun::show_state() {
   add(StreamCurves::Kappa, StreamCurves::Recent, p.recent_kappa_no_change());
   add(StreamCurves::Kappa, StreamCurves::All, p.kappa_no_change());
   add(StreamCurves::Loss, 0, learner_->mean_loss());
-  live_->state("The run goes on.", tiles());
 }
 
 void StreamRun::write_page() {
@@ -76,8 +87,8 @@ void StreamRun::write_page() {
   RunPage page = page_at_start();
   page.good = p.kappa_no_change() > 0.0;
   page.lead = fmt::format("{}: {} lines, {} than repeating the label before",
-                          result_.reason == StreamResult::Reason::Interrupted ? "Stopped" : "Ended", p.count(),
-                          page.good ? "better" : "no better");
+                          result_.reason == StreamResult::Reason::Interrupted ? "Stopped" : "Ended",
+                          p.count(), page.good ? "better" : "no better");
   page.tiles = tiles();
   try {
     if (folder_ && !log_failed_) {

@@ -153,9 +153,15 @@ std::string_view name(StreamResult::Reason reason) {
 StreamRun::StreamRun(const StreamPlan& plan, StreamView& view)
     : plan_(plan),
       view_(view),
-      stream_({.path = plan.path, .label = plan.label, .stop = [&view] { return view.stop_requested(); }}),
+      stream_({.path = plan.path, .label = plan.label, .stop = [this] { return stopped_while_waiting(); }}),
       checkpoint_(plan.checkpoint) {
   rule_from(plan.settings.rule, plan.settings.rule_options)->require(VjpMethod::SingleStep);
+}
+
+// Who looks sees the last line that came, also while no other does.
+bool StreamRun::stopped_while_waiting() {
+  if (live_ && learner_) show_state();
+  return view_.stop_requested();
 }
 
 double StreamRun::rate() const {
@@ -327,8 +333,10 @@ void StreamRun::learned(const StreamRow& row, const StreamLearner::Answer& answe
     view_.warn(fmt::format("'{}', line {}: the update would not have been finite and was left out",
                            plan_.path, row.line));
   view_.line(*learner_, rate());
-  if (live_ && live_->wants_state()) show_state();
-  if (is_place_of_log()) tell([&] { log("lines"); });
+  if (live_) show_state();
+  if (!is_place_of_log()) return;
+  if (live_) show_points();
+  tell([&] { log("lines"); });
 }
 
 // Every window at first, less and less often later: a log of an endless stream does not grow without end.

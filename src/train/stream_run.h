@@ -85,7 +85,9 @@ class StreamRun {
   RunPage page_at_start() const;
   std::vector<std::pair<std::string, std::string>> tiles() const;
   void open_live();
-  void show_state();
+  void show_state();  // if it is wanted, and there is something new
+  void show_points();
+  bool stopped_while_waiting();
   void write_page();
 
   StreamPlan plan_;
@@ -101,6 +103,8 @@ class StreamRun {
   std::int64_t lines_at_start_ = 0, bad_ = 0, saved_line_ = -1;
   std::unique_ptr<LivePage> live_;  // none: nobody is shown the stream while it goes
   double seconds_before_ = 0.0;     // of the processes that this one goes on from
+  std::int64_t shown_lines_ = -1;   // of the last points of the live page
+  std::int64_t told_lines_ = -1;    // of its last state
   std::string summary_;             // what was said at the start
   std::string cut_;                 // what is said of a stream that was cut off
   StreamResult result_;

@@ -71,15 +71,17 @@ TEST_F(PageServerTest, OthersAreRefused) {
   const std::string host = "Host: localhost\r\n\r\n";
   EXPECT_THAT(answer("GET " + path() + " HTTP/1.1\r\n" + host), StartsWith("HTTP/1.1 200"));
   EXPECT_THAT(answer("GET / HTTP/1.1\r\n" + host), StartsWith("HTTP/1.1 404"));
-  EXPECT_THAT(answer("GET " + path() + " HTTP/1.1\r\nHost: attacker.example\r\n\r\n"), StartsWith("HTTP/1.1 403"));
+  EXPECT_THAT(answer("GET " + path() + " HTTP/1.1\r\nHost: attacker.example\r\n\r\n"),
+              StartsWith("HTTP/1.1 403"));
   EXPECT_THAT(answer("GET " + path() + " HTTP/1.1\r\nHost: localhost.attacker.example:80\r\n\r\n"),
               StartsWith("HTTP/1.1 403"));
   EXPECT_THAT(answer("GET " + path() + " HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 403"));
   for (const char* method : {"POST", "HEAD", "OPTIONS", "DELETE"})
     EXPECT_THAT(answer(method + (" " + path()) + " HTTP/1.1\r\n" + host),
                 AllOf(StartsWith("HTTP/1.1 405"), HasSubstr("Allow: GET")));
-  for (const char* broken : {"\r\n\r\n", "GET\r\n\r\n", "GET /\r\n\r\n", "GET / SPDY/9\r\n\r\n",
-                             "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "GET / HTTP/1.1\r\nnothing\r\n\r\n"})
+  for (const char* broken :
+       {"\r\n\r\n", "GET\r\n\r\n", "GET /\r\n\r\n", "GET / SPDY/9\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "GET / HTTP/1.1\r\nnothing\r\n\r\n"})
     EXPECT_THAT(answer(broken), StartsWith("HTTP/1.1 400")) << broken;
   EXPECT_THAT(answer("GET /" + std::string(100000, 'x')), StartsWith("HTTP/1.1 431"));
 }
@@ -102,7 +104,8 @@ TEST_F(PageServerTest, ListenersGetAllThatWasAndThenWhatIsNew) {
   second.read_to("\n\n");
   EXPECT_EQ(second.read_to("\n\n"), "event: all\nid: 1\ndata: so far,1\n\n");
   numbers.tell("2");
-  for (BrowserSocket* s : {&first, &second}) EXPECT_EQ(s->read_to("\n\n"), "event: news\nid: 2\ndata: ,2\n\n");
+  for (BrowserSocket* s : {&first, &second})
+    EXPECT_EQ(s->read_to("\n\n"), "event: news\nid: 2\ndata: ,2\n\n");
 }
 
 TEST_F(PageServerTest, WhoComesBackGetsWhatItMissed) {
@@ -207,7 +210,8 @@ TEST_F(PageServerTest, APortInUseIsAnErrorThatNamesIt) {
     PageServer second(numbers, server->port());
     FAIL();
   } catch (const IoError& e) {
-    EXPECT_THAT(e.what(), AllOf(HasSubstr("port " + std::to_string(server->port())), HasSubstr("another program")));
+    EXPECT_THAT(e.what(),
+                AllOf(HasSubstr("port " + std::to_string(server->port())), HasSubstr("another program")));
   }
   const std::uint16_t port = server->port();
   server.reset();

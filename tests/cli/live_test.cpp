@@ -1,5 +1,6 @@
 // `etrace train --live` as a process: its address, its end, Ctrl-C, and that no number depends on it.
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include "cli/train_fixture.h"
 #include "support/browser_socket.h"
@@ -14,8 +15,8 @@ using ::testing::Not;
 class LiveRun : public TrainFixture {
  protected:
   Words run(const std::string& name, const std::string& updates, const Words& more = {}) const {
-    return tiny(Words{"--updates", updates, "--runs", file("runs"), "--name", name, "--check-every", "5", "--backend",
-                      "interpreter"} +
+    return tiny(Words{"--updates", updates, "--runs", file("runs"), "--name", name, "--check-every", "5",
+                      "--backend", "interpreter"} +
                 more);
   }
   static std::string address(Process& p) {
@@ -39,8 +40,9 @@ TEST_F(LiveRun, HasTheBitsOfARunThatNobodySees) {
   BrowserSocket listener(port_of(url));
   listener.get(url + "events");
   const std::string events = listener.read_all();
-  EXPECT_THAT(events, AllOf(HasSubstr("event: all"), HasSubstr("event: news"),
-                            HasSubstr("The run has ended. This page lies in " + file("runs/live/page.html"))));
+  EXPECT_THAT(events,
+              AllOf(HasSubstr("event: all"), HasSubstr("event: news"),
+                    HasSubstr("The run has ended. This page lies in " + file("runs/live/page.html"))));
   EXPECT_EQ(p.wait().code, 0);
   EXPECT_EQ(numbers("live"), numbers("plain"));
   for (const char* left : {"/best.safetensors", "/checkpoints/last.safetensors"})
@@ -59,6 +61,7 @@ TEST_F(LiveRun, CtrlCEndsItWithItsPage) {
   p.kill(SIGINT);
   EXPECT_THAT(listener.read_all(), HasSubstr("stopped after"));
   EXPECT_EQ(p.wait().code, 130);
+  EXPECT_THAT(contents(file("runs/stopped/page.html")), HasSubstr("stopped after"));
 }
 
 TEST_F(LiveRun, ATakenPortIsRefusedBeforeTheWork) {
@@ -99,16 +102,41 @@ TEST_F(LiveRun, GoesOnWithTheCurvesOfBefore) {
 
 TEST_F(LiveRun, AStreamIsShownToo) {
   std::string rows = "a,kind\n";
-  for (int i = 0; i < 400; ++i) rows += std::to_string(i * 7919 % 101) + (i * 7919 % 101 > 50 ? ",up\n" : ",down\n");
+  for (int i = 0; i < 400; ++i)
+    rows += std::to_string(i * 7919 % 101) + (i * 7919 % 101 > 50 ? ",up\n" : ",down\n");
   std::ofstream(file("s.csv"), std::ios::binary) << rows;
-  Process p({"train", file("s.csv"), "--stream", "--hidden", "4", "--backend", "interpreter", "--runs", file("runs"),
-             "--name", "s", "--set", "window=50", "--live"});
+  Process p({"train", file("s.csv"), "--stream", "--hidden", "4", "--backend", "interpreter", "--runs",
+             file("runs"), "--name", "s", "--set", "window=50", "--live"});
   const std::string url = address(p);
   BrowserSocket listener(port_of(url));
   listener.get(url + "events");
-  EXPECT_THAT(listener.read_all(), AllOf(HasSubstr("event: all"), HasSubstr("This page lies in " + file("runs/s/page.html"))));
+  EXPECT_THAT(listener.read_all(),
+              AllOf(HasSubstr("event: all"), HasSubstr("This page lies in " + file("runs/s/page.html"))));
   EXPECT_EQ(p.wait().code, 0);
-  EXPECT_THAT(contents(file("runs/s/page.html")), AllOf(HasSubstr("Kappa against no change"), HasSubstr("last 50 lines")));
+  EXPECT_THAT(contents(file("runs/s/page.html")),
+              AllOf(HasSubstr("Kappa against no change"), HasSubstr("last 50 lines")));
+}
+
+// A pipe that pauses behind a line that the log has, or any other: the last line is shown.
+TEST_F(LiveRun, ASilentStreamShowsItsLastLine) {
+  for (const int lines : {100, 130}) {
+    const std::string pipe = file("pipe" + std::to_string(lines));
+    ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+    Process p({"train", pipe, "--stream", "--hidden", "4", "--backend", "interpreter", "--runs", file("runs"),
+               "--set", "window=50", "--set", "classes=up,down", "--live"});
+    std::ofstream writer(pipe);
+    writer << "a,kind\n" << std::flush;
+    for (int i = 0; i < lines; ++i) writer << i % 7 << (i % 7 > 3 ? ",up\n" : ",down\n");
+    writer.flush();
+    const std::string url = address(p);
+    BrowserSocket listener(port_of(url));
+    listener.get(url + "events");
+    EXPECT_THAT(listener.read_to("[\"lines\",\"" + std::to_string(lines) + "\"]"), HasSubstr("kappa"));
+    EXPECT_THAT(listener.read_to("\n\n"), HasSubstr("\n"));
+    writer.close();
+    EXPECT_THAT(listener.read_all(), HasSubstr("This page lies in"));
+    EXPECT_EQ(p.wait().code, 0);
+  }
 }
 
 }  // namespace

@@ -38,7 +38,8 @@ class BrowserSocket {
   // `url`: "http://127.0.0.1:41873/5f0c…/", as it is printed, or with more behind.
   void get(const std::string& url, const std::string& more = "") const {
     const std::size_t host = url.find("//") + 2, path = url.find('/', host);
-    send("GET " + url.substr(path) + " HTTP/1.1\r\nHost: " + url.substr(host, path - host) + "\r\n" + more + "\r\n");
+    send("GET " + url.substr(path) + " HTTP/1.1\r\nHost: " + url.substr(host, path - host) + "\r\n" + more +
+         "\r\n");
   }
   // Everything from the last read() on up to the end of `text`, or up to the end of the connection.
   std::string read_to(std::string_view text) {

@@ -68,6 +68,22 @@ class RunPage(web.PageTest):
                 self.assertLessEqual({*everywhere, *more}, set(self.browser.run(headings)))
                 self.assertTrue(self.browser.run("return [...document.images].every(i => i.naturalWidth > 1)"))
 
+    def test_pictures_show_the_spikes(self):
+        """A pixel for each unit and step, full or clear."""
+        self.browser.open(self.pages["spiking"])
+        self.browser.run(
+            "Promise.all([...document.images].map(i => i.decode())).then(() => { document.body.dataset.full ="
+            " JSON.stringify([...document.querySelectorAll('.picture')].slice(0, 1).map(f => [...f.querySelectorAll('img')].map(i => {"
+            " const c = new OffscreenCanvas(i.naturalWidth, i.naturalHeight).getContext('2d'); c.drawImage(i, 0, 0);"
+            " const pixels = c.getImageData(0, 0, i.naturalWidth, i.naturalHeight).data, opacity = [...pixels].filter((x, k) => k % 4 === 3);"
+            " return [i.naturalWidth, i.naturalHeight, [...new Set(opacity)].sort()]; }))[0]); })"
+        )
+        self.browser.wait("document.body.dataset.full")
+        samples = web.json.loads(self.browser.run("return document.body.dataset.full"))
+        self.assertEqual([s[:2] for s in samples], [[3, 16]] * 3)
+        for _, _, opacities in samples:
+            self.assertLessEqual(set(opacities), {0, 255})
+
     def test_pages_are_small(self):
         for name, page in self.pages.items():
             self.assertLess(page.stat().st_size, 500_000, name)

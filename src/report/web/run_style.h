@@ -50,8 +50,8 @@ figure.curves figcaption label[hidden], .tools[hidden] { display: none; }
 @media print { .tools, .live, figure.curves figcaption label { display: none; } figure { break-inside: avoid; } }
 )css";
 
-// Draws the curves anew as the tools above them say, shows values under the pointer, hands out CSV; and of a run
-// that goes on, takes what its server tells.
+// Draws the curves anew as the tools above them say, shows values under the pointer, hands out CSV; and of a
+// run that goes on, takes what its server tells.
 inline constexpr std::string_view kRunScript = R"js(
 const W = 480, H = 240, L = 52, R = 10, T = 10, B = 34, MOST = 2000, AVERAGES = [1, 5, 10, 20, 50, 100, 200, 500];
 const all = selector => [...document.querySelectorAll(selector)], one = selector => document.querySelector(selector);
@@ -111,7 +111,7 @@ function draw(figure) {
       const edge = side => c.points.map((p, k) => [p[along], c.band[k][side]]);
       html += `<path class="band ${kind}" d="${path([...edge(1), ...edge(0).reverse()])}Z"/>`;
     }
-    if (c.smooth && over > 1) html += `<path class="raw ${kind}" clip-path="inset(0)" d="${path(places(c.points).map(([x, y]) => [x, log ? Math.min(Math.max(y, 10 ** low), 10 ** high) : Math.min(Math.max(y, low), high)]))}"/>`;
+    if (c.smooth && over > 1) html += `<path class="raw ${kind}" d="${path(places(c.points).map(([x, y]) => [x, log ? Math.min(Math.max(y, 10 ** low), 10 ** high) : Math.min(Math.max(y, low), high)]))}"/>`;
     const line = `<path class="line ${kind}" d="${path(places(shown[i]))}"/>`;
     if (c.other) html += line; else lines += line;
   });
