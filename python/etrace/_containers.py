@@ -189,6 +189,8 @@ class Sequential(Module):
 
     def __init__(self, *layers):
         super().__init__()
+        if len(layers) == 1 and isinstance(layers[0], (list, tuple, dict)):
+            raise _errors.TypeError("layers are given one by one: et.Sequential(*layers)", stage="module")
         self.layers = ModuleList(layers)
 
     def append(self, layer) -> None:

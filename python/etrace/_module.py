@@ -331,6 +331,10 @@ def init_all_states(model, batch_size: int | None = None) -> None:
 
     Modules that define `init_state(self)` are asked first, and may set new states in it.
     """
+    if batch_size is not None and (isinstance(batch_size, bool) or not hasattr(batch_size, "__index__")):
+        raise _errors.TypeError(
+            f"batch_size is a whole number or None, not a {type(batch_size).__name__}", stage="init_all_states"
+        )
     if _in_python(_required_module(model)):
         for module in list(model.modules()):
             if _in_python(module) and hasattr(module, "init_state"):
@@ -352,5 +356,10 @@ def set_params(model, values) -> None:
     """Sets parameters by name, from `et.ParamValues` or a dictionary of arrays. All or none."""
     node = node_of(model)
     if not isinstance(values, _core.ParamValues):
+        if not hasattr(values, "keys"):
+            raise _errors.TypeError(
+                f"values are et.ParamValues or a dictionary of arrays by name, not a {type(values).__name__}",
+                stage="set_params",
+            )
         values = _core._param_values(node).replace(values)
     _core._set_param_values(node, values)

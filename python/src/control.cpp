@@ -1,6 +1,7 @@
 // Transformations and control flow on flat lists of arrays. etrace/_transforms.py puts the trees around them.
 #include <mutex>
 
+#include "base/interruptible.h"
 #include "calls.h"
 
 namespace etrace::python {
@@ -232,6 +233,8 @@ class Jitted {
     std::vector<void*> out;
     for (const Aval& aval : program_->out_avals())
       out.push_back(results.emplace_back(Tensor::uninitialized(aval)).writable());
+    // LIMIT: native code asks nobody; its loops run to their end.
+    const Interruptible interruptible;
     runnable_->run(in.data(), out.data());
     runnable_->wait();
     return results;

@@ -73,9 +73,10 @@ template <class S, class... Args>
 std::shared_ptr<S> make(nb::handle value, const Given<Dtype>& dtype, Args... args) {
   Made from = made_of(value, dtype);
   if (from.array.defined()) return std::make_shared<S>(from.array, args...);
-  if constexpr (std::is_constructible_v<S, NamedArrays, Args...>)
+  if constexpr (std::is_constructible_v<S, NamedArrays, Args...> && !std::derived_from<S, HiddenState>)
     return std::make_shared<S>(std::move(from.leaves), args...);
-  throw TypeError("state", "this state holds one array, not a dictionary");
+  throw TypeError(
+      "state", "a hidden state holds one array, not a dictionary; use et.HiddenTreeState, or one state each");
 }
 
 std::shared_ptr<HiddenTreeState> make_tree(const nb::dict& value, const Given<Dtype>& dtype) {

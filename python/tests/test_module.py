@@ -144,6 +144,23 @@ def test_a_state_is_no_array():
             use()
 
 
+def test_hidden_states_of_several_arrays():
+    with pytest.raises(TypeError, match="use et.HiddenTreeState"):
+        et.HiddenState({"a": np.ones(3)})
+    assert type(et.HiddenTreeState({"a": np.ones(3)})).__name__ == "HiddenTreeState"
+
+
+def test_wrong_arguments_of_functions_of_a_model():
+    model = GruNet()
+    for batch in ("4", 2.0, True):
+        with pytest.raises(TypeError, match="batch_size is a whole number or None"):
+            et.init_all_states(model, batch)
+    with pytest.raises(TypeError, match="values are et.ParamValues or a dictionary"):
+        et.set_params(model, 3)
+    with pytest.raises(TypeError, match=r"et.Sequential\(\*layers\)"):
+        et.Sequential([Linear(3, 3)])
+
+
 def test_an_attribute_error_inside_a_property_is_its_own():
     class Net(et.Module):
         @property

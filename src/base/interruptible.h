@@ -1,6 +1,7 @@
 // Loops of a call that somebody may want to end (etrace/host.h).
 #pragma once
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // While one is alive on a thread, loops that run there may end between two of their steps: all that they have
@@ -19,3 +20,4 @@ class Interruptible {
 };
 
 }  // namespace etrace
+#pragma GCC visibility pop

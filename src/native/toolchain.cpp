@@ -17,6 +17,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/spawn.h"
 #include "etrace/host.h"
 
 extern char** environ;
@@ -108,6 +109,7 @@ Finished run_process(const std::vector<std::string>& command) {
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, writer.get(), STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, writer.get(), STDERR_FILENO);
+  close_inherited_files(actions);
   std::vector<char*> argv;
   for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);

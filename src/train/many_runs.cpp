@@ -17,6 +17,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/spawn.h"
 #include "etrace/error.h"
 #include "train/evaluator.h"
 #include "train/run_folder.h"
@@ -79,6 +80,7 @@ pid_t start(const std::string& program, std::vector<std::string> words, std::vec
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC,
                                    0666);
   posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
+  close_inherited_files(actions);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);

@@ -1,6 +1,8 @@
 // Compiled code on disk, and what happens where it cannot be made.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -163,6 +165,10 @@ TEST_F(NativeCache, TheBackgroundSwitchChangesNoBit) {
 TEST_F(NativeCache, ProcessesRunWithoutAShell) {
   EXPECT_EQ(native::run_process({"echo", "$HOME; `x`"}).output, "$HOME; `x`\n");
   EXPECT_EQ(native::run_process({"false"}).status, 1);
+  const int file = ::open("/dev/null", O_RDONLY);  // what HDF5 and others open without O_CLOEXEC
+  ASSERT_GT(file, 2);
+  EXPECT_EQ(native::run_process({"test", "-e", "/proc/self/fd/" + std::to_string(file)}).status, 1);
+  ::close(file);
   EXPECT_EQ(native::run_process({"/nonexistent/program"}).status, -1);
 }
 

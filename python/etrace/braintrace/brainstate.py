@@ -19,7 +19,7 @@ from etrace import (  # noqa: F401
 )
 
 from .._errors import NotSupportedError, ValueError
-from ._names import missing, plain
+from ._names import missing, plain, refuse_options
 
 
 def _module(name, members, instead=None):
@@ -185,14 +185,20 @@ def _later(name, advice):
     return call
 
 
+def _dropout(prob=0.5, broadcast_dims=(), name=None):
+    """`prob` is the probability to keep an element."""
+    refuse_options("brainstate.nn.Dropout", {"broadcast_dims": broadcast_dims} if broadcast_dims else {})
+    return et.nn.Dropout(keep=prob)
+
+
 _VMAP = "write braintrace.compile(model, rule, x, batch_size=B, vmap=True)"
 nn = _module("nn", {
     "Module": Module, "RNNCell": Module, "Sequential": Sequential, "init_all_states": et.init_all_states,
     "reset_all_states": et.reset_all_states, "clip_grad_norm": _norm_clipped, "Vmap": _later("nn.Vmap", _VMAP),
-    "Map": _later("nn.Map", _VMAP), "vmap_init_all_states": _later("nn.vmap_init_all_states", _VMAP),
+    "Dropout": _dropout, "Map": _later("nn.Map", _VMAP), "vmap_init_all_states": _later("nn.vmap_init_all_states", _VMAP),
     "exp_euler_step": lambda f, v, *args: et.nn.exp_euler(lambda x: f(x, *args), v, float(plain(environ.get_dt()))),
     **{name: getattr(et.nn, name) for name in
-       "Linear Conv1d Conv2d Conv3d Dropout LayerNorm Flatten ReLU Tanh relu tanh sigmoid softmax gelu silu elu softplus "
+       "Linear Conv1d Conv2d Conv3d LayerNorm Flatten ReLU Tanh relu tanh sigmoid softmax gelu silu elu softplus "
        "log_softmax leaky_relu".split() if hasattr(et.nn, name)},
 }, {"Neuron": "brainstate.nn.Module"})
 

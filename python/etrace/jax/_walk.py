@@ -352,9 +352,13 @@ class _Walk:
         return self.append(eqn, "scan", ins, params)
 
     def on_while(self, eqn, ins):
-        params = {k: self.nested(eqn.params[k]) for k in ("cond_jaxpr", "body_jaxpr")}
-        params.update({k: int(eqn.params[k]) for k in ("cond_nconsts", "body_nconsts")})
-        return self.append(eqn, "while", ins, params)
+        cond, body = eqn.params["cond_jaxpr"], eqn.params["body_jaxpr"]
+        consts, more = int(eqn.params["cond_nconsts"]), int(eqn.params["body_nconsts"])
+        if _parts(cond)[0].outvars[0].aval.shape:
+            cond, body = _decided_together(eqn, cond, body, consts, more)
+            ins, more = [*ins[:consts], *ins], consts + more
+        return self.append(eqn, "while", ins, {"cond_jaxpr": self.nested(cond), "body_jaxpr": self.nested(body),
+                                               "cond_nconsts": consts, "body_nconsts": more})
 
     def on_platform_index(self, eqn, ins):
         """Which branch is meant for this processor."""
@@ -391,6 +395,23 @@ class _Walk:
 
 def _types(variables):
     return [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in variables]
+
+
+def _decided_together(eqn, cond, body, consts, more):
+    """Condition and body of a loop with a condition per sample, as vmap makes it: it runs while one of them holds, and who
+    is done keeps its values. The body reads the condition's constants, first."""
+    goes_on, step = map(jax.extend.core.jaxpr_as_fun, (cond, body))
+    types = _types(eqn.invars)
+
+    def any_goes_on(*x):
+        return jax.numpy.any(goes_on(*x)[0])
+
+    def step_of_some(*x):
+        carry = x[consts + more:]
+        which = goes_on(*x[:consts], *carry)[0]
+        return [jax.lax.select(jax.lax.broadcast_in_dim(which, new.shape, range(which.ndim)), new, old)
+                for new, old in zip(step(*x[consts:]), carry)]
+    return (jax.make_jaxpr(any_goes_on)(*types[:consts], *types[consts + more:]), jax.make_jaxpr(step_of_some)(*types))
 
 
 def _function_of(eqn):

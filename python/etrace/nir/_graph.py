@@ -34,6 +34,8 @@ def read(graph, *, dt=None, discretisation="euler", reset="hard", current="new",
             raise ValueError(f"{name} is {value!r}; there are {', '.join(map(repr, known))}", stage="nir")
     if dt is None:
         dt = float(np.asarray((graph.metadata or {}).get("dt", 1e-4)))
+    if not (dt > 0 and np.isfinite(dt)):
+        raise ValueError(f"dt is {dt} s; a step takes a positive time", stage="nir")
     conventions = Conventions(dt, discretisation, reset, current, surrogate or nn.surrogate.arctan(alpha=2.0), dtype)
     return Graph(graph, conventions)
 

@@ -128,7 +128,8 @@ def _drop_braintrace(who: str, options: dict) -> None:
     """Options of braintrace's layers that say nothing here: a name (the attribute is it), states that start at zero."""
     options.pop("name", None)
     first = options.pop("state_init", None)
-    if first is not None and not (isinstance(first, (int, float)) and first == 0) and "zeros" not in str(first).lower():
+    zero = getattr(first, "is_zero", False) or isinstance(first, (int, float)) and first == 0
+    if first is not None and not zero and "zeros" not in str(first).lower():
         raise _errors.NotSupportedError(
             f"state_init is {first!r}; states start with the layer's own value. Set it after init_all_states: "
             "layer.h.value = ...",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import collections
 import copy
+import warnings
 
 import numpy as np
 
 from .. import nn
 from .._containers import Sequential
 from .._errors import NotSupportedError, ValueError
+from .._module import states
 from . import _neurons as own
 from ._cells import GRUCell
 from ._state_dict import Stack, load_state_dict, state_dict, to_numpy
@@ -23,11 +26,16 @@ def from_module(module, example=None, *, surrogate=None):
 
     Containers are nn.Sequential and norse's SequentialState. What has no counterpart is refused by name. Attributes keep
     their names, so that `load_into` and `state_dict` find them again. The module is not changed."""
+    _require_element_types(module)
     shapes = _shapes(module, example)
-    model = _Converter(shapes, surrogate).convert(module, "")
+    model = _Converter(shapes, surrogate, module.training).convert(module, "")
     values = {name: value for name, value in module.state_dict().items()}
     wanted = set(state_dict(model))
     load_state_dict(model, {name: values[name] for name in wanted if name in values})
+    frozen = [name for name, value in module.named_parameters() if not value.requires_grad and name in wanted]
+    if frozen:
+        warnings.warn(f"{', '.join(frozen)}: no gradient is wanted there, and all parameters are learned here; name them in "
+                      "frozen= of the optimiser", RuntimeWarning, stacklevel=2)
     if not module.training:
         model.eval()
     return model
@@ -54,8 +62,15 @@ def load_into(module, model):
                 there[name].copy_(value.reshape(there[name].shape))
 
 
+def _require_element_types(module):
+    for name, value in module.named_parameters():
+        if str(value.dtype) not in ("torch.float32", "torch.float64"):
+            raise NotSupportedError(f"{name} is of {value.dtype}; models compute in float32 or float64: convert the module "
+                                    "by .float()", stage="from_module")
+
+
 def _shapes(module, example):
-    """{id of a part: shape of one sample of its input}, from a step of a copy."""
+    """{id of a part: shapes of one sample of its inputs, call by call}, from a step of a copy."""
     if example is None:
         return {}
     import torch
@@ -67,7 +82,7 @@ def _shapes(module, example):
     for name, part in twin.named_modules():
         def note(part, inputs, name=name):
             if inputs and hasattr(inputs[0], "shape"):
-                shapes.setdefault(id(names[name]), tuple(inputs[0].shape[1:]))
+                shapes.setdefault(id(names[name]), []).append(tuple(inputs[0].shape[1:]))
         hooks.append(part.register_forward_pre_hook(note))
     with torch.no_grad():
         twin(example)
@@ -86,10 +101,22 @@ def _pair(value):
 
 
 class _Converter:
-    def __init__(self, shapes, surrogate):
-        self.shapes, self.surrogate = shapes, surrogate
+    def __init__(self, shapes, surrogate, training):
+        self.shapes, self.surrogate, self.training = shapes, surrogate, training
+        self.uses, self.made = collections.Counter(), {}
 
     def convert(self, module, name):
+        """What stands at several places has one set of weights and states here, too."""
+        if id(module) in self.made:
+            return self.made[id(module)]
+        self._require_plain(module, name)
+        made = self.converted(module, name)
+        self.uses[id(module)] += 1
+        if states(made):
+            self.made[id(module)] = made
+        return made
+
+    def converted(self, module, name):
         for kind in type(module).__mro__:
             method = getattr(self, "on_" + _ROWS.get(f"{kind.__module__.split('.')[0]}.{kind.__name__}", ""), None)
             if method is not None:
@@ -102,6 +129,20 @@ class _Converter:
         if type(module) is not kind and type(module).forward is not kind.forward:
             self.refuse(module, name, f"it derives from {kind.__name__} and has a forward of its own")
 
+    def _require_plain(self, module, name):
+        """Code beside the forward would be left out."""
+        if hasattr(module, "parametrizations"):
+            names = ", ".join(module.parametrizations)
+            self.refuse(module, name, f"{names} has a parametrization; torch.nn.utils.parametrize.remove_parametrizations "
+                        "makes it a plain parameter")
+        if module._forward_hooks or module._forward_pre_hooks:
+            self.refuse(module, name, "it has forward hooks, which would be left out; take them away (those of weight and "
+                        "spectral norm by torch.nn.utils.remove_weight_norm, remove_spectral_norm)")
+
+    def _require_mode(self, module, name):
+        if module.training != self.training:
+            self.refuse(module, name, "it is in another mode (train, eval) than the module as a whole; a model has one")
+
     def refuse(self, module, name, reason):
         kind = type(module)
         where = f" at {name}" if name else ""
@@ -111,13 +152,14 @@ class _Converter:
         if id(module) not in self.shapes:
             self.refuse(module, name, "its size is not known; give from_module an example of one step's input, and let "
                         "every part be used in a step")
-        return self.shapes[id(module)]
+        shapes = self.shapes[id(module)]
+        return shapes[min(self.uses[id(module)], len(shapes) - 1)]
 
     # Containers ------------------------------------------------------------------------------------------------
     def on_sequential(self, module, name):
         if getattr(module, "return_hidden", False):
             self.refuse(module, name, "return_hidden gives the results of all layers; leave it out")
-        return Sequential(*[self.convert(part, f"{name}.{i}" if name else i) for i, part in module.named_children()])
+        return Sequential(*[self.convert(part, f"{name}.{i}" if name else i) for i, part in module._modules.items()])
 
     # Maps ------------------------------------------------------------------------------------------------------
     def on_linear(self, m, name):
@@ -160,6 +202,7 @@ class _Converter:
     def on_batch_norm(self, m, name):
         if not m.track_running_stats:
             self.refuse(m, name, "track_running_stats=False; running averages are always kept here")
+        self._require_mode(m, name)
         if m.momentum is None:
             self.refuse(m, name, "momentum=None averages over all batches; give a number")
         return nn.BatchNorm(self.shape(m, name), momentum=1 - m.momentum, epsilon=m.eps, scale=m.affine, bias=m.affine,
@@ -193,7 +236,8 @@ class _Converter:
                                  channel_first=True, **extra)
 
     def on_dropout(self, m, name):
-        return nn.Dropout(1 - m.p) if m.p else nn.Identity()
+        self._require_mode(m, name)
+        return nn.Dropout(keep=1 - m.p) if m.p else nn.Identity()
 
     def on_activation(self, m, name):
         kind = type(m).__name__

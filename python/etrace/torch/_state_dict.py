@@ -256,7 +256,8 @@ def _row(layer):
     if _in_python(layer) and not getattr(layer, "_row", None):
         return None
     kept = [path for path, state in layer._node._states(None)
-            if isinstance(state, (_core.ParamState, _core.LongTermState)) and not isinstance(state, _core.ModeState)]
+            if isinstance(state, (_core.ParamState, _core.LongTermState))
+            and not isinstance(state, (_core.ModeState, _core.RandomState))]
     if not kept:
         return None
     name = type(layer).__name__

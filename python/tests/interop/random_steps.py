@@ -426,6 +426,19 @@ def while_with_captures(d):
 
 
 @part
+def while_per_sample(d):
+    def one(h, x):
+        go = (lambda c: (c[0] < 4) & (jnp.abs(c[1]).sum() < x[0] + 2))
+        return lax.while_loop(go, lambda c: (c[0] + 1, 1.3 * c[1] + 0.1 * x[1]), (0, h))
+
+    def apply(p, h, x):
+        h, x = lax.stop_gradient(h), lax.stop_gradient(x)
+        n, y = jax.vmap(one)(h, x) if d.batch else one(h, x)
+        return p["a"] * y + n[..., None] if d.batch else p["a"] * y + n
+    return {"a": d.normal(d.units)}, apply
+
+
+@part
 def closures(d):
     p = {"W": d.normal(d.units, d.units)}
     return p, lambda p, h, x: lax.cond(x.sum() > 0, lambda: h @ p["W"], lambda: h * p["W"][0])

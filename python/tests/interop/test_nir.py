@@ -185,6 +185,13 @@ def test_layers_of_the_library_go_out(synapse):
         et.nir.write(et.nn.LIF(3))
 
 
+def test_a_step_takes_time():
+    graph = et.nir.write(et.Sequential(et.nn.Linear(3, 2)))
+    for dt in (0.0, -1e-4, float("nan"), float("inf")):
+        with pytest.raises(et.ValueError, match="a step takes a positive time"):
+            et.nir.read(graph, dt=dt)
+
+
 def test_snntorch_writes_and_we_read():
     torch = pytest.importorskip("torch")
     snn = pytest.importorskip("snntorch")

@@ -156,6 +156,19 @@ def test_what_has_no_counterpart_says_what_to_use(get, message):
     assert not hasattr(braintrace, "no_such_name")
 
 
+def test_dropout_and_first_states():
+    for make in (braintrace.nn.Dropout, brainstate.nn.Dropout):
+        layer = make(0.8)
+        et.init_all_states(layer, 1000)
+        values = np.asarray(layer(np.ones((1000, 3), np.float32)))
+        assert set(np.unique(values)) == {0.0, 1.25} and abs((values > 0).mean() - 0.8) < 0.05  # kept, as there
+        with pytest.raises(NotImplementedError, match="broadcast_dims"):
+            make(0.8, broadcast_dims=(0,))
+    assert braintrace.nn.LSTMCell(3, 4, state_init=braintools.init.ZeroInit()).h.shape == (4,)
+    with pytest.raises(NotImplementedError, match="states start with the layer's own value"):
+        braintrace.nn.LSTMCell(3, 4, state_init=braintools.init.Constant(1.0))
+
+
 def test_environment_and_random_numbers():
     with pytest.raises(et.ValueError, match="there is no dt"):
         brainstate.environ.get_dt()

@@ -322,6 +322,58 @@ def test_layers_without_time():
 
 
 @with_torch
+def test_parts_at_several_places():
+    torch.manual_seed(0)
+    nn = torch.nn
+    linear, tanh, flatten = nn.Linear(4, 4), nn.Tanh(), nn.Flatten()
+    conv = nn.Sequential(nn.Conv1d(1, 2, 2), flatten, linear, tanh, linear, flatten, nn.Linear(4, 5), tanh)
+    x = torch.randn(3, 1, 3)
+    model = et.torch.from_module(conv, x)
+    et.init_all_states(model, 3)
+    np.testing.assert_allclose(np.asarray(model(x)), conv(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+    assert len(et.params(model)) == 3  # conv, the shared one, the last
+    et.set_params(model, {name: 0.5 * value for name, value in et.params(model).numpy().items()})
+    et.torch.load_into(conv, model)
+    np.testing.assert_allclose(np.asarray(model(x)), conv(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+@with_torch
+def test_dropout_and_modes():
+    nn = torch.nn
+    x = torch.ones(2000, 4)
+    model = et.torch.from_module(nn.Sequential(nn.Identity(), nn.Dropout(0.2)), x)
+    et.init_all_states(model, 2000)
+    values = np.asarray(model(x))
+    assert set(np.unique(values.round(4))) == {0.0, 1.25} and abs((values == 0).mean() - 0.2) < 0.05
+    still = et.torch.from_module(nn.Sequential(nn.Dropout(0.2)).eval(), x)
+    et.init_all_states(still, 2000)
+    np.testing.assert_array_equal(np.asarray(still(x)), x)
+    mixed = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+    mixed[1].eval()
+    with pytest.raises(et.NotSupportedError, match="BatchNorm1d at 1: it is in another mode"):
+        et.torch.from_module(mixed, x)
+
+
+@with_torch
+def test_what_would_be_left_out_is_refused():
+    nn = torch.nn
+    hooked, before = nn.Sequential(nn.Linear(2, 2)), nn.Linear(2, 2)
+    hooked[0].register_forward_hook(lambda module, inputs, output: 2 * output)
+    before.register_forward_pre_hook(lambda module, inputs: (2 * inputs[0],))
+    normed = nn.utils.parametrizations.weight_norm(nn.Linear(2, 2))
+    for module, message in ((hooked, "Linear at 0: it has forward hooks"), (before, "forward hooks"),
+                            (normed, "weight has a parametrization.*remove_parametrizations"),
+                            (nn.Linear(2, 2).half(), r"weight is of torch.float16.*\.float\(\)"),
+                            (nn.Linear(2, 2).bfloat16(), "weight is of torch.bfloat16")):
+        with pytest.raises(et.NotSupportedError, match=message):
+            et.torch.from_module(module)
+    frozen = nn.Linear(2, 2)
+    frozen.bias.requires_grad_(False)
+    with pytest.warns(RuntimeWarning, match="bias: no gradient is wanted there.*frozen="):
+        et.torch.from_module(frozen)
+
+
+@with_torch
 def test_tensors_are_arrays():
     tensor = torch.arange(6.0).reshape(2, 3)
     np.testing.assert_array_equal(et.asarray(tensor.T), tensor.numpy().T)  # strided
