@@ -83,23 +83,23 @@ Arrays DelayLine::through(const Array& x, const Dims& delays) {
 Arrays DelayLine::through_ring(const Array& x, const Dims& delays) {
   std::vector<double> back;
   for (const std::int64_t d : delays) back.push_back(static_cast<double>(longest_ + 1 - d));
-  // ring [longest + 1, size], its next place, the entry -> the ring and place after it, the entries by delay.
+  // The next place, ring [longest + 1, size] and entry -> place and ring after it, the entries by delay.
   const Function of_sample = [&](ArraySpan in) {
-    const Array &place = in[1], entry = expand_dims(in[2], {0});
+    const Array &place = in[0], entry = expand_dims(in[2], {0});
     Arrays starts(entry.rank(), whole(0));
     starts[0] = place;
-    const Array ring = dynamic_update_slice(in[0], entry, starts);
+    const Array ring = dynamic_update_slice(in[1], entry, starts);
     const Array places = rem(place + array(back, Dtype::I32), whole(longest_ + 1));
     const Array read = take(ring, places, 0);
-    Arrays out{ring, rem(place + whole(1), whole(longest_ + 1))};
+    Arrays out{rem(place + whole(1), whole(longest_ + 1)), ring};
     for (std::int64_t k = 0; k < static_cast<std::int64_t>(delays.size()); ++k)
       out.push_back(squeeze(slice_axis(read, 0, k, k + 1), {0}));
     return out;
   };
-  const Arrays in{ring_->value(), next_->value(), convert(x, ring_->avals()[0].dtype)};
+  const Arrays in{next_->value(), ring_->value(), convert(x, ring_->avals()[0].dtype)};
   const Arrays out = batched() ? vmap(of_sample)(in) : of_sample(in);
-  ring_->set(out[0]);
-  next_->set(out[1]);
+  next_->set(out[0]);
+  ring_->set(out[1]);
   return {out.begin() + 2, out.end()};
 }
 
