@@ -126,14 +126,15 @@ class Bench {
 
   void machine() {
     say("\nwhat the machine can do, measured now\n"
-        "          read-modify-write        copy   multiply-add   hand-over, µs, after the caller was alone for\n"
+        "          read-modify-write        copy   multiply-add   hand-over, µs, after the caller was alone "
+        "for\n"
         "threads                 GB/s        GB/s        GFLOP/s               5 µs           100 µs\n");
     for (const int n : threads_) {
       Limits& l = *limits_.at(n);
       const double update = l.update_bandwidth() * 1e-9, copy = l.copy_bandwidth() * 1e-9,
                    fma = l.fma_rate() * 1e-9, soon = l.hand_over(5e-6) * 1e6, late = l.hand_over(1e-4) * 1e6;
-      say(fmt::format("{:>7}   {:>18.1f}   {:>9.1f}   {:>12.0f}   {:>16.1f}   {:>14.1f}\n", n, update, copy, fma,
-                      soon, late));
+      say(fmt::format("{:>7}   {:>18.1f}   {:>9.1f}   {:>12.0f}   {:>16.1f}   {:>14.1f}\n", n, update, copy,
+                      fma, soon, late));
       keep("machine", {{"threads", n},
                        {"update_GBps", update},
                        {"copy_GBps", copy},

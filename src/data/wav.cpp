@@ -200,7 +200,8 @@ struct PartFolder {
 // A folder that holds nothing but folders train and test says with them what belongs to which part.
 std::vector<PartFolder> folders_of_parts(const std::string& path) {
   const std::vector<std::string> folders = folders_in(path);
-  if (has_wav(path) || folders.size() != 2 || file_name(folders[0]) != "test" || file_name(folders[1]) != "train")
+  if (has_wav(path) || folders.size() != 2 || file_name(folders[0]) != "test" ||
+      file_name(folders[1]) != "train")
     return {{path, Given::Nothing}};
   return {{folders[1], Given::Train}, {folders[0], Given::Test}};
 }
@@ -224,9 +225,10 @@ std::size_t add_folder(DenseData& data, const std::string& path, Given part, con
     const std::string name = file_name(file);
     const auto words = split(std::string_view(name).substr(0, name.size() - 4), '_');
     if (words.size() < 2)
-      throw ValueError("data", fmt::format("'{}' says no label: expected a folder per class, or names such as "
-                                           "LABEL_SPEAKER_0.wav",
-                                           file));
+      throw ValueError("data",
+                       fmt::format("'{}' says no label: expected a folder per class, or names such as "
+                                   "LABEL_SPEAKER_0.wav",
+                                   file));
     add_sound(data, file, std::string(words[0]), words.size() > 2 ? std::string(words[1]) : "", part, mel);
     ++files;
   }
