@@ -66,7 +66,7 @@ bool is_help(const CLI::Option& option) {
 void print_option(const CLI::Option& option) {
   const bool named = !option.get_lnames().empty();
   say(".TP\n\\fB{}\\fR", troff(named ? "--" + option.get_lnames().front() : option.get_name(true)));
-  if (named) say("\\fI{}\\fR", troff(value_text(option)));
+  if (named && !value_text(option).empty()) say("\\fI{}\\fR", troff(value_text(option)));
   say("\n{}", troff(option.get_description()));
   if (!option.get_default_str().empty()) say(" (default: {})", troff(option.get_default_str()));
   say("\n");

@@ -105,12 +105,16 @@ std::string section_html(std::string_view title, std::string_view note, std::str
 }  // namespace
 
 nlohmann::json RunPage::to_json() const {
-  nlohmann::json out{{"lead", lead}, {"tiles", tiles}, {"plots", nlohmann::json::array()}};
+  nlohmann::json out{{"lead", lead},
+                     {"tiles", tiles},
+                     {"plots", nlohmann::json::array()},
+                     {"marks", nlohmann::json::array()}};
   for (const Plot& p : plots) {
     auto curves = nlohmann::json::array();
     for (const Curve& c : p.curves)
       if (!c.other) curves.push_back(page::points_json(c.points));
     out["plots"].push_back(std::move(curves));
+    out["marks"].push_back(p.marks);
   }
   return out;
 }

@@ -92,7 +92,8 @@ struct RunPage {
   bool live = false;  // the run goes on: a server has the events, to_json() of new points or of all
 
   std::string to_html() const;
-  // {"lead":…,"tiles":[[what,number],…],"plots":[[[[x,y,seconds,count],…],…],…]}: by plot and curve.
+  // {"lead":…,"tiles":[[what,number],…],"plots":[[[[x,y,seconds,count],…],…],…],"marks":[[x,…],…]}: by plot
+  // and curve.
   nlohmann::json to_json() const;
 };
 

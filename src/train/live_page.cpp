@@ -10,14 +10,18 @@ std::string line_of(const nlohmann::json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Moves the points of one page behind those of another.
+// Moves points and marks of one page behind those of another.
 void append(RunPage& to, RunPage& from) {
-  for (std::size_t i = 0; i < from.plots.size(); ++i)
+  for (std::size_t i = 0; i < from.plots.size(); ++i) {
+    std::vector<double>&here = to.plots[i].marks, &there = from.plots[i].marks;
+    here.insert(here.end(), there.begin(), there.end());
+    there.clear();
     for (std::size_t k = 0; k < from.plots[i].curves.size(); ++k) {
       auto& points = from.plots[i].curves[k].points;
       for (const RunPage::Point& p : points) to.plots[i].curves[k].add(p);
       points.clear();
     }
+  }
 }
 
 }  // namespace
@@ -40,6 +44,11 @@ void LivePage::begin(RunPage page) {
 void LivePage::add(std::size_t plot, std::size_t curve, const RunPage::Point& point) {
   const std::lock_guard lock(guard_);
   news_.plots.at(plot).curves.at(curve).add(point);
+}
+
+void LivePage::mark(double x) {
+  const std::lock_guard lock(guard_);
+  for (RunPage::Plot& plot : news_.plots) plot.marks.push_back(x);
 }
 
 void LivePage::state(std::string lead, std::vector<std::pair<std::string, std::string>> tiles) {

@@ -25,6 +25,7 @@ class LivePage : private PageServer::Source {
 
   void begin(RunPage);  // what it shows, with the curves until now; before the address is told
   void add(std::size_t plot, std::size_t curve, const RunPage::Point&);
+  void mark(double x);                               // on every plot
   bool wants_state() const { return wants_state_; }  // the last one was sent
   void state(std::string lead, std::vector<std::pair<std::string, std::string>> tiles);
   // The whole page, in place of what was shown; without curves of its own it keeps these. No-one is served

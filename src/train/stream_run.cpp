@@ -328,6 +328,7 @@ void StreamRun::learned(const StreamRow& row, const StreamLearner::Answer& answe
                           row.line, std::min(learner_->score().window(), learner_->lines()),
                           learner_->score().recent_accuracy()));
     tell([&] { log("drift"); });
+    if (live_) live_->mark(static_cast<double>(learner_->lines()));
   }
   if (!answer.learned && learner_->left_out() <= 5)
     view_.warn(fmt::format("'{}', line {}: the update would not have been finite and was left out",

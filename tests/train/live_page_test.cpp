@@ -41,10 +41,12 @@ TEST(LivePage, HistoryFirstThenNewPointsThenTheWholePage) {
   EXPECT_EQ(next_event(listener)["plots"], nlohmann::json::parse("[[[[1,0.5,0.25]]]]"));
   live.add(0, 0, {.x = 2, .y = 0.25, .seconds = 0.5});
   live.add(0, 0, {.x = 3, .y = std::numeric_limits<double>::quiet_NaN()});  // has no place on a page
+  live.mark(2.5);
   EXPECT_TRUE(live.wants_state());
   live.state("goes on", {{"updates", "3"}});
   const auto news = next_event(listener);
   EXPECT_EQ(news["plots"], nlohmann::json::parse("[[[[2,0.25,0.5]]]]"));
+  EXPECT_EQ(news["marks"], nlohmann::json::parse("[[2.5]]"));
   EXPECT_EQ(news["lead"], "goes on");
   EXPECT_EQ(news["tiles"], nlohmann::json::parse(R"([["updates","3"]])"));
   live.end(RunPage{.title = "a <run>", .lead = "solved", .note = "It lies in runs/a"});

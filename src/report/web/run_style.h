@@ -195,6 +195,7 @@ function listen() {
       return tile;
     }));
     const figures = all("figure.curves");
+    news.marks.forEach((marks, i) => { figures[i].plot.marks = whole ? marks : [...figures[i].plot.marks, ...marks]; });
     news.plots.forEach((curves, i) => curves.forEach((points, k) => {
       const curve = figures[i].plot.curves[k];
       curve.points = whole ? points : [...curve.points, ...points];
