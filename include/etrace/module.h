@@ -146,7 +146,7 @@ class ModeState : public LongTermState {
 
 // Set back to its initial value by init_all_states and reset_all_states. Alone it is carried from step to
 // step but is no hidden state: delays, counters. A random key (u32[2]) is not set back but replaced by one
-// that follows from its initial value and the number of resets, so that no two sequences get the same noise;
+// that follows from where it stands, so that no two sequences get the same noise, also behind a checkpoint;
 // RandomState is made for keys.
 class ShortTermState : public State {
  public:
@@ -157,7 +157,7 @@ class ShortTermState : public State {
 
   // The initial value, with or without a batch axis; random keys differ between samples.
   void init(std::optional<std::int64_t> batch);
-  void reset() { init(batch_); }
+  void reset() { renew(batch_, true); }
   const Arrays& initial() const { return init_; }  // of one sample, leaf by leaf
   std::optional<std::int64_t> batch() const { return batch_; }
   bool per_sample() const { return per_sample_; }
@@ -170,6 +170,7 @@ class ShortTermState : public State {
   ShortTermState(StateKind kind, const Array& init, bool per_sample = true);
 
  private:
+  void renew(std::optional<std::int64_t> batch, bool again);
   Arrays init_;
   bool per_sample_;
   std::optional<std::int64_t> batch_;

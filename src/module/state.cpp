@@ -240,18 +240,32 @@ ShortTermState::ShortTermState(StateKind kind, const Array& init, bool per_sampl
 ShortTermState::ShortTermState(NamedArrays init, bool per_sample)
     : State(StateKind::ShortTerm, std::move(init)), init_(leaves()), per_sample_(per_sample) {}
 
-void ShortTermState::init(std::optional<std::int64_t> batch) {
+namespace {
+// The next key after one, or after those of several samples. It follows from the value alone, so that whoever
+// goes on from a checkpoint has the noise that was to come.
+Array next_key(const Array& keys) {
+  const Array first = keys.rank() == 2 ? reshape(slice_axis(keys, 0, 0, 1), {2}) : keys;
+  return random::fold_in(first, full({}, std::int64_t{1}, Dtype::U32));
+}
+}  // namespace
+
+void ShortTermState::init(std::optional<std::int64_t> batch) { renew(batch, times_ > 0); }
+
+void ShortTermState::renew(std::optional<std::int64_t> batch, bool again) {
   if (batch && *batch < 0)
     throw ValueError("state", "a batch of " + std::to_string(*batch) + " samples; expected 0 or more");
   const bool lanes = batch && per_sample_;
+  const Arrays now = leaves();
   Arrays values = init_;
-  for (Array& v : values)
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    Array& v = values[i];
     if (is_key(v.aval())) {
-      if (times_ > 0) v = random::fold_in(v, full({}, std::int64_t{times_}, Dtype::U32));
+      if (again) v = next_key(now[i]);
       if (lanes) v = random::split(v, *batch);
     } else if (lanes) {
       v = broadcast_to(v, v.shape().with_front(*batch));
     }
+  }
   replace(std::move(values));
   batch_ = batch;
   ++times_;

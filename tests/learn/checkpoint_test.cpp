@@ -158,5 +158,43 @@ TEST(Checkpoint, AnyAgeIsOldEnough) {
   EXPECT_GT(relative_deviation(gradient_at(0), old), 1e-3) << "the count matters";
 }
 
+// Noise that a short-term key draws is new in every sequence, and goes on behind a checkpoint.
+struct NoiseOfSequences : Module {
+  ShortTermState& key;
+  HiddenState& h = hidden("h", {3}, Dtype::F64);
+  ParamState& w = param("w", random::normal(random::key(1), {3, 3}, Dtype::F64));
+  explicit NoiseOfSequences(bool per_sample) : key(short_term("key", random::key(3), per_sample)) {}
+  Array update(const Array& x) override {
+    const Array keys = key.value(), old = h.value();
+    const Array one = keys.rank() == 2 ? reshape(slice_axis(keys, 0, 0, 1), {2}) : keys;
+    h.set(0.9 * old + matmul(x, w.value()) + random::normal(one, {3}, Dtype::F64));
+    return h.value();
+  }
+};
+TEST(Checkpoint, NoiseOfTheNextSequenceGoesOn) {
+  const Array x = zeros({4, 2, 3}, Dtype::F64);
+  for (const bool per_sample : {false, true})
+    for (const std::optional<std::int64_t> batch : {std::optional<std::int64_t>(2), {}}) {
+      const Array xs = batch ? x : squeeze(slice_axis(x, 1, 0, 1), {1});
+      const auto make = [&](Module& net) {
+        return compile(net, D_RTRL(), item(xs, 0), {.batch_size = batch});
+      };
+      const auto next = [&](Learner& l) {
+        l.reset_model_state();
+        return l.etrace_evolve(Arrays{xs})[0].tensor();
+      };
+      NoiseOfSequences net(per_sample), fresh(per_sample);
+      Learner learner = make(net), resumed = make(fresh);
+      const Tensor first = next(learner), second = next(learner);
+      resumed.restore(learner.checkpoint());
+      const Tensor third = next(learner);
+      EXPECT_EQ(next(resumed), third);
+      EXPECT_NE(first, second);
+      EXPECT_NE(second, third);
+      EXPECT_NE(first, third);
+      EXPECT_EQ(next(resumed), next(learner));
+    }
+}
+
 }  // namespace
 }  // namespace etrace
