@@ -362,7 +362,7 @@ class _Walk:
 
     def on_platform_index(self, eqn, ins):
         """Which branch is meant for this processor."""
-        platforms = eqn.params["platforms"]
+        platforms = [*eqn.params["platforms"], *([None] if eqn.params.get("has_default") else [])]  # before 0.5
         at = [i for i, names in enumerate(platforms) if names is None or "cpu" in names]
         if not at:
             self.refuse("a function for other platforms than the CPU; give lax.platform_dependent a default")
