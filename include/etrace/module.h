@@ -183,7 +183,7 @@ class HiddenState : public ShortTermState {
   explicit HiddenState(const Array& init) : ShortTermState(StateKind::Hidden, init) {}
 
  protected:
-  using ShortTermState::ShortTermState;
+  HiddenState(StateKind kind, const Array& init) : ShortTermState(kind, init) {}
 };
 
 // Several states of one shape, stacked on the last axis: [*varshape, S], rank ≥ 2.
