@@ -17,6 +17,9 @@ using testing::message_of;
 std::vector<double> values(const Array& a) { return a.tensor().to_doubles(); }
 Array f64(const std::vector<double>& v) { return array(v, Dtype::F64); }
 
+// A hidden state is one array: named ones would make a state of another kind.
+static_assert(!std::is_constructible_v<HiddenState, NamedArrays>);
+
 TEST(State, KindsFormATree) {
   EXPECT_TRUE(is_a(StateKind::Param, StateKind::LongTerm));
   EXPECT_TRUE(is_a(StateKind::HiddenTree, StateKind::ShortTerm));
