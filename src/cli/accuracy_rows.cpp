@@ -131,7 +131,7 @@ std::vector<AccuracyRow> data_rows() {
        "MNIST-1D, 40 steps, GRU 64",
        "mnist1d",
        {"mnist1d"},
-       {by("D_RTRL", 80, 90, 91), by("pp_prop"), by("BPTT")}},
+       {by("D_RTRL"), windows("D_RTRL", 40, 80, 90, 0), by("pp_prop"), by("BPTT", 0, 0, 91)}},
       {"10b",
        "ItalyPowerDemand, GRU 64",
        "italy_power",

@@ -9,6 +9,7 @@
 #include "etrace/plan.h"
 #include "etrace/transform.h"
 #include "io/step_outputs.h"
+#include "learn/plan/misfit.h"
 #include "learn/traces/interface.h"
 
 namespace etrace {
@@ -33,10 +34,9 @@ Arrays StepCall::operator()(std::span<const StepInput> args) {
     const Aval expected = many ? with_time(types[i], *window_) : types[i];
     const Array& x = value_of(args[i]);
     if (x.aval() != expected)
-      throw ValueError("step_fn", fmt::format("argument {} of the model has type {}, expected {} for {}; the "
-                                              "first axis of a sequence is time",
-                                              i, to_string(x.aval()), to_string(expected),
-                                              many ? "a window" : "one step"));
+      throw ValueError("step_fn",
+                       fmt::format("argument {} of the model for {} {}; the first axis of a sequence is time",
+                                   i, many ? "a window" : "one step", misfit(x.aval(), expected)));
     args_.push_back(plain_ ? expand_dims(x, {0}) : x);
     multi_step_.push_back(many || plain_);
   }
