@@ -236,9 +236,8 @@ TEST_F(Drivers, StepFunctionsThatBreakTheRules) {
                                },
                                3));
   expect_error<ValueError>(
-      "argument 0 of the model for one step has type f64[4], expected f64[3]; for other shapes compile with "
-      "an "
-      "example of them; the first axis of a sequence is time",
+      "argument 0 of the model for one step has type f64[4], expected f64[3]; for other shapes compile "
+      "with an example of them; the first axis of a sequence is time",
       with(l, [](StepCall& model, ArraySpan) { return LossAndAux{sum(model(zeros({4}, Dtype::F64)))}; }));
   expect_error<ValueError>("calls the learner with 2 arguments, but the model takes 1",
                            with(l, [](StepCall& model, ArraySpan s) {
