@@ -23,8 +23,9 @@ struct KnownData {
   std::string made;    // what to type in a checkout, so that a script makes them
   std::string licence;
   std::vector<KnownFile> files;
-  std::string path;  // what the reader is given: a file of the folder; empty: the folder
-  std::string read;  // options of the reader, "channels=28"
+  std::string path;     // what the reader is given: a file of the folder; empty: the folder
+  std::string read;     // options of the reader, "channels=28"
+  double memory = 0.0;  // steps for which gates keep at the start, where that learns better
 };
 const std::vector<KnownData>& known_data();
 const KnownData* find_known_data(std::string_view name);  // null if there is none

@@ -90,6 +90,16 @@ void take_data(TrainSettings& s) {
   s.task = "data";
 }
 
+namespace {
+// How long gates keep at the start: as a known data set learns best, else as the recipe has it.
+std::optional<double> memory_of(const TrainSettings& s, const TaskRecipe& recipe) {
+  const data::KnownData* known = nullptr;
+  for (const auto& [name, value] : s.task_texts)
+    if (s.task == "data" && name == "file") known = data::find_known_data(value);
+  return known != nullptr && known->memory > 0.0 && recipe.memory ? known->memory : recipe.memory;
+}
+}  // namespace
+
 TrainSettings resolved(TrainSettings s) {
   take_parts(s);
   const TaskEntry task = task_row(s);
@@ -119,7 +129,7 @@ TrainSettings resolved(TrainSettings s) {
   if (s.updates == 0) s.updates = recipe.updates;
   if (s.window == 0 && s.update != UpdateEvery::Step && !s.method) s.window = recipe.window;
   if (!s.learning_rate && s.optimizer == "adam") s.learning_rate = recipe.learning_rate;
-  if (!s.memory) s.memory = recipe.memory;
+  if (!s.memory) s.memory = memory_of(s, recipe);
   if (s.schedule.empty()) s.schedule = s.optimizer == "adam" ? recipe.schedule : "constant";
   const auto is_padding = [](const auto& option) { return option.first == "padding"; };
   const auto texts = row_names(task.texts);

@@ -83,6 +83,10 @@ TEST(Settings, AreCompletedByTheRecipe) {
   EXPECT_EQ(s.rule_options, std::vector<std::string>{"decay_or_rank=0.95"});
   EXPECT_EQ(s.hidden, 8);
   EXPECT_GT(s.updates, 0);
+  EXPECT_EQ(resolved({.task = "mnist_5k"}).memory, 20.0) << "as the data set wants it";
+  EXPECT_EQ(resolved({.task = "japanese_vowels"}).memory, 0.0) << "as the recipe of data has it";
+  EXPECT_FALSE(resolved({.task = "mnist_5k", .model = "lif"}).memory) << "no gates";
+  EXPECT_EQ(resolved({.task = "mnist_5k", .memory = 3.0}).memory, 3.0);
   EXPECT_FALSE(resolved({.task = "copying", .optimizer = "sgd"}).learning_rate)
       << "that of another optimiser is its own";
   EXPECT_TRUE(resolved({.task = "delayed_match", .model = "lif", .rule = "D_RTRL"}).rule_options.empty());
