@@ -23,8 +23,8 @@ using Words = std::vector<std::string>;
 // Options that say what the runs of a comparison differ in, or where it lies; with their values.
 constexpr std::string_view kOwn[] = {"--compare", "--seeds", "--jobs", "--seed",
                                      "--rule",    "--name",  "--runs"};
-// Files that two runs cannot both write.
-constexpr const char* kRefused[] = {"--checkpoint", "--save", "--json", "--resume"};
+// Files that two runs cannot both write, and a page that shows one.
+constexpr const char* kRefused[] = {"--checkpoint", "--save", "--json", "--resume", "--live"};
 
 // What was typed behind `train`, without the options above.
 Words shared_words() {

@@ -130,14 +130,14 @@ TEST_F(TrainFiles, AResumedRunLogsEveryBatchOnce) {
 
 TEST_F(TrainFiles, AKilledRunLogsEveryBatchOnce) {
   const Words run = tiny({"--every", "7", "--checkpoint", file("c"), "--json", file("log"), "--resume"});
-  for (const char* point : {" 40/", " 80/"}) {
-    Process child(run + Words{"--updates", "100000"});  // never at its end before the signal
+  for (const char* point : {" 400/4000", " 800/4000"}) {
+    Process child(run + Words{"--updates", "4000"});
     for (std::string line; child.read_line(line) && !line.starts_with(point);) {
     }
     child.kill(SIGKILL);
     child.wait();
   }
-  ASSERT_LT(run_etrace(run + Words{"--updates", "2000", "--until-accuracy", "1"}).code, 2);
+  ASSERT_LT(run_etrace(run + Words{"--updates", "4000", "--until-accuracy", "1"}).code, 2);
   std::map<std::string, int> times;
   for (const std::string& e : events(file("log"))) ++times[e];
   int batches = 0;
