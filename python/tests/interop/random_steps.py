@@ -321,15 +321,29 @@ def modes(d):
     return {"T": d.normal(3, d.units), "a": d.normal(5)}, apply
 
 
+def _vmap_clamps():
+    """Up to JAX 0.6 the gradient of a cut under vmap loses what lies beyond the ends; cuts one by one keep it."""
+    def cut(a, start):
+        return lax.dynamic_slice(a, (start,), (2,)).sum()
+    starts = jnp.array([9, 0], jnp.int32)
+    return float(jax.grad(lambda a: jax.vmap(cut, (None, 0))(a, starts).sum())(jnp.zeros(3)).sum()) == 4.0
+
+
 @part
 def clamped_slice(d):
+    at_once = _vmap_clamps()
+
     def one(p, h, x):
         start = (x[0] * 20).astype(jnp.int32)
         y = lax.dynamic_slice(p["a"], (start,), (d.units,)) * h
         return y + lax.dynamic_update_slice(h, p["b"], (-start,)) + lax.dynamic_index_in_dim(h, start, keepdims=False)
 
     def apply(p, h, x):
-        return jax.vmap(one, (None, 0, 0))(p, h, x) if d.batch else one(p, h, x)
+        if not d.batch:
+            return one(p, h, x)
+        if at_once:
+            return jax.vmap(one, (None, 0, 0))(p, h, x)
+        return jnp.stack([one(p, h[k], x[k]) for k in range(d.batch)])
     return {"a": d.normal(d.units + 3), "b": d.normal(2)}, apply
 
 
