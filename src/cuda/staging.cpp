@@ -19,17 +19,22 @@ constexpr unsigned kThreads = 512;
 std::uint64_t address(const void* p) { return reinterpret_cast<std::uint64_t>(p); }
 std::size_t aligned(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
 
+struct Copies {
+  CUmodule module = nullptr;
+  CUfunction kernel = nullptr;
+};
+
 // One for all programs; it lives as long as the device.
 CUfunction copies(const Device& device) {
-  static const CUfunction found = [&] {
+  static const Copies loaded = [&] {
     const std::string image = cached_image(device.driver(), copies_source(), device.architecture());
-    CUmodule module = nullptr;
-    CUfunction f = nullptr;
-    device.check(device.driver().module_load(&module, image.data()), "loading compiled code");
-    device.check(device.driver().module_function(&f, module, "etp_copies"), "a kernel of compiled code");
-    return f;
+    Copies c;
+    device.check(device.driver().module_load(&c.module, image.data()), "loading compiled code");
+    device.check(device.driver().module_function(&c.kernel, c.module, "etp_copies"),
+                 "a kernel of compiled code");
+    return c;
   }();
-  return found;
+  return loaded.kernel;
 }
 
 template <class Pieces>
