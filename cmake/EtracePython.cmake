@@ -75,11 +75,17 @@ function(etrace_add_python_tests)
   etrace_add_python_twins()
   file(GLOB files CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/python/tests/test_*.py"
     "${PROJECT_SOURCE_DIR}/python/tests/interop/test_*.py")
-  set(sanitizer "")  # its run-time library must come first in a program that knows nothing of it
+  # Its run-time library must come first in a program that knows nothing of it, and finds the functions that it
+  # stands in for (those of exceptions) only in what is loaded by then.
+  set(sanitizer "")
   if(ETRACE_SANITIZE MATCHES "address")
-    execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -print-file-name=libasan.so
-      OUTPUT_STRIP_TRAILING_WHITESPACE OUTPUT_VARIABLE asan)
-    set(sanitizer ";LD_PRELOAD=${asan};ASAN_OPTIONS=detect_leaks=0")
+    foreach(library libasan.so libstdc++.so)
+      execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -print-file-name=${library}
+        OUTPUT_STRIP_TRAILING_WHITESPACE OUTPUT_VARIABLE file)
+      list(APPEND preloaded "${file}")
+    endforeach()
+    string(REPLACE ";" ":" preloaded "${preloaded}")
+    set(sanitizer ";LD_PRELOAD=${preloaded};ASAN_OPTIONS=detect_leaks=0")
   endif()
   foreach(file IN LISTS files)
     get_filename_component(name "${file}" NAME_WE)
