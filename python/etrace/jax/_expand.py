@@ -31,6 +31,16 @@ def _one_minus_square(**_):
     return lambda x: 1 - x * x
 
 
+@_expands("polynomial")
+def _polynomial(**_):
+    def polynomial(x, *coefficients):  # from the lowest degree on
+        value = coefficients[-1]
+        for c in reversed(coefficients[:-1]):
+            value = value * x + c
+        return jnp.broadcast_to(value, jnp.broadcast_shapes(x.shape, *(jnp.shape(c) for c in coefficients)))
+    return polynomial
+
+
 @_expands("unstack")
 def _unstack(axis, **_):
     def unstack(x):

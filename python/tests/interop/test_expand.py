@@ -26,6 +26,7 @@ def samples():
     yield "unstack", {"axis": 1}, lambda x: [x[:, i] for i in range(6)], (x,)
     yield "tile", {"reps": (2, 3)}, lambda x: np.tile(x, (2, 3)), (x,)
     yield "one_minus_square", {}, lambda x: 1 - x**2, (x,)
+    yield "polynomial", {}, lambda x, a, b, c: a + b * x + c * x**2, (x, jnp.float64(0.5), jnp.float64(-2.0), x[:1])
     yield "exprel", {}, lambda x: jnp.expm1(x) / x, (x,)
     yield "optimization_barrier", {}, lambda x: (x,), (x,)
     yield "le_to", {}, lambda a, b: a <= b, (x, x.at[0].set(0.0))
