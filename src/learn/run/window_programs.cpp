@@ -1,4 +1,5 @@
 #include "learn/run/window_programs.h"
+#include "learn/traces/interface.h"
 
 #include <fmt/format.h>
 
