@@ -12,10 +12,15 @@ import shutil
 import sys
 
 
-def data_folder(name):
+def data_folder(name, fill):
+    """The folder of a data set, which is there when all its files are: fill(folder) writes them beside it first."""
     root = os.environ.get("ETRACE_DATA") or os.path.expanduser("~/.local/share/etrace/data")
-    folder = pathlib.Path(root) / name
-    folder.mkdir(parents=True, exist_ok=True)
+    folder, unfinished = pathlib.Path(root) / name, pathlib.Path(root) / f"{name}.unfinished"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    fill(unfinished)
+    shutil.rmtree(folder, ignore_errors=True)
+    unfinished.rename(folder)
     return folder
 
 
@@ -31,9 +36,7 @@ def mnist1d():
         "X_test": made["x_test"][:, :, None].astype(np.float32),
         "y_test": made["y_test"].astype(np.int64),
     }
-    path = data_folder("mnist1d") / "mnist1d.npz"
-    np.savez(path, **arrays)
-    return path
+    return data_folder("mnist1d", lambda folder: np.savez(folder / "mnist1d.npz", **arrays))
 
 
 def spoken_digits_wav(clone):
@@ -41,20 +44,22 @@ def spoken_digits_wav(clone):
     recordings = sorted((pathlib.Path(clone) / "recordings").glob("*_*_*.wav"))
     if not recordings:
         sys.exit(f"make_data.py: '{clone}' has no folder recordings with files DIGIT_SPEAKER_INDEX.wav")
-    folder = data_folder("spoken_digits_wav")
-    for recording in recordings:
-        index = int(recording.stem.rsplit("_", 1)[1])
-        part = folder / ("test" if index < 5 else "train")
-        part.mkdir(exist_ok=True)
-        shutil.copyfile(recording, part / recording.name)
-    return folder
+
+    def fill(folder):
+        for recording in recordings:
+            index = int(recording.stem.rsplit("_", 1)[1])
+            part = folder / ("test" if index < 5 else "train")
+            part.mkdir(exist_ok=True)
+            shutil.copyfile(recording, part / recording.name)
+
+    return data_folder("spoken_digits_wav", fill)
 
 
 if __name__ == "__main__":
-    makers = {"mnist1d": mnist1d, "spoken_digits_wav": spoken_digits_wav}
-    if len(sys.argv) < 2 or sys.argv[1] not in makers:
-        sys.exit(__doc__)
-    try:
-        print(makers[sys.argv[1]](*sys.argv[2:]))
-    except TypeError:
-        sys.exit(__doc__)
+    match sys.argv[1:]:
+        case ["mnist1d"]:
+            print(mnist1d())
+        case ["spoken_digits_wav", clone]:
+            print(spoken_digits_wav(clone))
+        case _:
+            sys.exit(__doc__)

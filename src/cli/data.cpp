@@ -41,7 +41,8 @@ std::string known_text() {
   for (const data::KnownData& d : data::known_data()) {
     const std::string path = data::installed_path(d);
     text += wrapped(fmt::format("  {}:", d.name), 4,
-                    fmt::format("{}; {}; licence {}", d.doc, d.package, d.licence));
+                    fmt::format("{}; {}; licence {}{}", d.doc, d.package, d.licence,
+                                d.memory > 0.0 ? fmt::format("; learned with --memory {}", d.memory) : ""));
     text += path.empty() ? "    not installed\n" : fmt::format("    installed: {}\n", path);
   }
   return text + fmt::format("Imported data is kept in {} ($ETRACE_DATA).\n", data::data_folder());

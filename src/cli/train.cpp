@@ -119,7 +119,8 @@ void add_learning_options(CLI::App& verb, TrainCommand& c) {
   verb.add_option(
           "--memory", s.memory,
           "steps for which recurrent cells hold what they have taken in, at the start; 0: as the cells "
-          "are by themselves (default: the task's, 0 for data, else the length of the sequences)")
+          "are by themselves (default: the task's; for data 0, or what `etrace data` knows of the set; "
+          "else the length of the sequences)")
       ->type_name("STEPS")
       ->check(number_at_least(0));
   add_backend_option(verb, s.backend);
