@@ -55,6 +55,10 @@ class Sweeper {
   Sweeper(const Shape& varshape, Compat compat, Positions what = Positions::OfStates)
       : varshape_(varshape), compat_(compat), what_(what) {}
 
+  PositionSweep run_values(const Jaxpr& program, std::span<const Var> sources) {
+    in_rule_ = true;
+    return run(program, sources);
+  }
   PositionSweep run(const Jaxpr& program, std::span<const Var> sources) {
     for (const Var& v : sources) {
       if (!carries_positions(v.aval.shape)) {
@@ -587,6 +591,11 @@ PositionSweep sweep_positions(const Jaxpr& program, std::span<const Var> sources
 std::string why_samples_mix(const Jaxpr& program, std::span<const Var> sources, std::int64_t samples) {
   if (samples == 1) return {};
   return Sweeper({samples}, Compat::None, Positions::Samples).run(program, sources).reason;
+}
+
+std::string why_sample_values_mix(const Jaxpr& program, std::span<const Var> sources, std::int64_t samples) {
+  if (samples == 1) return {};
+  return Sweeper({samples}, Compat::None, Positions::Samples).run_values(program, sources).reason;
 }
 
 }  // namespace etrace

@@ -22,6 +22,8 @@ PositionSweep sweep_positions(const Jaxpr&, std::span<const Var> sources, const 
 
 // Why samples in the leading axis of the sources may act on each other; empty: they do not.
 std::string why_samples_mix(const Jaxpr&, std::span<const Var> sources, std::int64_t samples);
+// The same of values: they pass stop_gradient, comparisons and whole numbers too.
+std::string why_sample_values_mix(const Jaxpr&, std::span<const Var> sources, std::int64_t samples);
 
 // The SnAp-n neighbourhood of a group, from its transition.
 PositionPattern position_pattern(const HiddenGroup&, std::int64_t n, const CompileOptions&);

@@ -1,6 +1,7 @@
 // scatter and scatter_add: x with the windows that the indices name overwritten by, or increased by, the
 // updates. Updates are applied in row-major order of the index vectors, so the last writer of a position
 // wins.
+#include <algorithm>
 #include <cstring>
 
 #include "etrace/ops/elementwise.h"
@@ -63,6 +64,16 @@ Array read_back(const Params& params, const Array& from, const Array& indices, c
                 {"fill_value", 0.0}});
 }
 
+// Whether no entry of the operand has two updates: each index vector has an entry of the batching axes to
+// itself.
+bool never_overlap(const Params& params, const Array& indices) {
+  const Dims batching = scatter_dims(params).indices_batching;
+  for (std::size_t a = 0; a + 1 < indices.rank(); ++a)
+    if (indices.shape()[a] > 1 && std::find(batching.begin(), batching.end(), to_dim(a)) == batching.end())
+      return false;
+  return true;
+}
+
 // Which operand entries no update reaches, and which updates are not overwritten by a later one. Found by
 // scattering the number of each index vector.
 struct Winners {
@@ -105,6 +116,8 @@ Samples scatter_samples(std::uint64_t seed) {
           {{r.floats({n, 4}), r.ints({n, 2, 1}, 0, 3), r.floats({n, 2})}, scatter_params(along, "clip")},
           {{r.floats({n, 2}), r.ints({0, 1}, 0, 1), r.floats({0, 2})},
            scatter_params(take_dims(2, 0, 1), "clip")},
+          {{r.floats({n, 4}), r.ints({n, 1}, -1, 4), r.floats({n})}, scatter_params(along, "clip")},
+          {{r.floats({n, 4}), r.ints({n, 1}, -1, 4), r.floats({n})}, scatter_params(along, "fill_or_drop")},
           {{r.floats({n}), r.ints({1}, 0, n - 1), r.floats({})}, scatter_params(take_dims(1, 0, 0), "clip")},
           {{r.floats({n}, Dtype::F32), r.ints({4, 1}, 0, n), r.floats({4}, Dtype::F32)},
            scatter_params(take_dims(1, 0, 1), "fill_or_drop")},
@@ -129,6 +142,9 @@ const Primitive scatter_p{{
       });
     },
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
+      if (never_overlap(params, x[1]))
+        return {bind1(scatter_p, {instantiate(dx[0], x[0].aval()), x[1], instantiate(dx[2], x[2].aval())},
+                      params)};
       // dx where nothing was written, plus the winning updates' tangents: sums, so the rule can be
       // transposed.
       const Winners w = winners(params, x[0].aval(), x[1], x[2].aval());
@@ -136,8 +152,13 @@ const Primitive scatter_p{{
       return {dx[2].defined() ? bind1(scatter_add_p, {kept, x[1], masked(w.last, dx[2])}, params) : kept};
     },
     .transpose = [](const Params& params, ArraySpan ct, ArraySpan x, std::span<const Aval> in) -> Arrays {
-      const Winners w = winners(params, in[0], x[1], in[2]);
       Arrays out(3);
+      if (never_overlap(params, x[1])) {
+        if (!x[0].defined()) out[0] = bind1(scatter_p, {ct[0], x[1], zeros_of(in[2])}, params);
+        if (!x[2].defined()) out[2] = read_back(params, ct[0], x[1], in[2]);
+        return out;
+      }
+      const Winners w = winners(params, in[0], x[1], in[2]);
       if (!x[0].defined()) out[0] = masked(w.untouched, ct[0]);
       if (!x[2].defined()) out[2] = masked(w.last, read_back(params, ct[0], x[1], in[2]));
       return out;

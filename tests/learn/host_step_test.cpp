@@ -283,6 +283,57 @@ TEST(PerSample, MasksWeighEverySampleAlone) {
   });
 }
 
+// A bias that all samples share, with as many entries as there are samples: what stands in the padding of a
+// sample is nobody else's, but this is.
+struct SharedDrive : Module {
+  HiddenState& h = hidden("h", {2}, Dtype::F64);
+  ParamState& w = param("w", Random(3).f64({3, 2}));
+  Arrays update_all(ArraySpan in) override {
+    const Array x = in[0], drive = in[1];
+    h.set(0.5 * h.value() + matmul(x, w.value()) + drive);
+    return {h.value()};
+  }
+};
+
+TEST(PerSample, PaddingOfASampleIsKnownByItsWayNotByItsSize) {
+  SharedDrive net;
+  Learner learner =
+      compile(net, D_RTRL(), Arrays{zeros({2, 3}, Dtype::F64), zeros({2}, Dtype::F64)}, {.batch_size = 2});
+  const SequenceOptions masked{
+      .mask = array({1, 1, 1, 0}, {2, 2}, Dtype::F64), .freeze = true, .reduction = Reduction::Sum};
+  const Array nan = full({1}, std::nan(""), Dtype::F64);
+  const auto with_nan = [&](const Array& a, std::int64_t at) {
+    const Array flat = reshape(a, {-1});
+    const std::int64_t n = flat.shape()[0];
+    const Array with = concatenate(Arrays{slice_axis(flat, 0, 0, at), nan, slice_axis(flat, 0, at + 1, n)});
+    return reshape(with, Dims(a.shape().begin(), a.shape().end()));
+  };
+  const StepFunction f = [](StepCall& model, ArraySpan s) -> LossAndAux {
+    const std::array<etrace::StepInput, 2> args{s[0], s[1]};
+    const Array h = model(args)[0];
+    return {sum(square(h), {1})};
+  };
+  const Array x = Random(1).f64({2, 2, 3}), drive = Random(2).f64({2, 2});
+  const auto losses = [&](const Array& x) {
+    learner.reset_state();
+    learner.reset_model_state();
+    return learner.etrace_grad(Arrays{x, drive}, f, masked).losses;
+  };
+  const Array found = losses(with_nan(x, 9)), plain = losses(x);  // sample 1 of step 1, which stands still
+  EXPECT_EQ(slice_axis(found, 1, 0, 1).tensor(), slice_axis(plain, 1, 0, 1).tensor());
+  const Array wrong = with_nan(drive, 3);
+  for (const bool evolve : {false, true})
+    expect_error<ValueError>("nothing shows that the sequence has an entry per sample", [&] {
+      if (evolve)
+        learner.etrace_evolve(Arrays{x, wrong}, {.mask = masked.mask, .freeze = true});
+      else
+        learner.etrace_grad(Arrays{x, wrong}, f, masked);
+    });
+  expect_error<ValueError>("sequence 0 holds nan at step 1", [&] {
+    learner.etrace_grad(Arrays{with_nan(x, 6), drive}, f, masked);
+  });
+}
+
 TEST(GradientSums, AddAndAverage) {
   LeakyNet net;
   Learner learner = compile(net, D_RTRL(), zeros({2, 3}, Dtype::F64), {.batch_size = 2});

@@ -32,9 +32,13 @@ struct Compiled {
     init_all_states(model, kBatch);
     graph = compile_etrace_graph(model, zeros({kBatch, 2}));
   }
+  StepProgram objective(const StepFunction& f, const Aval& target, std::optional<std::int64_t> chunk = {},
+                        std::optional<std::int64_t> samples = {}) const {
+    return PlanBuilder(graph, D_RTRL(), method)
+        .objective(f, Avals{{Dtype::F32, {kBatch, 2}}, target}, chunk, samples);
+  }
   LabelCheck check(const StepFunction& f, const Aval& target, std::optional<std::int64_t> chunk = {}) const {
-    return LabelCheck(
-        PlanBuilder(graph, D_RTRL(), method).objective(f, Avals{{Dtype::F32, {kBatch, 2}}, target}, chunk));
+    return LabelCheck(objective(f, target, chunk));
   }
   VjpMethod method;
   Classifier model;
@@ -49,8 +53,19 @@ Array labels(const std::vector<double>& v) {
 }
 void look(const LabelCheck& check, const Array& targets, const Array& weights = {}) {
   const std::int64_t steps = targets.shape()[0];
+  const ETraceGraph none;  // weights are those of steps
   check.sequences("etrace_grad", Arrays{zeros({steps, kBatch, 2}), targets},
-                  weights.defined() ? weights : full({steps}, 1.0, Dtype::F32), 0, steps);
+                  weights.defined() ? weights : full({steps}, 1.0, Dtype::F32), SampleAxis(none, 1), 0,
+                  steps);
+}
+// With a weight per sample.
+void look(const Compiled& compiled, const StepFunction& f, const Array& targets, const Array& weights,
+          std::optional<std::int64_t> chunk = {}) {
+  const std::int64_t steps = targets.shape()[0];
+  const Aval one{targets.dtype(), targets.shape().without(0)};
+  const StepProgram objective = compiled.objective(f, one, chunk, kBatch);
+  LabelCheck(objective).sequences("etrace_grad", Arrays{zeros({steps, kBatch, 2}), targets}, weights,
+                                  SampleAxis(compiled.graph, kBatch, &objective), 0, steps);
 }
 
 TEST(LabelCheck, LabelsOfASequence) {
@@ -84,8 +99,48 @@ TEST(LabelCheck, WhatHasNoWeightMayHoldAnything) {
   const LabelCheck check = Compiled().check(plain, kLabels);
   look(check, labels({-1, -1, 2, 1}), array({0.0, 1.0}));
   EXPECT_THROW(look(check, labels({-1, -1, 2, 1}), array({1.0, 0.0})), ValueError);
-  look(check, labels({-1, 0, 2, 9}), array({{0.0, 1.0}, {0.5, 0.0}}));
-  EXPECT_THROW(look(check, labels({-1, 0, 2, 9}), array({{0.0, 1.0}, {0.5, 0.1}})), ValueError);
+}
+
+// Labels of samples are those that reach the loss of one sample alone, whatever their number.
+TEST(LabelCheck, WeightsPerSample) {
+  const Array weights = array({{0.0, 1.0}, {0.5, 0.0}}), wrong = labels({-1, 0, 2, 9});
+  const Function each = [](ArraySpan a) { return Arrays{loss::cross_entropy(a[0], a[1])}; };
+  const StepFunction own = [&](StepCall& model, ArraySpan s) -> LossAndAux {
+    return {vmap(each)(Arrays{model(s[0]), s[1]})[0], {}};
+  };
+  const StepFunction from_one = [&](StepCall& model, ArraySpan s) -> LossAndAux {
+    return {vmap(each)(Arrays{model(s[0]), s[1] - 1})[0], {}};
+  };
+  const StepFunction turned = [&](StepCall& model, ArraySpan s) -> LossAndAux {
+    return {vmap(each)(Arrays{model(s[0]), flip(s[1], 0) - 1})[0], {}};
+  };
+  // The same two labels for every sample, one of them for each half of the result.
+  const StepFunction shared = [&](StepCall& model, ArraySpan s) -> LossAndAux {
+    const Array y = model(s[0]);
+    const Function both = [&](ArraySpan a) {
+      return Arrays{loss::cross_entropy(stack(Arrays{a[0], -a[0]}), s[1])};
+    };
+    return {vmap(both)(Arrays{y})[0], {}};
+  };
+  const Compiled model;
+  look(model, own, wrong, weights);
+  look(model, from_one, labels({0, 1, 3, 9}), weights);
+  EXPECT_THROW(look(model, own, wrong, array({{0.0, 1.0}, {0.5, 0.1}})), ValueError);
+  EXPECT_THROW(look(model, from_one, labels({1, 0, 3, 3}), weights), ValueError);
+  for (const StepFunction& f : {turned, shared})
+    EXPECT_THAT(message_of<ValueError>([&] { look(model, f, wrong, weights); }), HasSubstr("label"));
+}
+
+TEST(LabelCheck, WeightsPerSampleInWindows) {
+  const Compiled multi(VjpMethod::MultiStep);
+  const StepFunction windows = [](StepCall& model, ArraySpan s) -> LossAndAux {
+    const Array y = model(MultiStepData{s[0]});
+    const Function each = [](ArraySpan a) { return Arrays{loss::cross_entropy(a[0], a[1])}; };
+    return {vmap(vmap(each))(Arrays{y, s[1]})[0], {}};
+  };
+  const Array weights = array({{0.0, 1.0}, {0.5, 0.0}});
+  look(multi, windows, labels({-1, 0, 2, 9}), weights, 2);
+  EXPECT_THROW(look(multi, windows, labels({-1, 3, 2, 9}), weights, 2), ValueError);
 }
 
 TEST(LabelCheck, LabelsThatAreComputed) {

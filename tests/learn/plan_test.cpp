@@ -1,5 +1,6 @@
 // Plans: the programs that a learner runs, run by hand on bound buffers, give the same bits.
 #include "etrace/backend.h"
+#include "etrace/nn.h"
 #include "learn/scenario.h"
 #include "session/program_run.h"
 
@@ -246,6 +247,35 @@ TEST(Plans, ListTheirProgramsWithPorts) {
   EXPECT_EQ(plan.at("step").aliases.size(), 1U + 2U) << "the trace, counters";
   EXPECT_EQ(plan.at("step").exchanges.size(), 2U) << "states, which are looked at when they are there";
   expect_error<ValueError>("there is no program train_step; there are: init", [&] { plan.at("train_step"); });
+}
+
+// A delay reads one place of its ring in the loop: what the ring was at every step is handed on nowhere.
+struct Delayed : Module {
+  nn::GRUCell& rnn = child<nn::GRUCell>("rnn", 2, 3);
+  nn::Delay& delay = child<nn::Delay>("delay", 3, 6.0);
+  Array update(const Array& x) override { return delay(rnn(x)); }
+};
+
+TEST(Plans, RingsStayInTheLoop) {
+  for (const bool batched : {false, true}) {
+    Delayed net;
+    const Array x = batched ? zeros({4, 2}) : zeros({2});
+    LearnerOptions options;
+    if (batched) options.batch_size = 4;
+    const Learner learner = compile(net, D_RTRL(), x, options);
+    const Aval target{Dtype::F32, batched ? Shape{4, 3} : Shape{3}};
+    const LearnerPlan plan = learner.plan(squared_error(), Avals{x.aval(), target});
+    const Program& window = plan.at("evolve_window");
+    std::int64_t steps = 0, ring = 0, largest = 0;
+    for (const Port& p : window.arguments) {
+      if (p.role == PortRole::Arg) steps = p.aval.shape[0];
+      if (p.name.find("ring") != std::string::npos) ring = p.aval.shape.size();
+    }
+    for (const Eqn& eqn : window.jaxpr.jaxpr.eqns)
+      for (const Var& v : eqn.out) largest = std::max(largest, v.aval.shape.size());
+    EXPECT_GT(steps, 8);
+    EXPECT_LT(largest, steps * ring) << batched;
+  }
 }
 
 // A third factor is a port, whoever set it; without one there is nothing to plan.

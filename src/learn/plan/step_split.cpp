@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "etrace/control.h"
+#include "etrace/ops/index.h"
 #include "etrace/ops/numpy.h"
 #include "transform/env.h"
 
@@ -75,6 +76,7 @@ StepSplit::StepSplit(ClosedJaxpr step, std::vector<Input> inputs, std::vector<bo
   const Ids sequential = needed_for(jaxpr, num_carried_);
   const std::int64_t wide = kWide * largest_port(jaxpr, inputs_);
   Ids from_wide;  // what wide values reach, and themselves
+  std::vector<Part*> places;
   for (const Eqn& eqn : jaxpr.eqns) {
     const unsigned bits = eqn.out.empty() ? 0 : depends.of(eqn.out[0]);
     const bool needed =
@@ -85,14 +87,15 @@ StepSplit::StepSplit(ClosedJaxpr step, std::vector<Input> inputs, std::vector<bo
       const Var* v = as_var(a);
       return v != nullptr && from_wide.contains(v->id);
     });
-    Part& part = bits == 0           ? fixed_
-                 : needed            ? (bits == kData ? before_ : body_)
-                 : widens || narrows ? wide_
-                                     : after_;
-    if (&part == &wide_)
+    places.push_back(bits == 0           ? &fixed_
+                     : needed            ? (bits == kData ? &before_ : &body_)
+                     : widens || narrows ? &wide_
+                                         : &after_);
+    if (places.back() == &wide_)
       for (const Var& v : eqn.out) from_wide.insert(v.id);
-    part.eqns.push_back(eqn);
   }
+  read_in_loop(places);
+  for (std::size_t i = 0; i < places.size(); ++i) places[i]->eqns.push_back(jaxpr.eqns[i]);
   // What a part reads from elsewhere, and what others read from it.
   Ids constants;
   for (const Var& v : jaxpr.constvars) constants.insert(v.id);
@@ -119,6 +122,47 @@ StepSplit::StepSplit(ClosedJaxpr step, std::vector<Input> inputs, std::vector<bo
         if (read.contains(v.id)) part->out.push_back(v);
   for (std::size_t i = num_carried_; i < jaxpr.outs.size(); ++i)
     out_stacked_.push_back(depends.of(jaxpr.outs[i]) != 0);
+}
+
+// What reads a few places of a state, as a delay does of its ring, reads them in the loop: after it, all that
+// the state was at every step would have to be handed on.
+void StepSplit::read_in_loop(std::vector<Part*>& places) {
+  const std::vector<Eqn>& eqns = step_.jaxpr.eqns;
+  std::unordered_map<std::uint64_t, std::size_t> made_by;
+  for (std::size_t i = 0; i < eqns.size(); ++i)
+    for (const Var& v : eqns[i].out) made_by[v.id] = i;
+  Ids carried;
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    if (inputs_[i] == Input::Carried) carried.insert(step_.jaxpr.invars[i].id);
+  const auto place_of = [&](const Atom& a) -> Part* {
+    const Var* v = as_var(a);
+    const auto it = v == nullptr ? made_by.end() : made_by.find(v->id);
+    return it == made_by.end() ? nullptr : places[it->second];
+  };
+  const auto of_loop = [&](const Atom& a) {
+    return place_of(a) == &body_ || (as_var(a) != nullptr && carried.contains(as_var(a)->id));
+  };
+  // The equations after the loop that one needs, none of them larger than what it gives; itself included.
+  const auto with_makers = [&](const auto& self, std::size_t i, std::int64_t most,
+                               std::vector<std::size_t>& all) {
+    for (const Var& v : eqns[i].out)
+      if (v.aval.shape.size() > most) return false;
+    all.push_back(i);
+    for (const Atom& a : eqns[i].in) {
+      if (place_of(a) == &wide_) return false;
+      if (place_of(a) == &after_ && !self(self, made_by.at(as_var(a)->id), most, all)) return false;
+    }
+    return true;
+  };
+  for (std::size_t i = 0; i < eqns.size(); ++i) {
+    const Eqn& eqn = eqns[i];
+    if (places[i] != &after_ || (eqn.prim != &gather_p && eqn.prim != &dynamic_slice_p)) continue;
+    const std::int64_t read = eqn.out[0].aval.shape.size();
+    std::vector<std::size_t> all;
+    if (!of_loop(eqn.in[0]) || aval_of(eqn.in[0]).shape.size() < 2 * read) continue;
+    if (!with_makers(with_makers, i, read, all)) continue;
+    for (const std::size_t k : all) places[k] = &body_;
+  }
 }
 
 Arrays StepSplit::eval(const Part& part, ArraySpan in) const {

@@ -1,7 +1,7 @@
 // K steps of a one-step program, cut so that only what must run in sequence does:
 //   fixed    depends on neither data nor states: once
 //   before   data of the step, no state: all steps side by side
-//   body     what the next states need: a loop
+//   body     what the next states need, and what reads a few places of a large state: a loop
 //   after    the rest: all steps side by side, from values that the loop and `before` hand on
 //   wide     of the rest, what goes through values far larger than all that a step takes and gives, as a
 //            Jacobian of coupled positions: a loop, since K of them at once would not fit into memory
@@ -36,6 +36,7 @@ class StepSplit {
     std::vector<Var> in, out;
     std::vector<Eqn> eqns;
   };
+  void read_in_loop(std::vector<Part*>& places);
   Arrays eval(const Part&, ArraySpan in) const;
   Result run_once(ArraySpan inputs, const Array& active) const;
 

@@ -11,6 +11,7 @@
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
 #include "learn/run/parts.h"
+#include "learn/run/sample_axis.h"
 #include "learn/run/window_programs.h"
 #include "learn/traces/interface.h"
 #include "learn/traces/lists.h"
@@ -72,36 +73,57 @@ std::optional<std::int64_t> samples_of(const Array& weights) {
   return weights.rank() == 2 ? std::optional(weights.shape()[1]) : std::nullopt;
 }
 
+// The weight of every step, or of every sample of every step.
+class StepWeights {
+ public:
+  explicit StepWeights(const Array& weights)
+      : samples_(samples_of(weights) ? static_cast<std::size_t>(*samples_of(weights)) : 1),
+        values_(weights.tensor().to_doubles()) {}
+
+  bool counts(std::size_t step) const {
+    for (std::size_t b = 0; b < samples_; ++b)
+      if (counts(step, b)) return true;
+    return false;
+  }
+  bool counts(std::size_t step, std::size_t sample) const { return values_[step * samples_ + sample] != 0.0; }
+  std::size_t samples() const { return samples_; }
+
+ private:
+  std::size_t samples_;
+  std::vector<double> values_;
+};
+
 // The sequences as tensors. Data that is not finite would go into states and traces: ValueError. Padding that
 // is frozen may hold anything, and is zero here where it is not finite: no weight takes away what is no
-// number.
-Tensors finite_data(const char* what, ArraySpan sequences, const Array& weights, bool freeze) {
+// number. The padding of one sample is known by the axis that is shown to count samples.
+Tensors finite_data(const char* what, ArraySpan sequences, const Array& weights, bool freeze,
+                    const SampleAxis& axis) {
   const auto length = static_cast<std::size_t>(weights.shape()[0]);
-  const std::vector<double> w = freeze ? weights.tensor().to_doubles() : std::vector<double>(length, 1.0);
-  const std::size_t samples = w.size() / length;
-  // Whether anything of a step counts, or of the sample that number k of it belongs to.
-  const auto counts = [&](std::size_t step, std::size_t k, std::size_t per_step, bool by_sample) {
-    if (by_sample) return w[step * samples + k / (per_step / samples)] != 0.0;
-    const auto begin = w.begin() + static_cast<std::ptrdiff_t>(step * samples);
-    return std::any_of(begin, begin + static_cast<std::ptrdiff_t>(samples),
-                       [](double v) { return v != 0.0; });
-  };
+  const StepWeights w(freeze ? weights : full({weights.shape()[0]}, 1.0, weights.dtype()));
   Tensors out;
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     out.push_back(sequences[i].tensor());
     if (all_finite(out.back())) continue;
     const std::vector<double> values = out.back().to_doubles();
     const std::size_t per_step = values.size() / length, bytes = out.back().aval().bytes() / values.size();
-    const Shape& shape = sequences[i].shape();
-    const bool by_sample = samples > 1 && shape.rank() > 1 && shape[1] == static_cast<std::int64_t>(samples);
     Tensor clean = Tensor::copy_of(out.back().aval(), out.back().bytes());
     for (std::size_t k = 0; k < values.size(); ++k) {
       if (std::isfinite(values[k])) continue;
-      if (counts(k / per_step, k % per_step, per_step, by_sample))
-        throw ValueError(what,
-                         fmt::format("sequence {} holds {} at step {}; nothing was changed. Padding may hold "
-                                     "anything with a mask of zero there and freeze",
-                                     i, unsigned_nan(values[k]), k / per_step));
+      const std::size_t step = k / per_step;
+      std::string hint = "Padding may hold anything with a mask of zero there and freeze";
+      bool counts = w.counts(step);
+      if (counts && w.samples() > 1) {
+        if (axis.why_not(i).empty())
+          counts = w.counts(step, k % per_step / (per_step / w.samples()));
+        else
+          hint = fmt::format(
+              "Other samples count at this step, and nothing shows that the sequence has an "
+              "entry per sample ({}): its padding must be finite",
+              axis.why_not(i));
+      }
+      if (counts)
+        throw ValueError(what, fmt::format("sequence {} holds {} at step {}; nothing was changed. {}", i,
+                                           unsigned_nan(values[k]), step, hint));
       std::memset(clean.writable() + k * bytes, 0, bytes);
     }
     out.back() = std::move(clean);
@@ -176,10 +198,12 @@ class Windows {
     const std::int64_t each = call_steps();
     impl.require_fitted_for(what, *programs_.objective(each).program);  // refuses a length that is none
     const std::int64_t whole = length_ / each * each;
-    data_ = finite_data(what, sequences, weights_, o.freeze);
-    if (whole > 0) programs_.objective(each).labels->sequences(what, sequences, weights_, 0, whole);
+    const std::int64_t samples = samples_of(weights_).value_or(1);
+    const SampleAxis axis(impl.graph, samples, programs_.objective(each).program.get());
+    data_ = finite_data(what, sequences, weights_, o.freeze, axis);
+    if (whole > 0) programs_.objective(each).labels->sequences(what, sequences, weights_, axis, 0, whole);
     if (whole < length_)
-      programs_.objective(length_ - whole).labels->sequences(what, sequences, weights_, whole, length_);
+      programs_.objective(length_ - whole).labels->sequences(what, sequences, weights_, axis, whole, length_);
     if (form_.weighted) data_.push_back(weights_.tensor());
     if (form_.modulator) data_.push_back(value_of(modulator_).tensor());
   }
@@ -379,7 +403,8 @@ Arrays Learner::etrace_evolve(ArraySpan sequences, const EvolveOptions& o) {
         what, fmt::format("one step of the sequences has the types{}, but the model takes{}", given, wanted));
   }
   const Array weights = weights_of(what, o.mask, length, impl_->graph);
-  const Arrays data = to_arrays(finite_data(what, sequences, weights, o.freeze));
+  const SampleAxis axis(impl_->graph, samples_of(weights).value_or(1));
+  const Arrays data = to_arrays(finite_data(what, sequences, weights, o.freeze, axis));
   const EvolveForm form{.samples = samples_of(weights), .freeze = o.freeze};
   const std::int64_t window = impl_->execution.window;
   return impl_->evolve(what, data, o.freeze ? weights : Array(), form, length,

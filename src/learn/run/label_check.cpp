@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
+#include "compiler/position_graph.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/interp.h"
@@ -28,10 +30,11 @@ class Weights {
       if (at(t, b) != 0.0) return true;
     return false;
   }
-  // Entry `position` of a step whose labels have that shape.
-  bool entry_counts(std::int64_t t, const Shape& shape, std::int64_t position) const {
-    const bool of_samples = per_sample_ && shape.rank() > 0 && shape[0] == samples_;
-    return of_samples ? at(t, position / (shape.size() / samples_)) != 0.0 : step_counts(t);
+  bool per_sample() const { return per_sample_; }
+  std::int64_t samples() const { return samples_; }
+  // Entry `position` of the `size` labels of a step, which are one or several per sample, or of all.
+  bool entry_counts(std::int64_t t, std::int64_t size, std::int64_t position, bool of_samples) const {
+    return of_samples ? at(t, position / (size / samples_)) != 0.0 : step_counts(t);
   }
 
  private:
@@ -51,13 +54,13 @@ class Weights {
 
 // Labels [steps, …] from a step on.
 void require(const char* what, const Tensor& labels, std::int64_t classes, std::int64_t first,
-             const Weights& weights) {
+             const Weights& weights, const std::function<bool()>& of_samples) {
   if (!first_wrong_label(labels, classes)) return;
   const std::int64_t steps = labels.shape()[0], per_step = labels.size() / steps;
-  const Shape shape = labels.shape().without(0);
+  const bool each = weights.per_sample() && of_samples();
   for (std::int64_t i = 0; i < labels.size(); ++i) {
     const std::int64_t label = label_at(labels, static_cast<std::size_t>(i)), t = first + i / per_step;
-    if ((label < 0 || label >= classes) && weights.entry_counts(t, shape, i % per_step))
+    if ((label < 0 || label >= classes) && weights.entry_counts(t, per_step, i % per_step, each))
       refuse(what, label, fmt::format("at step {}, entry {}", t, i % per_step), classes);
   }
 }
@@ -101,8 +104,21 @@ std::vector<std::size_t> inputs_used(const Jaxpr& jaxpr) {
 struct LabelCheck::Uses {
   struct Use {
     std::int64_t classes;
-    std::optional<std::size_t> slice;    // the labels are this slice
-    std::optional<Executable> computed;  // or this program of all inputs
+    std::optional<std::size_t> slice;      // the labels are this slice
+    std::optional<Executable> computed;    // or this program of all inputs
+    ClosedJaxpr program = {};              // the same
+    std::vector<std::size_t> needed = {};  // slices that it reads
+
+    // Whether each sample has labels of its own, in front of a step's.
+    bool of_samples(const SampleAxis& axis, std::int64_t samples) const {
+      if (slice) return axis.why_not(*slice).empty();
+      std::vector<Var> sources;
+      for (const std::size_t i : needed) {
+        if (!axis.why_not(i).empty()) return false;
+        sources.push_back(program.jaxpr.invars[i]);
+      }
+      return why_sample_values_mix(program.jaxpr, sources, samples).empty();
+    }
   };
   std::vector<Use> all;
   Avals inputs;  // of the step function's program
@@ -132,7 +148,7 @@ struct LabelCheck::Uses {
     labels = eliminate_dead_code(labels);
     const std::vector<std::size_t> needed = inputs_used(labels.jaxpr);
     if (!needed.empty() && needed.back() >= num_slices) return;  // known only once the model has run
-    all.push_back({classes, std::nullopt, Executable(std::move(labels))});
+    all.push_back({classes, std::nullopt, Executable(labels), labels, needed});
   }
 
   // The labels of a call of the step function.
@@ -146,19 +162,20 @@ struct LabelCheck::Uses {
   }
 
   void sequences(const char* what, ArraySpan data, std::int64_t first, std::int64_t calls,
-                 const Weights& weights) const {
+                 const Weights& weights, const SampleAxis& axis) const {
     for (const Use& use : all) {
       if (use.slice) {
         require(what, slice_axis(data[*use.slice], 0, first, first + calls * steps).tensor(), use.classes,
-                first, weights);
+                first, weights, [&] { return use.of_samples(axis, weights.samples()); });
         continue;
       }
-      for (std::int64_t c = 0; c < calls; ++c) computed(what, use, data, first + c * steps, weights);
+      for (std::int64_t c = 0; c < calls; ++c) computed(what, use, data, first + c * steps, weights, axis);
     }
   }
 
-  void computed(const char* what, const Use& use, ArraySpan all, std::int64_t first,
-                const Weights& weights) const {
+  void computed(const char* what, const Use& use, ArraySpan all, std::int64_t first, const Weights& weights,
+                const SampleAxis& axis) const {
+    const auto of_samples = [&] { return use.of_samples(axis, weights.samples()); };
     Arrays slices;
     for (const Array& a : all) {
       const Array part = slice_axis(a, 0, first, first + steps);
@@ -166,10 +183,10 @@ struct LabelCheck::Uses {
     }
     const Tensor labels = labels_of(use, inputs, slices);
     if (time_axis && labels.shape().rank() > 0 && labels.shape()[0] == steps)
-      return require(what, labels, use.classes, first, weights);
+      return require(what, labels, use.classes, first, weights, of_samples);
     for (std::int64_t t = first; t < first + steps; ++t)  // all of it belongs to all of these steps
       if (weights.step_counts(t))
-        return require(what, expand_dims(Array(labels), {0}).tensor(), use.classes, t, weights);
+        return require(what, expand_dims(Array(labels), {0}).tensor(), use.classes, t, weights, of_samples);
   }
 };
 
@@ -189,10 +206,10 @@ std::optional<std::vector<LabelCheck::Slice>> LabelCheck::slices() const {
   return out;
 }
 
-void LabelCheck::sequences(const char* what, ArraySpan sequences, const Array& given, std::int64_t begin,
-                           std::int64_t end) const {
+void LabelCheck::sequences(const char* what, ArraySpan sequences, const Array& given, const SampleAxis& axis,
+                           std::int64_t begin, std::int64_t end) const {
   if (empty() || begin == end) return;
-  uses_->sequences(what, sequences, begin, (end - begin) / uses_->steps, Weights(given));
+  uses_->sequences(what, sequences, begin, (end - begin) / uses_->steps, Weights(given), axis);
 }
 
 void LabelCheck::step(const char* what, ArraySpan slices) const {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "etrace/plan.h"
+#include "learn/run/sample_axis.h"
 
 #pragma GCC visibility push(default)
 namespace etrace {
@@ -35,8 +36,8 @@ class LabelCheck {
   // ValueError in the name of `what` says label, step and number of classes. Sequences have time first;
   // weights are [T] or [T, B], and what has weight zero may hold any label. Looks at steps [begin, end), a
   // multiple of what the step function sees at once.
-  void sequences(const char* what, ArraySpan sequences, const Array& weights, std::int64_t begin,
-                 std::int64_t end) const;
+  void sequences(const char* what, ArraySpan sequences, const Array& weights, const SampleAxis&,
+                 std::int64_t begin, std::int64_t end) const;
   // One step's slices, as the step function takes them. Allocates nothing where the labels are a slice as it
   // is.
   void step(const char* what, ArraySpan slices) const;
