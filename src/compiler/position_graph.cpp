@@ -10,6 +10,7 @@
 
 #include "compiler/mixing.h"
 #include "compiler/program_between.h"
+#include "compiler/sample_moves.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/ops/elementwise.h"
@@ -56,7 +57,7 @@ class Sweeper {
       : varshape_(varshape), compat_(compat), what_(what) {}
 
   PositionSweep run_values(const Jaxpr& program, std::span<const Var> sources) {
-    in_rule_ = true;
+    values_ = true;
     return run(program, sources);
   }
   PositionSweep run(const Jaxpr& program, std::span<const Var> sources) {
@@ -118,7 +119,7 @@ class Sweeper {
 
   // Rules of derivatives are programs of their own: tangents pass stop_gradient as values do. The reference
   // follows values.
-  bool ends_derivatives() const { return compat_ == Compat::None && !in_rule_; }
+  bool ends_derivatives() const { return compat_ == Compat::None && !in_rule_ && !values_; }
   std::vector<const Eqn*> ways(const Jaxpr& program) const {
     if (ends_derivatives()) return derivative_ways(program, program.outs);
     std::vector<const Eqn*> all;
@@ -129,6 +130,7 @@ class Sweeper {
   Sweeper inside() const {
     Sweeper inner(varshape_, compat_, what_);
     inner.in_rule_ = in_rule_;
+    inner.values_ = values_;
     return inner;
   }
   // For a program that computes derivatives.
@@ -163,7 +165,20 @@ class Sweeper {
     // The reference does not know that a spike keeps positions apart.
     const bool coupling_spike = eqn.prim == &heaviside_surrogate_gradient_p && compat_ != Compat::None;
     if (gradient_enabled_etp || (eqn.prim->spec.elementwise && !coupling_spike)) return elementwise(eqn);
-    if (compat_ != Compat::None || !move(eqn)) fail(not_preserving(eqn), &eqn);
+    if (compat_ == Compat::None && move(eqn)) return;
+    if (!values_ || !move_samples(eqn)) fail(not_preserving(eqn), &eqn);
+  }
+
+  bool move_samples(const Eqn& eqn) {
+    SampleAxes axes;
+    for (const Atom& a : eqn.in) {
+      const AxisMap* map = map_of(a);
+      axes.push_back(map != nullptr && (*map)[0] != kNone ? std::optional((*map)[0]) : std::nullopt);
+    }
+    const std::optional<std::size_t> axis = samples_behind(eqn, axes);
+    if (!axis) return false;
+    for (const Var& v : eqn.out) reach(v, {*axis});
+    return true;
   }
 
   void mix(const Eqn& eqn) {
@@ -201,7 +216,10 @@ class Sweeper {
       axis = product_axis(eqn);
     else if (const EtpRules* rules = etp_rules(*eqn.prim); rules != nullptr)
       axis = operator_axis(eqn, *rules);
-    if (!axis) return fail(fmt::format("'{}' may sum over samples", eqn.prim->name()));
+    if (!axis && values_ && move_samples(eqn)) return;
+    // A convolution of several groups of samples has fewer results than samples.
+    if (!axis || !still_there({*axis}, eqn.out[0].aval.shape))
+      return fail(fmt::format("'{}' may sum over samples", eqn.prim->name()));
     reach(eqn.out[0], {*axis});
   }
   // Batched operators have the samples of x in front.
@@ -577,6 +595,7 @@ class Sweeper {
   Compat compat_;
   Positions what_;
   bool in_rule_ = false;  // of derivatives
+  bool values_ = false;   // are followed, whatever derivatives do
   PositionSweep result_;
   std::unordered_map<std::uint64_t, AxisMap> maps_;
 };

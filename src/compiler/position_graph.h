@@ -7,6 +7,7 @@
 
 #include "etrace/compiler.h"
 
+#pragma GCC visibility push(default)
 namespace etrace {
 
 // What a program does to positions on the way from its sources to its outputs.
@@ -29,3 +30,4 @@ std::string why_sample_values_mix(const Jaxpr&, std::span<const Var> sources, st
 PositionPattern position_pattern(const HiddenGroup&, std::int64_t n, const CompileOptions&);
 
 }  // namespace etrace
+#pragma GCC visibility pop

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "base/nearest.h"
+#include "data/catalog.h"
 #include "data/text_file.h"
 #include "etrace/error.h"
 
@@ -89,7 +90,9 @@ const Reader* find_reader(std::string_view name) {
 
 const Reader& reader_for(const std::string& path) {
   std::error_code error;
-  if (!fs::exists(path, error)) throw IoError("data", fmt::format("there is no file or folder '{}'", path));
+  if (!fs::exists(path, error))
+    throw IoError("data", fmt::format("there is no file or folder '{}'{}", path,
+                                      did_you_mean(path, row_names(known_data()))));
   for (const Reader* r : readers())
     if (r->recognises(path)) return *r;
   throw ValueError("data",

@@ -1,6 +1,7 @@
 // What settings leave open, and what stands in the place of names: data, series in memory, tasks and models
 // of one's own.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -73,9 +74,22 @@ void take_parts(TrainSettings& s) {
 
 }  // namespace
 
+namespace {
+[[noreturn]] void refuse_task(const std::string& name) {
+  const std::vector<std::string> sets = row_names(data::known_data());
+  std::vector<std::string> all = task_names();
+  all.insert(all.end(), sets.begin(), sets.end());
+  throw ValueError(
+      "tasks",
+      fmt::format("there is no task '{}'{}; expected one of {}; or a file or folder with "
+                  "data, or a data set that `etrace data` knows: {}",
+                  name, did_you_mean(name, all), fmt::join(task_names(), ", "), fmt::join(sets, ", ")));
+}
+}  // namespace
+
 TaskEntry task_row(const TrainSettings& s) {
   if (const TaskEntry* row = find_task(s.task)) return *row;
-  if (!s.own_task) throw ValueError("tasks", no_such_name("task", s.task, task_names()));
+  if (!s.own_task) refuse_task(s.task);
   TaskEntry own{.name = s.task, .doc = "a task of one's own"};
   if (!has_accuracy(*s.own_task)) own.solved = 0.1;
   return own;

@@ -74,6 +74,8 @@ TEST(Verbs, WrongWordsAreNamedWithTheNearest) {
       {{"train", "copying", "--updats", "5"}, "there is no option --updats (did you mean --updates?)"},
       {{"train", "copying", "--updats=5"}, "there is no option --updats (did you mean --updates?)"},
       {{"train", "copyng"}, "there is no task 'copyng' (did you mean copying?)"},
+      {{"train", "mnist1"}, "there is no task 'mnist1' (did you mean mnist1d?)"},
+      {{"data", "show", "mnist1"}, "there is no file or folder 'mnist1' (did you mean mnist1d?)"},
       {{"train", "copying", "--set", "lga=1"}, "has no setting 'lga' (did you mean lag?)"},
       {{"train", "copying", "--model", "gru2"}, "there is no built-in model 'gru2' (did you mean gru?)"},
       {{"train", "copying", "--optimizer", "adan"}, "(did you mean adam?)"},
