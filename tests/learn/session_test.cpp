@@ -196,12 +196,12 @@ TEST(Session, TenThousandSequencesOfFiveHundredLengths) {
   Learner learner =
       compile(net, D_RTRL(), zeros({3}, Dtype::F64), {.backend = "test-idle", .execution_window = 32});
   optim::SGD sgd(net, 0.1);
-  const Array x = zeros({500, 3}, Dtype::F64), y = zeros({500, 4}, Dtype::F64);
+  const Tensor x = zeros({500, 3}, Dtype::F64).tensor(), y = zeros({500, 4}, Dtype::F64).tensor();
   kIdle.compiled = 0;
   for (std::int64_t k = 0; k < 10'000; ++k) {
     const std::int64_t length = 1 + k * 7 % 500;
-    const Tensor some_x = Tensor::over({Dtype::F64, {length, 3}}, x.tensor().bytes()),
-                 some_y = Tensor::over({Dtype::F64, {length, 4}}, y.tensor().bytes());
+    const Tensor some_x = Tensor::over({Dtype::F64, {length, 3}}, x.bytes()),
+                 some_y = Tensor::over({Dtype::F64, {length, 4}}, y.bytes());
     learner.etrace_train(Array(some_x), Array(some_y), loss::mse, sgd);
   }
   // Ten window lengths, each with the update behind it where it is the only one, and the update alone.
