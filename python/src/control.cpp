@@ -233,8 +233,7 @@ class Jitted {
     std::vector<void*> out;
     for (const Aval& aval : program_->out_avals())
       out.push_back(results.emplace_back(Tensor::uninitialized(aval)).writable());
-    // LIMIT: native code asks nobody; its loops run to their end.
-    const Interruptible interruptible;
+    const Interruptible nothing_outlives_it;
     runnable_->run(in.data(), out.data());
     runnable_->wait();
     return results;

@@ -70,6 +70,8 @@ def test_a_long_call_is_interrupted_and_what_was_done_stands(interrupting):
     lambda: et.scan(lambda c, x: (c + 1.0, None), et.asarray(0.0), None, length=10**9),
     lambda: et.jit(lambda x: et.fori_loop(0, 10**7, lambda i, c: c + 1.0, x))(et.asarray(0.0)),
     lambda: et.jit(lambda x: et.while_loop(lambda c: c < 1e18, lambda c: c + 1.0, x), backend="interpreter")(et.asarray(0.0)),
+    lambda: et.jit(lambda x: et.while_loop(lambda c: c < 1e18, lambda c: c + 1.0, x), backend="native")(et.asarray(0.0)),
+    lambda: et.jit(lambda x: et.scan(lambda c, _: (et.tanh(c @ c), et.sum(c)), x, None, length=10**6)[0], backend="native")(et.ones((32, 32))),
 ])
 def test_loops_that_run_at_once_are_interrupted(interrupting, call):
     interrupting()

@@ -64,8 +64,9 @@ void check_interrupt() {
   if (const auto f = hook().get()) (*f)();
 }
 
-Interruptible::Interruptible() : before_(may_end) { may_end = true; }
+Interruptible::Interruptible(bool on) : before_(may_end) { may_end = on; }
 Interruptible::~Interruptible() { may_end = before_; }
+bool Interruptible::active() { return may_end; }
 void Interruptible::check() {
   if (may_end) check_interrupt();
 }

@@ -8,12 +8,13 @@ namespace etrace {
 // written goes with the call. Programs of learners run without: what they replace in place must stay whole.
 class Interruptible {
  public:
-  Interruptible();
+  explicit Interruptible(bool on = true);
   ~Interruptible();
   Interruptible(const Interruptible&) = delete;
   Interruptible& operator=(const Interruptible&) = delete;
 
-  static void check();  // by the loops, once per step
+  static bool active();  // is there one that is on
+  static void check();   // by the loops, once per step
 
  private:
   bool before_;

@@ -236,13 +236,20 @@ class UnitBuilder {
     return unit_.descriptors.back().name;
   }
 
+  // A step of a loop over time, before which whoever waits for the run may end it.
+  Tree asked(Tree step) const {
+    if (t_.memory == Target::Host && rows_ == 0)
+      step.insert(step.begin(), {Leave{"x->ends != NULL && x->ends(x->host)"}});
+    return step;
+  }
+
   Node scan(const Region& q) {
     const Loop& loop = p_.loops[static_cast<std::size_t>(q.loop)];
     return {For{{.variable = fmt::format("t{}", q.loop),
                  .from = std::to_string(loop.reverse ? loop.length - 1 : 0),
                  .to = std::to_string(loop.reverse ? 0 : loop.length),
                  .down = loop.reverse},
-                block(q.blocks[0])}};
+                asked(block(q.blocks[0]))}};
   }
   void step(const Region& q, Tree& out) {
     out.push_back({Note{about(q.eqn)}});
@@ -259,7 +266,7 @@ class UnitBuilder {
       case Region::While: {
         Tree condition = block(q.blocks[0]);
         std::string predicate = fmt::format("*(const uint8_t*)({})", pointer(q.predicate));
-        out.push_back({Repeat{std::move(condition), std::move(predicate), block(q.blocks[1])}});
+        out.push_back({Repeat{std::move(condition), std::move(predicate), asked(block(q.blocks[1]))}});
         return;
       }
       case Region::Cond: {

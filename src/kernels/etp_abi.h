@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ETP_ABI_VERSION 3
+#define ETP_ABI_VERSION 4
 
 /* The element types, as etrace::Dtype numbers them. */
 enum { ETP_BOOL, ETP_I32, ETP_I64, ETP_U32, ETP_F16, ETP_BF16, ETP_F32, ETP_F64 };
@@ -22,6 +22,10 @@ typedef struct etp_context {
   /* What is known of arrays that no step of the run writes, since they were last written: see
    * etp_matrix_product.known. */
   uint8_t* known;
+  /* Asked between two steps of a loop over time: 1 ends the run, whose results are then of no use. Null: it
+   * goes to its end. */
+  int64_t (*ends)(void* host);
+  void* host;
 } etp_context;
 
 typedef void etp_kernel(const void* descriptor, const etp_context* context, const void* const* in,

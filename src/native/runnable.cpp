@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <exception>
 
+#include "base/interruptible.h"
 #include "base/memory.h"
 #include "etrace/error.h"
+#include "etrace/host.h"
 #include "etrace/interp.h"
 #include "runtime/etp_parts.h"
 
@@ -18,6 +22,38 @@ namespace {
 void run_row(const void* kernel, const etp_context*, const void* const* in, void* const* out, void* scratch) {
   static_cast<const Kernel*>(kernel)->run({in, out, scratch});
 }
+
+// Asks for a run whether it is to end. Loops ask at every step, which may be short: the clock is read after
+// so many of them as take about a millisecond.
+class Watch {
+ public:
+  static std::int64_t ends(void* watch) { return static_cast<Watch*>(watch)->ends() ? 1 : 0; }
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  bool ends() noexcept {
+    if (--left_ > 0) return false;
+    const Clock::time_point now = Clock::now();
+    constexpr std::int64_t kMost = 1 << 20;
+    const bool soon = now - last_ < std::chrono::milliseconds(1);
+    pace_ = std::clamp<std::int64_t>(soon ? 2 * pace_ : pace_ / 2, 1, kMost);
+    left_ = pace_;
+    last_ = now;
+    try {
+      check_interrupt();
+    } catch (...) {  // which must not go through code in C
+      error_ = std::current_exception();
+    }
+    return error_ != nullptr;
+  }
+
+  std::int64_t pace_ = 1, left_ = 1;
+  Clock::time_point last_ = Clock::now();
+  std::exception_ptr error_;
+};
 
 AlignedBuffer buffer(std::size_t bytes) {
   if (std::byte* block = allocate_block(bytes)) return {bytes, block};
@@ -183,6 +219,9 @@ void NativeProgram::run_at(const std::uint64_t* versions, const void* const* arg
   forget(memory.facts(), versions);
   etp_context context = context_;
   context.known = reinterpret_cast<std::uint8_t*>(memory.facts());
+  Watch watch;
+  if (Interruptible::active()) context.ends = &Watch::ends, context.host = &watch;
+  const Interruptible no_throw_through_c(false);
   const etp_run r{&context,
                   callees_.data(),
                   arguments,
@@ -192,6 +231,7 @@ void NativeProgram::run_at(const std::uint64_t* versions, const void* const* arg
                   memory.room() + scratch_offset_,
                   static_cast<std::int64_t>(row_scratch_)};
   module_->table().run(&r);
+  watch.rethrow();
 }
 
 }  // namespace etrace::native

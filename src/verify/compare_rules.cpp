@@ -10,6 +10,7 @@
 #include <exception>
 
 #include "etrace/error.h"
+#include "io/step_outputs.h"
 #include "learn/rules/readout_filter.h"
 #include "learn/run/online_run.h"
 #include "learn/traces/interface.h"
@@ -392,9 +393,32 @@ class Comparison {
   bool out_of_time_ = false;
 };
 
+// Draws differ in the values of parameters and states alone.
+void require_same_program(const Model& first, const Model& other) {
+  const auto name_of = [](const InputRecord& in) {
+    return in.role == Role::Arg ? fmt::format("argument {}", in.index) : state_leaf_name(in);
+  };
+  for (std::size_t i = 0; i < first.inputs.size(); ++i) {
+    const InputRecord& wanted = first.inputs[i];
+    const Aval& type = first.program.jaxpr.invars[i].aval;
+    if (i >= other.inputs.size() || other.inputs[i].role != wanted.role ||
+        other.inputs[i].path != wanted.path || other.inputs[i].leaf != wanted.leaf ||
+        other.program.jaxpr.invars[i].aval != type)
+      throw ValueError("rules", fmt::format("a draw without {} of type {}: all draws must have one program",
+                                            name_of(wanted), to_string(type)));
+  }
+  if (to_string(first.program.jaxpr) != to_string(other.program.jaxpr) ||
+      first.program.consts != other.program.consts)
+    throw ValueError(
+        "rules",
+        "the draws have different equations, though their inputs are alike: all draws must have one "
+        "program, with other values of its parameters and states");
+}
+
 void check_draws(std::span<const ModelDraw> draws) {
   if (draws.empty()) throw ValueError("rules", "no draw; give at least one model with its sequences");
   for (const ModelDraw& d : draws) {
+    require_same_program(draws[0].model, d.model);
     check_sequences("rules", d.sequences);
     bool same = d.sequences.size() == draws[0].sequences.size();
     for (std::size_t i = 0; same && i < d.sequences.size(); ++i)

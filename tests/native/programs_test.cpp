@@ -2,9 +2,13 @@
 // views of all kinds, and what learners run.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
+#include <thread>
 
+#include "base/interruptible.h"
 #include "etrace/etrace.h"
+#include "etrace/host.h"
 #include "native/toolchain.h"
 #include "runtime/thread_pool.h"
 #include "support/native.h"
@@ -28,6 +32,50 @@ void expect_same(const Function& f, const Tensors& args, const std::vector<Alias
   Avals in;
   for (const Tensor& t : args) in.push_back(t.aval());
   expect_same(as_program(make_jaxpr(f, in), aliases), args);
+}
+
+// Between two steps a loop asks whether it is to end, where nothing outlives the run; what ends it comes out
+// as it was thrown, and the program runs again.
+TEST(NativePrograms, LoopsEndWhenTheyAreTold) {
+  struct Stop : std::exception {};
+  const Function counts = [](ArraySpan x) {
+    const Array rounds = x[0], start = x[1];
+    return while_loop([&](ArraySpan c) { return less(c[0], rounds); },
+                      [](ArraySpan c) {
+                        const ScanBody step = [](ArraySpan v, ArraySpan) -> ScanResult {
+                          return {{v[0] * 0.5 + 1.0}, {}};
+                        };
+                        return Arrays{c[0] + 1.0, scan(step, {c[1]}, {}, {.length = 3}).carry[0]};
+                      },
+                      {zeros({}, Dtype::F32), start});
+  };
+  const Tensor few = Tensor::full({Dtype::F32, {}}, 5.0), many = Tensor::full({Dtype::F32, {}}, 1e18),
+               start = numbers({7}, 1);
+  const auto code =
+      find_backend("native").compile(as_program(make_jaxpr(counts, Avals{few.aval(), start.aval()})));
+  Tensors out{Tensor::zeros(few.aval()), Tensor::zeros(start.aval())};
+  int asked = 0;
+  const auto run = [&](const Tensor& rounds) {
+    const std::array<const void*, 2> in{rounds.bytes(), start.bytes()};
+    const std::array<void*, 2> results{out[0].writable(), out[1].writable()};
+    code->run(in.data(), results.data());
+    code->wait();
+  };
+  std::thread([&] {  // whose clock begins here
+    set_interrupt_hook([&] {
+      if (++asked == 2) throw Stop();
+    });
+    run(few);
+    EXPECT_EQ(asked, 0) << "nobody said that it may end";
+    const Interruptible may_end;
+    EXPECT_THROW(run(many), Stop);
+    EXPECT_EQ(asked, 2);
+    run(few);
+    set_interrupt_hook({});
+  })
+      .join();
+  EXPECT_EQ(Array(out[0]).item<double>(), 5.0);
+  expect_same(counts, {few, start});
 }
 
 TEST(NativePrograms, ViewsOfViews) {

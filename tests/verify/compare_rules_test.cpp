@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "etrace/models.h"
+#include "etrace/transform.h"
 #include "learn/scenario.h"
 
 namespace etrace {
@@ -165,6 +166,18 @@ TEST(CompareRules, Errors) {
   });
   expect_error<ValueError>("all draws must have one program", [&] {
     const ModelDraw draws[] = {a, other};
+    compare_rules(draws, rules({"D_RTRL"}), mse(), quick());
+  });
+  expect_error<ValueError>("different equations, though their inputs are alike", [&] {
+    ModelDraw turned = a;
+    turned.model.program = make_jaxpr(
+        [&](ArraySpan x) {
+          Arrays y = eval_jaxpr(a.model.program, x);
+          y.back() = y.back() * 2.0;
+          return y;
+        },
+        a.model.program.in_avals());
+    const ModelDraw draws[] = {a, turned};
     compare_rules(draws, rules({"D_RTRL"}), mse(), quick());
   });
   expect_error<ValueError>("a window of 0 steps", [&] {
