@@ -4,6 +4,8 @@ set(ETRACE_SANITIZE_LAYERS "" CACHE STRING "Layers to instrument; empty: all")
 set(etrace_sanitize "")
 if(ETRACE_SANITIZE)
   list(APPEND etrace_sanitize -fsanitize=${ETRACE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  # Places behind the end of a vector that has room for more are nothing to the sanitizers.
+  list(APPEND etrace_sanitize $<$<COMPILE_LANGUAGE:CXX>:-D_GLIBCXX_ASSERTIONS>)
   add_link_options(-fsanitize=${ETRACE_SANITIZE})
 endif()
 if(ETRACE_BUILD_FUZZ)
