@@ -134,7 +134,7 @@ struct JudgeOptions {
   bool in_parts = false;                  // single steps also in two calls
   bool by_host = false;                   // single steps also by Learner::step; not if weighted
   bool weighted = false, freeze = false;  // of losses per step, some of them zero
-  int draws = 16;                         // of values, where one is not enough
+  int draws = 400;                        // of values, where one is not enough
   bool by_reverse_mode = true;            // the second reference
   bool by_forward_mode = true;            // the third
   bool differences = false;               // the fourth
