@@ -22,7 +22,7 @@
 #pragma GCC visibility push(default)
 namespace etrace {
 
-class Session final : public ArrayKeeper {
+class Session final : public ArrayKeeper {  // NOLINT(cppcoreguidelines-virtual-class-destructor): final
  public:
   explicit Session(const DeviceMemory* memory = nullptr) : memory_(memory) {}  // as Backend::memory()
   ~Session();  // everything goes back to its owner
