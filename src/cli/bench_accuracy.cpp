@@ -19,8 +19,6 @@
 #include "train/evaluator.h"
 #include "train/many_runs.h"
 
-using nlohmann::operator""_json_pointer;
-
 namespace etrace::cli {
 
 namespace {

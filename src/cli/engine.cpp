@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/option_values.h"
+#include "etrace/backend.h"
 
 namespace etrace::cli {
 

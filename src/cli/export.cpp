@@ -39,7 +39,7 @@ std::int64_t bytes_option(const std::string& text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
   const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
   if (error != std::errc() || n < 1 || n > (std::int64_t{1} << 40) ||
-      (unit != "" && unit != "K" && unit != "M"))
+      (!unit.empty() && unit != "K" && unit != "M"))
     throw ValueError("export",
                      fmt::format("--ram {}: expected a number of bytes, as 52000, 64K or 1M", text));
   return unit == "K" ? n * 1024 : unit == "M" ? n * 1024 * 1024 : n;

@@ -242,7 +242,7 @@ std::optional<std::string> compare_jacobians(const Model& m, const ExpectedRun& 
 }  // namespace
 
 StageResult check_learn(const Model& m, const CheckOptions& options) {
-  const ExpectedRun* sequence = reference_run(m);
+  const ExpectedRun* sequence = train::reference_run(m);
   if (sequence == nullptr || !sequence->targets.defined()) return {{}, "the file carries no sequence"};
   const Compat compat = options.compat == "braintrace" ? Compat::Braintrace : Compat::None;
   std::size_t compared = 0;

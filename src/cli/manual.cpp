@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/nearest.h"
+#include "cli/help.h"
 #include "cli/verbs.h"
 #include "etrace/error.h"
 #include "etrace/version.h"

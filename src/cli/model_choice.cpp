@@ -42,7 +42,7 @@ ModelChoice without_folder(const ModelChoice& c) {
   const TensorFile file = read_parameter_file(best.string());
   const std::string source = best.string();
   std::string words;
-  SavedSettings(file, source).text("--model", words);
+  train::SavedSettings(file, source).text("--model", words);
   if (words.empty())
     throw IoError("model", fmt::format("'{}' does not say which model its parameters are of", source));
   train::TrainSettings settings;
@@ -56,7 +56,7 @@ ModelChoice without_folder(const ModelChoice& c) {
 ReadyModel made(const ModelChoice& c, const std::optional<TensorFile>& loaded) {
   ModelOptions options{.sizes = c.sizes, .batch = c.batch, .dtype = c.own_dtype, .seed = c.seed};
   if (!c.dtype.empty()) options.dtype = *dtype_from_name(c.dtype);
-  if (loaded && c.sizes.empty()) SavedSettings(*loaded, c.load).sizes(options.sizes);
+  if (loaded && c.sizes.empty()) train::SavedSettings(*loaded, c.load).sizes(options.sizes);
   return c.layers.empty() ? etrace::make_model(c.model, options) : train::layered_model(c.layers, options);
 }
 
@@ -82,7 +82,7 @@ Model ModelChoice::make_model() const {
   } else {
     out = model_in_file(model);
   }
-  if (const std::optional<TensorFile> file = loaded_file(*this)) take_parameters(out, *file, load);
+  if (const std::optional<TensorFile> file = loaded_file(*this)) train::take_parameters(out, *file, load);
   return out;
 }
 

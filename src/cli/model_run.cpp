@@ -57,13 +57,13 @@ Arrays random_sequences(const Model& m, const ModelRun& o) {
 }  // namespace
 
 bool ModelRun::carries_sequences(const Model& m) const {
-  const ExpectedRun* carried = reference_run(m);
+  const ExpectedRun* carried = train::reference_run(m);
   return carried != nullptr && carried->targets.defined();
 }
 
 Arrays ModelRun::sequences(const Model& m) const {
   if (!carries_sequences(m)) return random_sequences(m, *this);
-  const ExpectedRun* carried = reference_run(m);
+  const ExpectedRun* carried = train::reference_run(m);
   Arrays out = to_arrays(*carried->args);
   out.push_back(carried->targets);
   const std::int64_t length = carried->targets.shape()[0];

@@ -41,7 +41,7 @@ void require_arguments(const Model& m, const ExpectedRun& run) {
 std::int64_t steps_of(const ExpectedRun& run) { return run.args->at(0).shape()[0]; }
 
 StageResult check_forward(const Model& m, const CheckOptions& options) {
-  const ExpectedRun* expected = reference_run(m);
+  const ExpectedRun* expected = train::reference_run(m);
   if (expected == nullptr || (!expected->outputs.defined() && !expected->hidden))
     return {{}, "the file carries no outputs"};
   require_arguments(m, *expected);
@@ -79,7 +79,7 @@ StepFunction squared_error(std::size_t arguments) {
 }
 
 StageResult check_bptt(const Model& m, const CheckOptions& options) {
-  const ExpectedRun* expected = reference_run(m);
+  const ExpectedRun* expected = train::reference_run(m);
   if (expected == nullptr || expected->algorithm != "BPTT" || !expected->grads)
     return {{}, "the file carries no BPTT run"};
   // LIMIT: reference runs are compared for the mean squared error only.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "etrace/learning_rule.h"
+#include "etrace/trace_passes.h"
 
 namespace etrace::cli {
 

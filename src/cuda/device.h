@@ -22,7 +22,7 @@ struct CudaStatus {
 };
 CudaStatus cuda_status();
 
-class Device final : public DeviceMemory {
+class Device final : public DeviceMemory {  // NOLINT(cppcoreguidelines-virtual-class-destructor): final
  public:
   // IoError with one line that says what is missing.
   static Device& get();

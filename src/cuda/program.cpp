@@ -235,7 +235,7 @@ void CudaProgram::launch_graph(const void* const* arguments, void* const* result
   if (found != graphs_.end()) {
     std::rotate(found, found + 1, graphs_.end());
   } else {
-    const CUgraphExec code = captured(arguments, results, around);
+    CUgraphExec code = captured(arguments, results, around);
     if (graphs_.size() == kMostGraphs) {
       device_.wait();
       device_.driver().graph_exec_destroy(graphs_.front().code);

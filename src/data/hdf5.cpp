@@ -218,7 +218,7 @@ std::vector<std::vector<T>> Hdf5File::State::read_rows(const std::string& name, 
   const bool varying = api().type_class(stored) == kVariableLength;
   if (all.size() != (varying ? 1U : 2U))
     fail(name, fmt::format("{} axes; expected rows of variable length or a matrix", all.size()));
-  if (first < 0 || count < 0 || static_cast<Size>(first + count) > all[0])
+  if (first < 0 || count < 0 || static_cast<Size>(first) + static_cast<Size>(count) > all[0])
     fail(name, fmt::format("rows {} to {} of {}", first, first + count - 1, all[0]));
   if (count == 0) return {};
   if (!varying && all[1] * static_cast<Size>(count) > kMostNumbers) fail(name, "its rows are too long");

@@ -108,7 +108,7 @@ std::vector<std::string> class_names(const Named<Tensor>& arrays) {
 std::unique_ptr<DenseData> data_of(const Named<Tensor>& arrays, const std::string& path,
                                    const ReaderOptions& o) {
   auto data = std::make_unique<DenseData>();
-  const std::string x = o.text("x"), y = o.text("y"), lengths = o.text("lengths");
+  const std::string &x = o.text("x"), &y = o.text("y"), &lengths = o.text("lengths");
   const std::vector<std::string> names = class_names(arrays);
   for (std::size_t k = 0; k < names.size(); ++k) class_number(*data, std::to_string(k));
   if (find_array(arrays, x + "_train") != nullptr) {

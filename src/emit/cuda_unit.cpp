@@ -33,7 +33,7 @@ std::string comment(std::string text) {
   return text;
 }
 
-class UnitBuilder final : public CudaBuilder {
+class UnitBuilder final : public CudaBuilder {  // NOLINT(cppcoreguidelines-virtual-class-destructor): final
  public:
   explicit UnitBuilder(const EmitProgram& p) : p_(p) {
     unit_.constants = p.constants;

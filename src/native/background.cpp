@@ -147,7 +147,7 @@ void say_why_interpreted(const std::string& reason) {
 }
 
 std::shared_ptr<const Runnable> compile_in_background(const Program& p,
-                                                      std::shared_ptr<Workspace> workspace) {
+                                                      const std::shared_ptr<Workspace>& workspace) {
   auto program = std::make_shared<SwitchingProgram>(find_backend("interpreter").compile(p));
   // Emitting is quick and happens here; only the compiler runs beside us.
   auto emitted = std::make_shared<EmittedProgram>(emit_program(p));

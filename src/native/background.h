@@ -11,7 +11,7 @@ namespace etrace::native {
 // Runs at once; from the moment on that its native code is loaded, with that. Each run is by one of the two
 // from beginning to end, and both give the same bits. If native code cannot be made, a line on stderr says so
 // once and the interpreter stays.
-std::shared_ptr<const Runnable> compile_in_background(const Program&, std::shared_ptr<Workspace> = {});
+std::shared_ptr<const Runnable> compile_in_background(const Program&, const std::shared_ptr<Workspace>& = {});
 
 // Returns when everything that was asked for so far is compiled or has failed.
 void wait_for_compilations();

@@ -47,7 +47,7 @@ ProgramRun::ProgramRun(Program p, std::shared_ptr<const Runnable> code, const De
     if (replaced(own, i) == nullptr) launch_.keep(i);
 }
 
-ProgramRun::ProgramRun(const Backend& backend, Program p)
+ProgramRun::ProgramRun(const Backend& backend, const Program& p)
     : ProgramRun(p, backend.compile(p), backend.memory()) {}
 
 bool ProgramRun::takes(PortRole role, std::string_view name) const {

@@ -10,7 +10,7 @@ namespace etrace {
 
 class ProgramRun {
  public:
-  ProgramRun(const Backend&, Program);
+  ProgramRun(const Backend&, const Program&);
   // `memory` as that of the backend that made the code.
   ProgramRun(Program, std::shared_ptr<const Runnable>, const DeviceMemory* memory = nullptr);
 

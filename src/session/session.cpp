@@ -44,7 +44,7 @@ void Session::attach(PortRole role, std::string_view name, std::shared_ptr<void>
   p.seen = 0;
 }
 
-void Session::use(std::shared_ptr<void> owner, std::span<const Part> parts) {
+void Session::use(const std::shared_ptr<void>& owner, std::span<const Part> parts) {
   if (uses(owner.get())) return;
   std::vector<Place> next;
   for (const Part& p : parts) next.push_back({p.role, p.name, {}, owner, p.source, 0});

@@ -40,7 +40,7 @@ class Session final : public ArrayKeeper {  // NOLINT(cppcoreguidelines-virtual-
     VersionedArray* source;
   };
   bool uses(const void* owner) const { return guest_ == owner; }
-  void use(std::shared_ptr<void> owner, std::span<const Part> parts);
+  void use(const std::shared_ptr<void>& owner, std::span<const Part> parts);
 
   Tensor value(PortRole, std::string_view name);  // the newest; later launches do not change it
   void set(PortRole, std::string_view name, const Tensor& value);  // of the same type

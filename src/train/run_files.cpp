@@ -20,8 +20,6 @@
 #include "train/run_model.h"
 #include "train/saved_parameters.h"
 
-using nlohmann::operator""_json_pointer;
-
 namespace etrace::train {
 
 namespace {
