@@ -43,7 +43,7 @@ __attribute__((noinline)) float fma_chains() {
   for (auto& v : c) sum += v[0];
   return sum;
 }
-constexpr double kPeakFlops = 2.0 * 12 * kPeakSteps * (ETP_VBYTES / 4);
+constexpr double kPeakFlops = 2.0 * 12 * kPeakSteps * ETP_VBYTES / 4;
 
 // Best rate of short bursts, in GFLOP/s. Measured again around every benchmark, because clocks drift.
 double peak(int threads) {

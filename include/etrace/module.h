@@ -88,7 +88,7 @@ class State : public std::enable_shared_from_this<State> {
   State(StateKind kind, const Array& value);
   State(StateKind kind, NamedArrays leaves);
   struct Unchecked {};  // may be made while a step is traced, because it outlives the step
-  State(StateKind kind, Array value, Unchecked);
+  State(StateKind kind, const Array& value, Unchecked);
   void replace(Arrays leaves);                               // as set_leaves, but types may change
   Array fitted(const Array& value, const Aval& type) const;  // checked; a bare number filled up
   std::string describe() const;                              // "HiddenState 'h'"

@@ -83,7 +83,7 @@ Array full_like(const Array& like, const Scalar& value) { return full(like.shape
 Array zeros_of(const Aval& aval) { return full(aval.shape, 0.0, aval.dtype); }
 Array instantiate(const Array& a, const Aval& aval) { return a.defined() ? a : zeros_of(aval); }
 
-Array own(Array a) {
+Array own(const Array& a) {
   const auto* t = a.defined() ? std::get_if<Tensor>(&a.rep()->value) : nullptr;
   return t != nullptr && t->foreign() ? Array(t->own()) : a;
 }

@@ -83,6 +83,6 @@ inline const Array::Rep::Tracer* tracer_of(const Array& a) {
 }
 
 // The same array with memory of its own, if somebody else may write what it stands on: for whoever keeps it.
-Array own(Array);
+Array own(const Array&);
 
 }  // namespace etrace

@@ -387,7 +387,7 @@ std::optional<TraceSource> source(const Params& params, std::string_view key, Ar
     }
     table.push_back(at);
   }
-  if (s) s->table = std::move(table);
+  if (s) s->table = table;
   return s;
 }
 

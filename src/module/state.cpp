@@ -68,7 +68,7 @@ State::State(StateKind kind, const Array& value) : kind_(kind) {
   leaves_.emplace_back(value);
 }
 
-State::State(StateKind kind, Array value, Unchecked) : kind_(kind) { leaves_.emplace_back(std::move(value)); }
+State::State(StateKind kind, const Array& value, Unchecked) : kind_(kind) { leaves_.emplace_back(value); }
 
 State::State(StateKind kind, NamedArrays leaves) : kind_(kind) {
   std::sort(leaves.begin(), leaves.end(), [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -109,12 +109,13 @@ std::vector<double> SequenceOracle::finite_differences(const Gradient& gradient,
   std::vector<double> out(plan_.params().size(), 0.0);
   for (std::size_t leaf = 0; leaf < out.size(); ++leaf) {
     if (!is_floating(leaf)) continue;
-    const auto& [port, at] = plan_.params()[leaf];
+    const std::string& name = plan_.params()[leaf].port.name;
+    const Tensor& at = plan_.params()[leaf].value;
     const std::vector<double> values = at.to_doubles();
     const auto shifted = [&](std::int64_t entry, double by) {
       std::vector<double> moved = values;
       moved[static_cast<std::size_t>(entry)] += by;
-      run.set(PortRole::Param, port.name, array(moved, at.shape(), at.dtype()).tensor());
+      run.set(PortRole::Param, name, array(moved, at.shape(), at.dtype()).tensor());
       start(run);
       run();
       return total(run);
@@ -128,7 +129,7 @@ std::vector<double> SequenceOracle::finite_differences(const Gradient& gradient,
       numeric.push_back((shifted(i, h) - shifted(i, -h)) / (2.0 * h));
       exact.push_back(to_double(gradient.values[leaf].at(i)));
     }
-    run.set(PortRole::Param, port.name, at);
+    run.set(PortRole::Param, name, at);
     // Of two gradients that vanish there is no direction to compare.
     if (norm(numeric) > kAlive || norm(exact) > kAlive) out[leaf] = agreement(exact, numeric).deviation;
   }
