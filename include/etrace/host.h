@@ -8,10 +8,10 @@
 #pragma GCC visibility push(default)
 namespace etrace {
 
-// Asked on the thread of a call, between two programs, and between two steps of loops that run at once, at most
-// every 50 ms; it ends the call by throwing.
-// What the call has done until then stands, as if its data had ended there: windows are whole, sums of
-// gradients that nobody got are forgotten. Empty: nobody is asked.
+// Asked on the thread of a call, between two programs, and between two steps of loops that run at once, at
+// most every 50 ms; it ends the call by throwing. What the call has done until then stands, as if its data
+// had ended there: windows are whole, sums of gradients that nobody got are forgotten. Empty: nobody is
+// asked.
 void set_interrupt_hook(std::function<void()> hook);
 // For whatever takes long, at a point where nothing is half done.
 void check_interrupt();

@@ -15,8 +15,8 @@
 namespace etrace::testing::fork_test {
 namespace {
 
-// The allocator of GCC 12's sanitizers has locks that fork() does not take: who forks while another thread has
-// one waits for it for ever.
+// The allocator of GCC 12's sanitizers has locks that fork() does not take: who forks while another thread
+// has one waits for it for ever.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kForksBesideThreads = false;
 #else
