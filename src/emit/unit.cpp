@@ -238,8 +238,7 @@ class UnitBuilder {
 
   // A step of a loop over time, before which whoever waits for the run may end it.
   Tree asked(Tree step) const {
-    if (t_.memory == Target::Host && rows_ == 0)
-      step.insert(step.begin(), {Leave{"x->ends != NULL && x->ends(x->host)"}});
+    if (t_.memory == Target::Host) step.insert(step.begin(), {Leave{"x->ends != NULL && x->ends(x->host)"}});
     return step;
   }
 

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <exception>
+#include <thread>
 
 #include "base/interruptible.h"
 #include "base/memory.h"
@@ -24,7 +26,8 @@ void run_row(const void* kernel, const etp_context*, const void* const* in, void
 }
 
 // Asks for a run whether it is to end. Loops ask at every step, which may be short: the clock is read after
-// so many of them as take about a millisecond.
+// so many of them as take about a millisecond. The host is asked on the thread of the call; others that share
+// its rows hear what it said.
 class Watch {
  public:
   static std::int64_t ends(void* watch) { return static_cast<Watch*>(watch)->ends() ? 1 : 0; }
@@ -35,7 +38,8 @@ class Watch {
  private:
   using Clock = std::chrono::steady_clock;
   bool ends() noexcept {
-    if (--left_ > 0) return false;
+    if (ended_.load(std::memory_order_relaxed)) return true;
+    if (std::this_thread::get_id() != caller_ || --left_ > 0) return false;
     const Clock::time_point now = Clock::now();
     constexpr std::int64_t kMost = 1 << 20;
     const bool soon = now - last_ < std::chrono::milliseconds(1);
@@ -46,10 +50,13 @@ class Watch {
       check_interrupt();
     } catch (...) {  // which must not go through code in C
       error_ = std::current_exception();
+      ended_ = true;
     }
-    return error_ != nullptr;
+    return ended_;
   }
 
+  const std::thread::id caller_ = std::this_thread::get_id();
+  std::atomic<bool> ended_{false};
   std::int64_t pace_ = 1, left_ = 1;
   Clock::time_point last_ = Clock::now();
   std::exception_ptr error_;

@@ -141,6 +141,18 @@ TEST(LabelCheck, WeightsPerSampleInWindows) {
   const Array weights = array({{0.0, 1.0}, {0.5, 0.0}});
   look(multi, windows, labels({-1, 0, 2, 9}), weights, 2);
   EXPECT_THROW(look(multi, windows, labels({-1, 3, 2, 9}), weights, 2), ValueError);
+  // Computed ones, in windows of as many steps as there are samples: the axis of time is none of samples.
+  const auto computed = [](int turned) -> StepFunction {
+    return [turned](StepCall& model, ArraySpan s) -> LossAndAux {
+      const Array y = model(MultiStepData{s[0]});
+      const Function each = [](ArraySpan a) { return Arrays{loss::cross_entropy(a[0], a[1])}; };
+      const Array made = turned < 0 ? s[1] - 1 : flip(s[1], turned) - 1;
+      return {vmap(vmap(each))(Arrays{y, made})[0], {}};
+    };
+  };
+  look(multi, computed(-1), labels({0, 1, 3, 9}), weights, 2);
+  EXPECT_THROW(look(multi, computed(-1), labels({0, 4, 3, 9}), weights, 2), ValueError);
+  EXPECT_THROW(look(multi, computed(1), labels({1, 0, 9, 3}), weights, 2), ValueError);
 }
 
 TEST(LabelCheck, LabelsThatAreComputed) {

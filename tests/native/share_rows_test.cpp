@@ -7,7 +7,9 @@
 #include <limits>
 #include <thread>
 
+#include "base/interruptible.h"
 #include "etrace/etrace.h"
+#include "etrace/host.h"
 #include "native/compile.h"
 #include "runtime/thread_pool.h"
 #include "support/native.h"
@@ -117,6 +119,24 @@ TEST(NativeShareRows, WhatIsNotFiniteStaysInItsRow) {
       }
     }
   }
+}
+
+// Threads that keep rows through all steps end together, when the thread of the call is told.
+TEST(NativeShareRows, EndWhenTheyAreTold) {
+  struct Stop : std::exception {};
+  use_test_cache();
+  const Program p = spiking({4000, 32, 80}, Dtype::F32);
+  const Tensors args = numbers(p, 0.5);
+  Counted counted(2);
+  const auto code = native::compile_native(p, counted.context());
+  std::thread([&] {  // whose clock begins here
+    set_interrupt_hook([] { throw Stop(); });
+    const Interruptible may_end;
+    EXPECT_THROW(run_program(*code, p, args), Stop);
+    set_interrupt_hook({});
+  })
+      .join();
+  EXPECT_EQ(counted.calls, 1);
 }
 
 // Weights that are known to be finite are looked at again once they have another version.

@@ -118,8 +118,8 @@ bool ReferenceGradient::finite() const {
 ValueDraw draw_values(const Model& given, std::int64_t steps, std::uint64_t draw) {
   Model m = given;
   if (draw > 0) draw_initial(m, 1000 + draw);
-  // Small and large ones: where squares follow each other, the past fades in few steps or grows.
-  // Very small and very large ones where those have shown nothing.
+  // Small and large ones: where squares follow each other, the past fades in few steps or grows;
+  // very small and very large ones where those have shown nothing.
   constexpr std::array<double, 6> kGains{1.0, 1.0, 2.0, 3.0, 1.5, 4.0}, kWider{0.3, 0.5, 2.5, 5.0, 0.15, 8.0};
   const double gain = (draw < 16 ? kGains : kWider)[draw % kGains.size()];
   const auto start = [&](const Tensor& t) { return is_floating(t.dtype()) ? gain * Array(t) : Array(t); };

@@ -12,9 +12,10 @@ namespace etrace::nn {
 // What a delay keeps of the past.
 enum class DelayMemory : std::uint8_t {
   // One ring: states `ring` [longest delay + 1, size] and `next`, the place of the oldest entry, which every
-  // sample has its own. A step writes one entry; its time still grows with the ring. No state is a hidden
-  // one: online rules
-  // carry no credit through the delay, windows with reverse mode inside do.
+  // sample has its own. A step writes one entry and reads one, whatever the delay; gradients of windows still
+  // grow with the ring. No state is a hidden one: online rules carry no credit through the delay, windows
+  // with
+  // reverse mode inside do.
   Ring,
   // Hidden states past_1, past_2 … [size], one per step of the longest delay, which pass on their values.
   // Online rules carry credit through the delay, exactly where the transition of what is delayed keeps

@@ -73,26 +73,6 @@ std::optional<std::int64_t> samples_of(const Array& weights) {
   return weights.rank() == 2 ? std::optional(weights.shape()[1]) : std::nullopt;
 }
 
-// The weight of every step, or of every sample of every step.
-class StepWeights {
- public:
-  explicit StepWeights(const Array& weights)
-      : samples_(samples_of(weights) ? static_cast<std::size_t>(*samples_of(weights)) : 1),
-        values_(weights.tensor().to_doubles()) {}
-
-  bool counts(std::size_t step) const {
-    for (std::size_t b = 0; b < samples_; ++b)
-      if (counts(step, b)) return true;
-    return false;
-  }
-  bool counts(std::size_t step, std::size_t sample) const { return values_[step * samples_ + sample] != 0.0; }
-  std::size_t samples() const { return samples_; }
-
- private:
-  std::size_t samples_;
-  std::vector<double> values_;
-};
-
 // The sequences as tensors. Data that is not finite would go into states and traces: ValueError. Padding that
 // is frozen may hold anything, and is zero here where it is not finite: no weight takes away what is no
 // number. The padding of one sample is known by the axis that is shown to count samples.
@@ -114,7 +94,7 @@ Tensors finite_data(const char* what, ArraySpan sequences, const Array& weights,
       bool counts = w.counts(step);
       if (counts && w.samples() > 1) {
         if (axis.why_not(i).empty())
-          counts = w.counts(step, k % per_step / (per_step / w.samples()));
+          counts = w.counts(step, k % per_step, per_step);
         else
           hint = fmt::format(
               "Other samples count at this step, and nothing shows that the sequence has an "

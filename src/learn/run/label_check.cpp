@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <functional>
 
-#include "compiler/position_graph.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/interp.h"
@@ -17,35 +16,6 @@ namespace etrace {
 
 namespace {
 
-// Which labels count: those of steps, or of samples of a step, with a weight that is not zero.
-class Weights {
- public:
-  explicit Weights(const Array& weights)
-      : samples_(weights.rank() == 2 ? weights.shape()[1] : 1),
-        per_sample_(weights.rank() == 2),
-        values_(weights.tensor().to_doubles()) {}
-
-  bool step_counts(std::int64_t t) const {
-    for (std::int64_t b = 0; b < samples_; ++b)
-      if (at(t, b) != 0.0) return true;
-    return false;
-  }
-  bool per_sample() const { return per_sample_; }
-  std::int64_t samples() const { return samples_; }
-  // Entry `position` of the `size` labels of a step, which are one or several per sample, or of all.
-  bool entry_counts(std::int64_t t, std::int64_t size, std::int64_t position, bool of_samples) const {
-    return of_samples ? at(t, position / (size / samples_)) != 0.0 : step_counts(t);
-  }
-
- private:
-  double at(std::int64_t t, std::int64_t b) const {
-    return values_[static_cast<std::size_t>(t * samples_ + b)];
-  }
-  std::int64_t samples_;
-  bool per_sample_;
-  std::vector<double> values_;
-};
-
 [[noreturn]] void refuse(const char* what, std::int64_t label, const std::string& where,
                          std::int64_t classes) {
   throw ValueError(what, fmt::format("label {} {}; the loss has {} {}, numbered from 0. Nothing was changed",
@@ -54,14 +24,16 @@ class Weights {
 
 // Labels [steps, …] from a step on.
 void require(const char* what, const Tensor& labels, std::int64_t classes, std::int64_t first,
-             const Weights& weights, const std::function<bool()>& of_samples) {
+             const StepWeights& weights, const std::function<bool()>& of_samples) {
   if (!first_wrong_label(labels, classes)) return;
-  const std::int64_t steps = labels.shape()[0], per_step = labels.size() / steps;
-  const bool each = weights.per_sample() && of_samples();
-  for (std::int64_t i = 0; i < labels.size(); ++i) {
-    const std::int64_t label = label_at(labels, static_cast<std::size_t>(i)), t = first + i / per_step;
-    if ((label < 0 || label >= classes) && weights.entry_counts(t, per_step, i % per_step, each))
-      refuse(what, label, fmt::format("at step {}, entry {}", t, i % per_step), classes);
+  const auto size = static_cast<std::size_t>(labels.size()),
+             per_step = size / static_cast<std::size_t>(labels.shape()[0]);
+  const bool each = weights.samples() > 1 && of_samples();
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::int64_t label = label_at(labels, i);
+    const std::size_t t = static_cast<std::size_t>(first) + i / per_step, entry = i % per_step;
+    if ((label < 0 || label >= classes) && (each ? weights.counts(t, entry, per_step) : weights.counts(t)))
+      refuse(what, label, fmt::format("at step {}, entry {}", t, entry), classes);
   }
 }
 
@@ -104,20 +76,14 @@ std::vector<std::size_t> inputs_used(const Jaxpr& jaxpr) {
 struct LabelCheck::Uses {
   struct Use {
     std::int64_t classes;
-    std::optional<std::size_t> slice;      // the labels are this slice
-    std::optional<Executable> computed;    // or this program of all inputs
-    ClosedJaxpr program = {};              // the same
-    std::vector<std::size_t> needed = {};  // slices that it reads
+    std::optional<std::size_t> slice;    // the labels are this slice
+    std::optional<Executable> computed;  // or this program of all inputs
 
     // Whether each sample has labels of its own, in front of a step's.
-    bool of_samples(const SampleAxis& axis, std::int64_t samples) const {
+    bool of_samples(const SampleAxis& axis) const {
       if (slice) return axis.why_not(*slice).empty();
-      std::vector<Var> sources;
-      for (const std::size_t i : needed) {
-        if (!axis.why_not(i).empty()) return false;
-        sources.push_back(program.jaxpr.invars[i]);
-      }
-      return why_sample_values_mix(program.jaxpr, sources, samples).empty();
+      const ClosedJaxpr& labels = computed->program();
+      return axis.why_not(labels, inputs_used(labels.jaxpr)).empty();
     }
   };
   std::vector<Use> all;
@@ -148,7 +114,7 @@ struct LabelCheck::Uses {
     labels = eliminate_dead_code(labels);
     const std::vector<std::size_t> needed = inputs_used(labels.jaxpr);
     if (!needed.empty() && needed.back() >= num_slices) return;  // known only once the model has run
-    all.push_back({classes, std::nullopt, Executable(labels), labels, needed});
+    all.push_back({classes, std::nullopt, Executable(std::move(labels))});
   }
 
   // The labels of a call of the step function.
@@ -162,20 +128,20 @@ struct LabelCheck::Uses {
   }
 
   void sequences(const char* what, ArraySpan data, std::int64_t first, std::int64_t calls,
-                 const Weights& weights, const SampleAxis& axis) const {
+                 const StepWeights& weights, const SampleAxis& axis) const {
     for (const Use& use : all) {
       if (use.slice) {
         require(what, slice_axis(data[*use.slice], 0, first, first + calls * steps).tensor(), use.classes,
-                first, weights, [&] { return use.of_samples(axis, weights.samples()); });
+                first, weights, [&] { return use.of_samples(axis); });
         continue;
       }
       for (std::int64_t c = 0; c < calls; ++c) computed(what, use, data, first + c * steps, weights, axis);
     }
   }
 
-  void computed(const char* what, const Use& use, ArraySpan all, std::int64_t first, const Weights& weights,
-                const SampleAxis& axis) const {
-    const auto of_samples = [&] { return use.of_samples(axis, weights.samples()); };
+  void computed(const char* what, const Use& use, ArraySpan all, std::int64_t first,
+                const StepWeights& weights, const SampleAxis& axis) const {
+    const auto of_samples = [&] { return use.of_samples(axis); };
     Arrays slices;
     for (const Array& a : all) {
       const Array part = slice_axis(a, 0, first, first + steps);
@@ -185,7 +151,7 @@ struct LabelCheck::Uses {
     if (time_axis && labels.shape().rank() > 0 && labels.shape()[0] == steps)
       return require(what, labels, use.classes, first, weights, of_samples);
     for (std::int64_t t = first; t < first + steps; ++t)  // all of it belongs to all of these steps
-      if (weights.step_counts(t))
+      if (weights.counts(static_cast<std::size_t>(t)))
         return require(what, expand_dims(Array(labels), {0}).tensor(), use.classes, t, weights, of_samples);
   }
 };
@@ -209,7 +175,7 @@ std::optional<std::vector<LabelCheck::Slice>> LabelCheck::slices() const {
 void LabelCheck::sequences(const char* what, ArraySpan sequences, const Array& given, const SampleAxis& axis,
                            std::int64_t begin, std::int64_t end) const {
   if (empty() || begin == end) return;
-  uses_->sequences(what, sequences, begin, (end - begin) / uses_->steps, Weights(given), axis);
+  uses_->sequences(what, sequences, begin, (end - begin) / uses_->steps, StepWeights(given), axis);
 }
 
 void LabelCheck::step(const char* what, ArraySpan slices) const {

@@ -9,14 +9,60 @@
 #include "core/make_program.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
+#include "learn/plan/model_steps.h"
 #include "learn/traces/interface.h"
+#include "learn/traces/lists.h"
 
 namespace etrace {
+
+namespace {
+
+// [K, B, …] <-> [B, K, …]: samples are followed in front.
+Array swapped(const Array& x) { return x.rank() > 1 ? moveaxis(x, 0, 1) : x; }
+Aval swapped(const Aval& a) {
+  return a.shape.rank() > 1 ? Aval{a.dtype, a.shape.without(1).with_front(a.shape[1])} : a;
+}
+
+// Whether any result but the first is computed from the input.
+bool reaches_others(const Jaxpr& program, const Var& input) {
+  std::unordered_set<std::uint64_t> reached{input.id};
+  const auto is_reached = [&](const Atom& a) {
+    return as_var(a) != nullptr && reached.contains(as_var(a)->id);
+  };
+  for (const Eqn& eqn : program.eqns)
+    if (std::any_of(eqn.in.begin(), eqn.in.end(), is_reached))
+      for (const Var& v : eqn.out) reached.insert(v.id);
+  return std::any_of(program.outs.begin() + 1, program.outs.end(), is_reached);
+}
+
+}  // namespace
 
 const std::string& SampleAxis::why_not(std::size_t slice) const {
   if (known_.size() <= slice) known_.resize(slice + 1);
   if (!known_[slice]) known_[slice] = found(slice);
   return *known_[slice];
+}
+
+std::string SampleAxis::why_not(const ClosedJaxpr& program, std::span<const std::size_t> slices) const {
+  for (const std::size_t i : slices)
+    if (!why_not(i).empty()) return why_not(i);
+  ClosedJaxpr followed = program;
+  if (in_windows()) {
+    Avals in;
+    for (const Aval& a : program.in_avals()) in.push_back(swapped(a));
+    followed = make_jaxpr(
+        [&](ArraySpan x) {
+          Arrays given;
+          for (const Array& a : x) given.push_back(swapped(a));
+          Arrays out = eval_jaxpr(program, given);
+          for (Array& a : out) a = swapped(a);
+          return out;
+        },
+        in);
+  }
+  std::vector<Var> sources;
+  for (const std::size_t i : slices) sources.push_back(followed.jaxpr.invars[i]);
+  return why_sample_values_mix(followed.jaxpr, sources, samples_);
 }
 
 std::string SampleAxis::found(std::size_t slice) const {
@@ -26,125 +72,41 @@ std::string SampleAxis::found(std::size_t slice) const {
   if (shape.is_scalar() || shape[0] != samples_)
     return fmt::format("a step of it has no axis of {} samples in front", samples_);
   std::vector<Var> sources{in[slice]};
-  if (step_ != nullptr && !reaches_states(whole.jaxpr, in[slice]))
+  const std::vector<bool> own = states_per_sample(graph_);
+  if (step_ != nullptr && !reaches_others(whole.jaxpr, in[slice]))
     whole.jaxpr.outs.resize(1);  // it is part of the loss alone
   else
-    for (const std::size_t i : own_states(in.size())) sources.push_back(in[i]);
+    for (std::size_t i = 0; i < own.size(); ++i)
+      if (own[i]) sources.push_back(in[in.size() - own.size() + i]);
   return why_sample_values_mix(eliminate_dead_code(whole).jaxpr, sources, samples_);
 }
 
-// What is computed from the slice, of all results but the loss.
-bool SampleAxis::reaches_states(const Jaxpr& whole, const Var& slice) {
-  std::unordered_set<std::uint64_t> reached{slice.id};
-  const auto is_reached = [&](const Atom& a) {
-    return as_var(a) != nullptr && reached.contains(as_var(a)->id);
-  };
-  for (const Eqn& eqn : whole.eqns)
-    if (std::any_of(eqn.in.begin(), eqn.in.end(), is_reached))
-      for (const Var& v : eqn.out) reached.insert(v.id);
-  return std::any_of(whole.outs.begin() + 1, whole.outs.end(), is_reached);
-}
-
-// Places of the states that have an entry per sample among the inputs of a whole step.
-std::vector<std::size_t> SampleAxis::own_states(std::size_t num_inputs) const {
-  const std::vector<InputRecord>& records = graph_.module_info.model.inputs;
-  const auto is_other = [](const InputRecord& r) { return r.role != Role::Arg; };
-  const std::vector<bool> own = states_per_sample(graph_);
-  std::vector<std::size_t> out;
-  std::size_t state = 0;
-  std::size_t at =
-      num_inputs - static_cast<std::size_t>(std::count_if(records.begin(), records.end(), is_other));
-  for (const InputRecord& r : records) {
-    if (is_state(r.role) && own[state++]) out.push_back(at);
-    if (is_other(r)) ++at;
-  }
-  return out;
-}
-
-namespace {
-
-// [K, B, …] <-> [B, K, …]
-Array swapped(const Array& x) { return x.rank() > 1 ? moveaxis(x, 0, 1) : x; }
-Aval swapped(const Aval& a) {
-  return a.shape.rank() > 1 ? Aval{a.dtype, a.shape.without(1).with_front(a.shape[1])} : a;
-}
-
-// The model's program, for arguments and states.
-class Steps {
- public:
-  Steps(const Model& model, Arrays others) : model_(model), others_(std::move(others)) {}
-
-  Arrays operator()(ArraySpan args) {
-    Arrays in;
-    std::size_t other = 0;
-    for (const InputRecord& r : model_.inputs)
-      in.push_back(r.role == Role::Arg ? args[static_cast<std::size_t>(r.index)] : others_[other++]);
-    const Arrays found = eval_jaxpr(model_.program, in);
-    Arrays results;
-    for (const std::size_t o : result_outputs(model_)) results.push_back(found[o]);
-    other = 0;
-    for (const InputRecord& r : model_.inputs) {
-      if (r.role == Role::Arg) continue;
-      for (std::size_t o = 0; is_state(r.role) && o < found.size(); ++o) {
-        const OutputRecord& out = model_.outputs[o];
-        if (out.role == r.role && out.path == r.path && out.leaf == r.leaf) others_[other] = found[o];
-      }
-      ++other;
-    }
-    return results;
-  }
-  const Arrays& others() const { return others_; }
-
- private:
-  const Model& model_;
-  Arrays others_;  // inputs that are no arguments
-};
-
-}  // namespace
-
-// (slices…, parameters and states…) -> (loss, parameters and states…), samples first.
+// (slices…, parameters…, states…) -> (loss, states…), samples first; without a step function no loss.
 ClosedJaxpr SampleAxis::whole_step() const {
   const Model& model = graph_.module_info.model;
-  const bool window = step_ != nullptr && step_->window.has_value();
+  const ModelSteps steps(model);
   Avals in = argument_types(graph_);
   if (step_ != nullptr) {
     in = step_->program.in_avals();
     in.resize(step_->num_slices);
     for (Aval& a : in)
-      if (window) a = swapped(a);
+      if (in_windows()) a = swapped(a);
   }
-  const std::size_t slices = in.size();
-  for (std::size_t i = 0; i < model.inputs.size(); ++i)
-    if (model.inputs[i].role != Role::Arg) in.push_back(model.program.jaxpr.invars[i].aval);
+  const std::size_t slices = in.size(), params = steps.params().size();
+  for (const std::vector<std::size_t>* list : {&steps.params(), &steps.states()})
+    for (const std::size_t i : *list) in.push_back(model.program.jaxpr.invars[i].aval);
   return make_jaxpr(
       [&](ArraySpan x) {
-        Arrays given(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(slices));
-        Steps steps(model, Arrays(x.begin() + static_cast<std::ptrdiff_t>(slices), x.end()));
-        Arrays outs;
-        if (window) {
-          for (Array& a : given) a = swapped(a);
-          const Arrays args = step_->arguments(given);
-          std::vector<Arrays> results;
-          for (std::int64_t k = 0; k < *step_->window; ++k) {
-            Arrays now = args;
-            for (std::size_t i = 0; i < now.size(); ++i)
-              if (step_->multi_step[i]) now[i] = squeeze(slice_axis(args[i], 0, k, k + 1), {0});
-            results.push_back(steps(now));
-          }
-          Arrays all;
-          for (std::size_t i = 0; i < results[0].size(); ++i) {
-            Arrays each;
-            for (const Arrays& r : results) each.push_back(r[i]);
-            all.push_back(stack(each));
-          }
-          outs.push_back(swapped(step_->loss(given, all).loss));
-        } else if (step_ != nullptr) {
-          outs.push_back(step_->loss(given, steps(step_->arguments(given))).loss);
-        } else {
-          steps(given);
+        Arrays given = to_list(x.first(slices));
+        const ArraySpan p = x.subspan(slices, params), s = x.subspan(slices + params);
+        if (step_ == nullptr) return steps.step(p, s, given).states;
+        if (!in_windows()) {
+          const ModelSteps::Scored one = steps.step(p, s, *step_, given);
+          return joined({Arrays{one.losses}, one.states});
         }
-        outs.insert(outs.end(), steps.others().begin(), steps.others().end());
-        return outs;
+        for (Array& a : given) a = swapped(a);
+        const ModelSteps::Scored all = steps.run(p, s, *step_, given, *step_->window);
+        return joined({Arrays{swapped(all.losses)}, all.states});
       },
       in);
 }
