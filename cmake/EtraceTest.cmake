@@ -4,7 +4,7 @@
 #   tests/support/*.{h,cpp}          helpers, "support/x.h" from any test
 #   tests/programs/*.cpp             one program each, with the helpers; no test by itself
 #   tests/tools/*_test.py            tests of tools/, label tools; *_page_test.py: also label web; status 77: skipped
-#   tests/reference/*.json           cases for `etrace check`, label reference
+#   tests/reference/*.json           cases for `etrace check`, label reference; so tests/reference28
 #   examples/*.cpp                   one program each, label example
 #   examples/tutorials/*.cpp         one program each; the pages in docs/tutorials run them and compare, label doc
 include_guard()
@@ -178,6 +178,12 @@ function(etrace_add_reference_tests)
            COMMAND etrace_cli check --stage learn "${PROJECT_SOURCE_DIR}/tests/reference/net_TwoLayerGRU.json")
   set_tests_properties(reference/learn_default_D12 PROPERTIES
     PASS_REGULAR_EXPRESSION "FAIL net_TwoLayerGRU: learn: OSTLRecurrent/window[0-9]+: the gradient of rnn1/")
+  # Recorded later, with what comes out by default: the spikes of braintools 0.4, latches, shift registers.
+  file(GLOB later_cases CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/reference28/*.json")
+  foreach(stage forward bptt learn)
+    add_test(NAME reference28/${stage} COMMAND etrace_cli check --stage ${stage} ${later_cases})
+    set_tests_properties(reference28/${stage} PROPERTIES LABELS reference TIMEOUT 600)
+  endforeach()
   # By emitted code: one case of each kind, for compilers take their time.
   set(native_cases struct_while_settle struct_cond_gate op_conv1d_b3 op_sparse_csr)
   list(TRANSFORM native_cases PREPEND "${PROJECT_SOURCE_DIR}/tests/reference/")

@@ -5,6 +5,7 @@
 
 #include "compiler/canonicalize.h"
 #include "compiler/diagonal_products.h"
+#include "compiler/held_slopes.h"
 #include "compiler/own_outvars.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
@@ -118,7 +119,7 @@ ModuleInfo extract_module_info(const Model& model, Reporter& reporter, const Com
   ModuleInfo info;
   info.model = model;
   info.control_flow = options.control_flow;
-  ClosedJaxpr program = inline_calls(model.program);
+  ClosedJaxpr program = hold_slopes(inline_calls(model.program));
   OutvarSeparator separator(program, options.compat == Compat::None);
   RelevanceTables tables;
   tables.weights_pass_operators = options.compat == Compat::Braintrace;

@@ -2,6 +2,7 @@
 // many calls.
 #include "control/inline.h"
 
+#include "control/bodies.h"
 #include "control/splice.h"
 #include "etrace/control.h"
 #include "etrace/transform.h"
@@ -36,19 +37,6 @@ bool has_nested_call(const Eqn& eqn, Calls which) {
   return false;
 }
 
-Attr inline_attr(const Attr& attr, Calls which) {
-  if (const JaxprPtr* program = attr.jaxpr()) {
-    const bool calls = *program != nullptr && has_calls((*program)->jaxpr, which);
-    return calls ? Attr(share(inline_calls(**program, which))) : attr;
-  }
-  if (const Attr::List* items = attr.list_items()) {
-    Attr::List out;
-    for (const Attr& item : *items) out.push_back(inline_attr(item, which));
-    return Attr::list(std::move(out));
-  }
-  return attr;
-}
-
 // Appends the equations, calls replaced by their bodies; `names` says what the results of calls stand for.
 void inline_into(ClosedJaxpr& result, const std::vector<Eqn>& eqns, Renaming& names, Calls which) {
   for (const Eqn& eqn : eqns) {
@@ -59,13 +47,10 @@ void inline_into(ClosedJaxpr& result, const std::vector<Eqn>& eqns, Renaming& na
       for (std::size_t i = 0; i < outs.size(); ++i) names.set(eqn.out[i], names(outs[i]));
       continue;
     }
-    Eqn copy = eqn;
+    Eqn copy = has_nested_call(eqn, which)
+                   ? with_bodies(eqn, [which](const ClosedJaxpr& body) { return inline_calls(body, which); })
+                   : eqn;
     copy.in = names(eqn.in);
-    if (has_nested_call(eqn, which)) {
-      Attr::Dict items;
-      for (const auto& [key, value] : eqn.params.items()) items.emplace_back(key, inline_attr(value, which));
-      copy.params = Params(std::move(items));
-    }
     result.jaxpr.eqns.push_back(std::move(copy));
   }
 }

@@ -1,5 +1,6 @@
 #include "emit/prepare.h"
 
+#include "control/bodies.h"
 #include "control/splice.h"
 #include "emit/expand.h"
 #include "etrace/array.h"
@@ -38,27 +39,15 @@ decltype(PrimitiveSpec::lower) expansion_for(const Eqn& eqn, const Target& targe
   return formula != nullptr && !has_kernel(eqn, in, out, target) ? formula : nullptr;
 }
 
-Attr expanded_bodies(const Attr& attr, const Target& target) {
-  if (const JaxprPtr* body = attr.jaxpr()) return Attr(share(prepare(**body, target)));
-  const Attr::List* items = attr.list_items();
-  if (items == nullptr) return attr;
-  Attr::List out;
-  for (const Attr& item : *items) out.push_back(expanded_bodies(item, target));
-  return Attr::list(std::move(out));
-}
-
 void expand_into(ClosedJaxpr& result, const std::vector<Eqn>& eqns, Renaming& names, const Origin& origin,
                  const Target& target) {
   for (const Eqn& eqn : eqns) {
-    Eqn copy = eqn;
+    const bool region = is_region(eqn.prim);
+    Eqn copy =
+        region ? with_bodies(eqn, [&](const ClosedJaxpr& body) { return prepare(body, target); }) : eqn;
     copy.in = names(eqn.in);
     if (copy.origin.empty()) copy.origin = origin;
-    if (is_region(eqn.prim)) {
-      Attr::Dict items;
-      for (const auto& [key, value] : eqn.params.items())
-        items.emplace_back(key, expanded_bodies(value, target));
-      copy.params = Params(std::move(items));
-    } else if (const auto formula = expansion_for(eqn, target)) {
+    if (const auto formula = region ? nullptr : expansion_for(eqn, target)) {
       Avals in;
       for (const Atom& a : eqn.in) in.push_back(aval_of(a));
       const ClosedJaxpr body = make_jaxpr([&](ArraySpan x) { return formula(eqn.params, x); }, in);

@@ -1,4 +1,6 @@
 // What a scope leaves out of the recurrence is said: in the groups, in records, and to the reader.
+#include <fmt/format.h>
+
 #include "compiler/scenario.h"
 
 namespace etrace {
@@ -40,6 +42,35 @@ TEST(DroppedWays, TheRecurrentProductsOfAGru) {
   EXPECT_THAT(text, HasSubstr("cell/h at t-1 -> cell/h at t, through etp_mv of cell/Wz/weight"));
   EXPECT_THAT(text, Not(HasSubstr("each position depends on itself alone")));
   EXPECT_EQ(dropped(compile_etrace_graph(reference_model("cell_GRUCell"), mixing())), "");
+}
+
+// What a spike's slope is computed from acts on derivatives alone, whether a stop_gradient says so or not, at
+// the top and inside loops.
+TEST(DroppedWays, ASlopeIsNoWay) {
+  const auto step = [](In& in, const Array& h, const Array& x, bool marked) {
+    const Array slope = relu(matmul(h, in["u"]));
+    return 0.5 * h + heaviside_surrogate(h + matmul(x, in["w"]), marked ? stop_gradient(slope) : slope);
+  };
+  for (const std::int64_t length : {1, 2, 40})  // no loop, unrolled, traced inside
+    for (const bool marked : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} steps, {}", length, marked ? "marked" : "bare"));
+      const auto loop = [&](In& in) {
+        return scan(
+                   [&](ArraySpan c, ArraySpan x) {
+                     return ScanResult{{step(in, c[0], x[0], marked)}, {}};
+                   },
+                   {in["h"]}, {broadcast_to(in["x"], {length, 3})})
+            .carry[0];
+      };
+      const ETraceGraph g = compile_cell(
+          [&](In& in) {
+            in.set("h", length == 1 ? step(in, in["h"], in["x"], marked) : loop(in));
+            return in["h"];
+          },
+          {param("w", {3, 4}), param("u", {4, 4})});
+      EXPECT_EQ(dropped(g), "");
+      EXPECT_THAT(relations(g), HasSubstr("w->h"));
+    }
 }
 
 // Five positions, states that are trained by 2 × (8 × 5 + 5) slots; the whole product is five times as much.
