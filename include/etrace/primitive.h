@@ -57,6 +57,10 @@ struct KernelRequest {
 struct EtpRules;     // etrace/etp.h
 struct EmitRequest;  // etrace/emission.h
 struct Emission;
+struct AxisTable;  // etrace/axes.h
+struct Facts;      // etrace/facts.h
+struct FactRequest;
+struct BodyUse;  // etrace/bodies.h
 struct ValuesAndTangents {
   Arrays y, dy;
 };
@@ -73,6 +77,10 @@ struct PrimitiveSpec {
 
   // Each element of the result depends on the elements of the operands at the same place only.
   bool elementwise = false;
+  // Sums products of elements of two operands: a matrix product, a convolution.
+  bool product = false;
+  // No derivative passes it, whatever its values are.
+  bool ends_derivatives = false;
 
   // Types of the results. CompilationError or ValueError/TypeError for operands that do not fit. Required.
   std::function<Avals(const Params&, std::span<const Aval> in)> abstract = {};
@@ -85,6 +93,14 @@ struct PrimitiveSpec {
 
   // The same function for emitted code (etrace/emission.h). Null: by `lower`, else the kernel is called.
   Emission (*emit)(const EmitRequest&) = {};
+
+  // Where each axis of the results comes from (etrace/axes.h). Null: as `emit` says, else as `lower` does; a
+  // row with none of these is not known to keep any two positions apart.
+  std::function<AxisTable(const EmitRequest&)> axes = {};
+
+  // What is known of the results' values, given what is known of those of the operands (etrace/facts.h).
+  // Null: what follows from `emit` for elements that are moved or added; else nothing.
+  std::function<Facts(const FactRequest&)> facts = {};
 
   // dy = J(x)·dx, given x and y = f(x); only called with at least one defined dx. Results may be symbolic
   // zeros.
@@ -107,6 +123,8 @@ struct PrimitiveSpec {
   // For operations with bodies: the same equation without what only unused results need. The results left are
   // a superset of the used ones.
   std::function<Eqn(const Eqn&, const std::vector<bool>& used)> prune = {};
+  // How values pass between the equation and its bodies (etrace/bodies.h). Null, with a body: not known.
+  std::function<std::vector<BodyUse>(const Eqn&)> bodies = {};
 
   // Set iff the operation can own a trainable weight that is learned online; see make_etp (etrace/etp.h).
   std::shared_ptr<const EtpRules> etp = {};

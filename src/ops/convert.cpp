@@ -180,6 +180,7 @@ const Primitive stop_gradient_p{{
     .name = "stop_gradient",
     .doc = "y = x, a constant to differentiation",
     .elementwise = true,
+    .ends_derivatives = true,
     .abstract = unchanged<stop_gradient_p>,
     .kernel = copy_kernel,
     .emit = [](const EmitRequest&) -> Emission { return ReshapeCode{}; },

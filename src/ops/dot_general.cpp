@@ -260,6 +260,7 @@ const Primitive dot_general_p{{
     .doc = "y[batch, i, j] = Σ_k a[batch, i, k]·b[batch, j, k], axes as in dimension_numbers",
     .params = {"dimension_numbers", "preferred_element_type"},
     .ignored_params = {"precision"},
+    .product = true,
     .abstract = [](const Params& params, std::span<const Aval> in) -> Avals {
       expect_operands(kDotGeneral, in, 2);
       const Aval &a = in[0], &b = in[1];

@@ -157,6 +157,7 @@ const Primitive partial_dot_p{{
     .name = "partial_dot",
     .doc = "y[batch, i, j] = (c[batch, i, j] +) Σ_k a[batch, i, k]·b[batch, j, k] over a stretch of k",
     .params = {"dimension_numbers", "lhs_start", "rhs_start", "depth"},
+    .product = true,
     .abstract = types,
     .kernel = [](const KernelRequest& q) { return dot_kernel(q, dot_dims(q.params), dot_stretch(q.params)); },
     .emit = [](const EmitRequest& q) -> Emission {
