@@ -1,5 +1,6 @@
 """In a process with others: interrupts, threads, forks, garbage, exits, warnings."""
 
+import ctypes
 import gc
 import os
 import signal
@@ -37,7 +38,7 @@ class Stop(Exception):
 
 @pytest.fixture
 def interrupting():
-    """A signal that raises, sent by a timer; how long the call went on is in `late`."""
+    """A signal that raises, sent by a timer."""
 
     def handler(*_):
         raise Stop
@@ -53,8 +54,8 @@ def test_a_long_call_is_interrupted_and_what_was_done_stands(interrupting):
     n = 1_000_000
     xs, ys = np.zeros((n, 2, 3), "float32"), np.zeros((n, 2, 2), "float32")
     xs[:] = normal(1, (2, 3))
-    interrupting()
     with pytest.raises(Stop):
+        interrupting()
         learner.etrace_grad(xs, ys, mse)
     steps = learner.age
     assert 0 <= steps < n and steps % 4 == 0
@@ -74,8 +75,8 @@ def test_a_long_call_is_interrupted_and_what_was_done_stands(interrupting):
     lambda: et.jit(lambda x: et.scan(lambda c, _: (et.tanh(c @ c), et.sum(c)), x, None, length=10**6)[0], backend="native")(et.ones((32, 32))),
 ])
 def test_loops_that_run_at_once_are_interrupted(interrupting, call):
-    interrupting()
     with pytest.raises(Stop):
+        interrupting()
         call()
 
 
@@ -85,8 +86,8 @@ def test_ctrl_c_is_a_keyboard_interrupt():
         learner = et.compile(GruNet(), et.D_RTRL, et.zeros((2, 3)), batch_size=2, backend="interpreter")
         xs, ys = np.zeros((3_000_000, 2, 3), "float32"), np.zeros((3_000_000, 2, 2), "float32")
         signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in jobs that a shell has put aside
-        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         try:
+            threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
             learner.etrace_grad(xs, ys, mse)
         except KeyboardInterrupt:
             print("stopped", learner.age < 3_000_000)
@@ -220,9 +221,21 @@ def test_without_a_compiler_there_is_one_warning():
 
 
 # Garbage -------------------------------------------------------------------------------------------------------------
-def resident():
-    with open("/proc/self/statm") as f:
-        return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+class Allocated(ctypes.Structure):  # mallinfo2 of the C library: all arenas together
+    _fields_ = [(name, ctypes.c_size_t) for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()]
+
+
+def held():
+    """What was asked for and not given back: bytes of C and C++, and blocks of Python. Pages would be the kernel's affair."""
+    gc.collect()
+    ask = ctypes.CDLL(None).mallinfo2
+    ask.restype = Allocated
+    now = ask()
+    return now.uordblks + now.hblkhd, sys.getallocatedblocks()
+
+
+def assert_flat(before, after, size=64 << 10, blocks=200):
+    assert after[0] - before[0] < size and after[1] - before[1] < blocks, (before, after)
 
 
 @pytest.mark.skipif("libasan" in os.environ.get("LD_PRELOAD", ""), reason="the sanitizer keeps what was freed")
@@ -236,20 +249,23 @@ def test_memory_does_not_grow():
 
     for _ in range(10):
         once()
-    gc.collect()
-    before = resident()
+    before = held()
     for _ in range(30):
         once()
-    gc.collect()
-    assert resident() - before < 8 << 20
+    assert_flat(before, held())
     learner = gru()
     x = normal(1, (2, 3))
     for _ in range(1000):
         learner.step(x)
-    before = resident()
+    before = held()
     for _ in range(20000):
         learner.step(x)
-    assert resident() - before < 2 << 20
+    assert_flat(before, held())
+    before = held()
+    kept = [bytes(100) for _ in range(1000)]
+    with pytest.raises(AssertionError):  # it would be seen
+        assert_flat(before, held())
+    del kept
 
 
 def test_views_outlive_what_they_came_from():

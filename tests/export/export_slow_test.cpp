@@ -18,6 +18,7 @@ namespace {
 using Answer = ExportCheck::Run::Answer;
 using testing::expect_same;
 using testing::Made;
+using testing::own_folder;
 
 TEST(Export, HasTheBitsOfTheNativeEngine) {
   for (const char* name : {"gru", "lif", "lstm"}) {
@@ -94,7 +95,7 @@ TEST(Export, BoardsHaveTheBitsWhereTheyAreAtHand) {
 // What is written beside a model: `make run` learns, here and on the boards whose tools are at hand; the
 // sketch is C++ that knows the model's header.
 TEST(Export, ExampleProjectsLearn) {
-  const auto folder = std::filesystem::temp_directory_path() / "etrace-export-project";
+  const auto folder = own_folder("etrace-export-project");
   const auto run = [](const std::string& command) {
     FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
     std::string text;

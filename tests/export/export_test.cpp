@@ -18,6 +18,7 @@ using Answer = ExportCheck::Run::Answer;
 
 using testing::expect_same;
 using testing::Made;
+using testing::own_folder;
 
 // Loops that share memory, followed with names in place of numbers.
 TEST(Export, NoLoopReadsWhatWasOverwritten) {
@@ -58,7 +59,7 @@ TEST(Export, WritesWhatUsersCall) {
   EXPECT_EQ(e.files[0].text.find("#include <math.h>"), std::string::npos);
   add_project(e, find_export_target("cortex-m4"));
   add_arduino(e);
-  const auto folder = std::filesystem::temp_directory_path() / "etrace-export-test";
+  const auto folder = own_folder("etrace-export-test");
   e.write(folder.string());
   for (const char* f : {"sensor.c", "sensor.h", "Makefile", "cortex_m.c", "cortex_m.ld", "main.c", "board.h",
                         "sensor_arduino/library.properties", "sensor_arduino/src/sensor.c",
@@ -126,7 +127,7 @@ TEST(Export, OddNamesOfParameters) {
 
 TEST(Export, LeavesFilesThatOthersWrote) {
   const Made m("gru");
-  const auto folder = std::filesystem::temp_directory_path() / "etrace-export-kept";
+  const auto folder = own_folder("etrace-export-kept");
   std::filesystem::remove_all(folder);
   ExportedModel e = m.exported();
   add_project(e, find_export_target("c99"));

@@ -2,10 +2,11 @@
 #include "runtime/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
-#include <ctime>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -101,13 +102,33 @@ TEST(ThreadPool, FunctionMayBeConstOrTemporary) {
   EXPECT_EQ(runs.load(), 3);
 }
 
+// The states of the other threads of this process, as the system has them: R runs, S sleeps until it is
+// woken.
+std::string states_of_others() {
+  std::string states;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    if (task.path().filename() == std::to_string(::gettid())) continue;
+    std::ifstream file(task.path() / "stat");
+    std::string line;
+    std::getline(file, line);
+    const std::size_t name = line.rfind(')');
+    if (name != std::string::npos) states += line.at(name + 2);
+  }
+  return states;
+}
+
 TEST(ThreadPool, IdleWorkersSleep) {
-  ThreadPool pool(2);
-  pool.parallel(2, [](int) {});
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  const std::clock_t before = std::clock();  // processor time of all threads
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  EXPECT_LT(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC, 0.1);
+  ThreadPool pool(3);
+  pool.parallel(3, [](int) {});
+  while (states_of_others() != "SS") std::this_thread::yield();  // for ever, were one to wait awake
+  std::atomic<bool> awake{true};
+  std::thread other([&] {
+    while (awake) {
+    }
+  });
+  while (states_of_others().find('R') == std::string::npos) std::this_thread::yield();  // which would be seen
+  awake = false;
+  other.join();
 }
 
 TEST(ThreadPool, StartAndStop) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <string>
 
 #include "etrace/etrace.h"
@@ -30,6 +32,11 @@ struct Made {
   optim::SGD sgd;
   Aval target;
 };
+
+// A path that no other process uses.
+inline std::filesystem::path own_folder(const std::string& name) {
+  return std::filesystem::path(::testing::TempDir()) / (name + "-" + std::to_string(::getpid()));
+}
 
 inline void expect_same(const ExportCheck& c) {
   ASSERT_EQ(c.runs.size(), 1U);
