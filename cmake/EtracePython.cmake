@@ -3,7 +3,7 @@
 # Two ways to build it:
 #   in a preset   the extension lies in build/<preset>/python/etrace beside links to the .py files, linked against
 #                 the preset's library: PYTHONPATH=build/<preset>/python runs it without a wheel. Its tools
-#                 (nanobind, NumPy, pytest) are in the virtual environment build/venv that ./dev makes.
+#                 (nanobind, NumPy, pytest) are in the virtual environment build/venv that `./dev setup` makes.
 #   as a wheel    by pip, which brings nanobind along (pyproject.toml); ETRACE_WHEEL is then ON.
 # ETRACE_BUILD_PYTHON=AUTO builds it where the virtual environment is there.
 include_guard()
@@ -90,7 +90,7 @@ function(etrace_add_python_tests)
   foreach(file IN LISTS files)
     get_filename_component(name "${file}" NAME_WE)
     string(REGEX REPLACE "^test_" "" name "${name}")
-    add_test(NAME python/${name} COMMAND "${Python_EXECUTABLE}" -m pytest -q "${file}"
+    add_test(NAME python/${name} COMMAND "${Python_EXECUTABLE}" -m pytest -q -rs "${file}"
       WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
     # pytest returns 5 where nothing could be collected: a package that the file is about is not installed
     set_tests_properties(python/${name} PROPERTIES LABELS python TIMEOUT 300 SKIP_RETURN_CODE 5 ENVIRONMENT

@@ -40,7 +40,7 @@ function(etrace_add_test_program name labels sources)
   if(labels MATCHES "^cuda")
     add_dependencies(${name} etrace_played_cuda)
     target_compile_definitions(${name} PRIVATE ETRACE_PLAYED_CUDA="$<TARGET_FILE:etrace_played_cuda>")
-    # The runtime compiler of CUDA, as ./dev brings it from PyPI, for where the system has none.
+    # The runtime compiler of CUDA, as `./dev setup` brings it from PyPI, for where the system has none.
     file(GLOB nvrtc "${PROJECT_SOURCE_DIR}/build/venv/lib/python3*/site-packages/nvidia/*/lib/libnvrtc.so.1[0-9]")
     list(APPEND nvrtc "libnvrtc.so")
     list(GET nvrtc 0 nvrtc)
@@ -146,7 +146,7 @@ function(etrace_add_tool_tests)
   file(GLOB scripts CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/tools/*_test.py")
   foreach(script IN LISTS scripts)
     get_filename_component(name "${script}" NAME_WE)
-    add_test(NAME tools/${name} COMMAND "${Python3_EXECUTABLE}" -B "${script}")
+    add_test(NAME tools/${name} COMMAND "${Python3_EXECUTABLE}" -B "${script}" -v)
     set_tests_properties(tools/${name} PROPERTIES LABELS tools TIMEOUT 120 SKIP_RETURN_CODE 77
       ENVIRONMENT "CXX=${CMAKE_CXX_COMPILER};ETRACE_LIBRARY=$<TARGET_FILE:etrace>;$<$<TARGET_EXISTS:etrace_cli>:ETRACE_CLI=$<TARGET_FILE:etrace_cli>>")
     if(name MATCHES "_page_test$")  # pages in a headless browser

@@ -5,7 +5,7 @@ engine, and prints one line per case.
     tools/boards.py [--etrace build/bin/etrace] [--updates 500] [--boards all] [--csv FILE] [CASE...]
 
 Exit status 0: every case had the native engine's bits wherever it ran, or was refused for the reason that is
-written down below. `./dev boards` installs what is needed and runs this.
+written down below. `./dev boards` runs this.
 """
 import argparse
 import concurrent.futures

@@ -1,6 +1,7 @@
 """tools/check_readme.py on made-up pages: right ones pass, each kind of wrong one fails."""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -76,6 +77,17 @@ class CheckReadme(unittest.TestCase):
         page = "```console needs=sh,no-such-program\n$ etrace a\nwrong\n```\n"
         self.assert_result(0, page, "line 2 needs no-such-program", "ran 0")
         self.assert_result(1, page.replace(",no-such-program", ""), "README.md:2", "ran 1")
+
+    def test_figures_of_a_version(self):
+        page = "```console figures=bash-VERSION\n$ etrace a\na 7,000 bytes, b2 3.5\n```\n"
+        said = subprocess.run(["bash", "--version"], capture_output=True, text=True, check=True).stdout
+        same = page.replace("VERSION", re.search(r"\d+\.\d+\.\d+", said)[0])
+        other = page.replace("VERSION", "0.1")
+        for program, with_same, with_other in ((7000, 0, 0), (8000, 1, 0), ("many", 1, 0), ("", 1, 1)):
+            text = f"echo a {program:,} bytes, b2 3.5" if isinstance(program, int) else f"echo a {program} bytes, b2 3.5"
+            text = text if program else "echo something else"
+            self.assert_result(with_same, same, "ran 1", program=text)
+            self.assert_result(with_other, other, "numbers of line 2 are not compared: they are of bash 0.1", program=text)
 
     def test_console(self):
         self.assert_result(0, "```console\n$ build/bin/etrace x\none x\n...\nthree\n$ ./dev demo\n```\n", "ran 1")

@@ -1,10 +1,10 @@
 """docs/commands.md is what the program prints."""
 
-import os
 import subprocess
-import sys
 import unittest
 from pathlib import Path
+
+import needs
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/commands.md"
@@ -12,9 +12,7 @@ PAGE = ROOT / "docs/commands.md"
 
 class Commands(unittest.TestCase):
     def test_the_page_is_what_the_program_prints(self):
-        program = os.environ.get("ETRACE_CLI")
-        if not program:
-            sys.exit(77)
+        program = str(needs.program())
         done = subprocess.run([program, "man", "--markdown"], capture_output=True, text=True, check=True)
         self.assertTrue(done.stdout == PAGE.read_text(encoding="utf-8"),
                         "docs/commands.md is old; write it anew: build/bin/etrace man --markdown > docs/commands.md")

@@ -13,19 +13,12 @@ import tempfile
 import unittest
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-CLI = os.environ.get("ETRACE_CLI", str(ROOT / "build" / "bin" / "etrace"))
+import needs
 
-try:
-    import h5py
-    import numpy as np
-    from scipy.io import wavfile
-except ImportError:
-    venv = ROOT / "build/venv/bin/python"
-    if venv.exists() and Path(sys.prefix).resolve() != (ROOT / "build/venv").resolve():
-        os.execv(venv, [str(venv), *sys.argv])
-    print("h5py, numpy or scipy is not installed")
-    sys.exit(77)
+ROOT = Path(__file__).resolve().parents[2]
+CLI = needs.program()
+
+h5py, np, wavfile = needs.modules("h5py", "numpy", "scipy.io.wavfile")
 
 
 def show(*words):
@@ -189,7 +182,7 @@ class DataFiles(unittest.TestCase):
             with self.subTest(name):
                 code, text = show(name)
                 if "is not installed" in text:
-                    self.skipTest(f"{name} is not installed")
+                    self.skipTest(f"the data set {name} is not installed; ./dev data brings it")
                 self.assertEqual(code, 0, text)
                 self.assertIn(said, text)
 

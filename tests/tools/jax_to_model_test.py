@@ -4,21 +4,17 @@ Skipped where JAX is not installed; tests/reference/jax_gru.json, which this scr
 everywhere. The rest of that code is tested in python/tests/interop."""
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import unittest
 from pathlib import Path
 
+import needs
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-try:
-    import jax
-    import jax.numpy as jnp
-except ImportError:
-    print("JAX is not installed")
-    sys.exit(77)
+jax, jnp = needs.modules("jax", "jax.numpy")
 
 jax.config.update("jax_enable_x64", True)
 import jax_to_model as to_model  # noqa: E402
@@ -52,7 +48,7 @@ class JaxToModel(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "model.json")
             path.write_text(json.dumps(model))
-            command = [os.environ.get("ETRACE_CLI", ROOT / "build/bin/etrace"), *words, path]
+            command = [needs.program(), *words, path]
             return subprocess.run(command, capture_output=True, text=True)
 
     def test_computes_what_jax_computes(self):
