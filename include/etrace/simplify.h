@@ -5,18 +5,32 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "etrace/ir.h"
 
 #pragma GCC visibility push(default)
 namespace etrace {
 
-// The lean form of a program that will run (marks for differentiation and calls with derivatives of their own
-// go): the passes below, in this order, until none changes anything.
-ClosedJaxpr simplify(const ClosedJaxpr&);
+// A program that runs and of which nobody takes a derivative any more. Simplification drops what only
+// derivatives read: stop_gradient, slopes of spikes, rules of functions with derivatives of their own. So its
+// result is no ClosedJaxpr: jvp, vjp, vmap, calls, recordings and model files do not take it.
+class LeanJaxpr {
+ public:
+  explicit LeanJaxpr(ClosedJaxpr program) : program_(std::move(program)) {}  // for good
+  const ClosedJaxpr& to_run() const& { return program_; }
+  ClosedJaxpr to_run() && { return std::move(program_); }
+  ClosedJaxpr& passed() { return program_; }  // for passes
+
+ private:
+  ClosedJaxpr program_;
+};
+
+// The lean form of a program that will run: the passes below, in this order, until none changes anything.
+LeanJaxpr simplify(ClosedJaxpr);
 struct SimplifyPass {
   std::string_view name, doc;
-  bool (*run)(ClosedJaxpr&);  // in place, bodies included; true if it changed anything
+  bool (*run)(LeanJaxpr&);  // in place, bodies included; true if it changed anything
 };
 std::span<const SimplifyPass> simplify_passes();
 

@@ -460,6 +460,8 @@ class JitFunction:
         self._programs: dict = {}
 
     def __call__(self, *args, **kwargs):
+        if _core._as_written():
+            return self._fun(*args, **kwargs)
         n = len(args)
         static = {i % n for i in self._static_argnums if -n <= i < n}
         fixed = tuple((i, args[i]) for i in sorted(static))

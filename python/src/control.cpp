@@ -3,6 +3,7 @@
 
 #include "base/interruptible.h"
 #include "calls.h"
+#include "control/as_written.h"
 
 namespace etrace::python {
 
@@ -209,7 +210,8 @@ class Jitted {
  public:
   Jitted(Traced t, std::string backend) : traced_(std::move(t)), backend_(std::move(backend)) {
     for (const Array& a : traced_.captured) closed_ &= !a.is_tracer();
-    program_ = share(closed_ ? simplify(traced_.program) : traced_.program);
+    program_ =
+        share(traced_.program);  // may be differentiated: what runs is made lean, and is another program
   }
   bool closed() const { return closed_; }  // uses nothing of an enclosing recording
 
@@ -218,6 +220,7 @@ class Jitted {
     for (const Array& a : all)
       if (a.is_tracer()) {
         const CallLine line;
+        count_recorded_call();
         return to_list(bind_primitive(jit_p, all, {{"jaxpr", program_}}));
       }
     return to_list(to_arrays(run(to_tensors(all))));
@@ -244,7 +247,7 @@ class Jitted {
       throw NotSupportedError("jit", "backend '" + std::string(backend.name()) +
                                          "' has memory of its own, which functions of arrays do "
                                          "not use; choose backend=\"auto\", \"native\" or \"interpreter\"");
-    Program p{"jit", *program_, {}, {}, {}};
+    Program p{"jit", simplify(*program_).to_run(), {}, {}, {}};
     std::size_t i = 0;
     for (const Aval& a : program_->in_avals())
       p.arguments.push_back({"x" + std::to_string(i++), PortRole::Arg, a});
@@ -400,6 +403,15 @@ void bind_control(nb::module_& m) {
     const CallLine line;
     return to_list(custom_vjp(flat_function(f), flat_function(fwd), flat_function(bwd))(args));
   });
+  m.def("_as_written", &AsWritten::active);
+  m.def("_recorded_calls", &recorded_calls);
+  m.def(
+      "_record_as_written",
+      [](const nb::object& record) {
+        const AsWritten scope;
+        return record();
+      },
+      "record"_a, "What `record` gives when et.jit makes no calls.");
   m.def("_make_jaxpr",
         [](nb::object f, const Arrays& args) { return make_jaxpr(flat_function(f), avals_of(args)); });
   m.def(

@@ -105,8 +105,10 @@ struct PlanCommand : PlanArguments {
 void print_passes(Program p, bool equations) {
   std::cout << "as recorded\n" << program_text(p, equations);
   ProgramCounts before = counts_of(p.jaxpr);
+  LeanJaxpr lean(p.jaxpr);
   for (const SimplifyPass& pass : simplify_passes()) {
-    pass.run(p.jaxpr);
+    pass.run(lean);
+    p.jaxpr = lean.to_run();
     const ProgramCounts now = counts_of(p.jaxpr);
     std::cout << fmt::format("after {}: {} -> {} equations, {} -> {} products, {} -> {} loops\n", pass.name,
                              before.equations, now.equations, before.products, now.products, before.loops,

@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "control/body.h"
-#include "control/inline.h"
+#include "control/splice.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/ops/elementwise.h"
@@ -39,6 +39,7 @@ ValuesAndTangents differentiate_body(const Params& params, ArraySpan x, ArraySpa
   return jvp_eval(body->jaxpr, to_arrays(body->consts), x, dx, mode);
 }
 
+// Values are those of the call, not of the rule: a derivative of the derivative finds the rule again.
 ValuesAndTangents by_rule(const Params& params, ArraySpan x, ArraySpan dx, TangentMode mode) {
   const JaxprPtr rule = params.jaxpr_or_null("jvp_jaxpr");
   if (rule == nullptr) return differentiate_body(params, x, dx, mode);
@@ -49,8 +50,7 @@ ValuesAndTangents by_rule(const Params& params, ArraySpan x, ArraySpan dx, Tange
     throw CompilationError("custom_jvp_call", "the rule returns " + std::to_string(out.size()) +
                                                   " values for " + std::to_string(n) +
                                                   " results; it must return values and tangents");
-  const ArraySpan o(out);
-  return {join({o.first(n)}), join({o.subspan(n)})};
+  return {bind_primitive(custom_jvp_call_p, x, params), join({ArraySpan(out).subspan(n)})};
 }
 
 Arrays broadcast_all(ArraySpan x, const Mask& batched, std::int64_t n) {
@@ -153,10 +153,10 @@ ValuesAndTangents custom_vjp_linearize(const Params& params, ArraySpan x, ArrayS
   if (fwd == nullptr || bwd == nullptr) return differentiate_body(params, x, dx, TangentMode::Linear);
   const Arrays out = eval_jaxpr(*fwd, x);
   const std::size_t n = params.jaxpr("call_jaxpr")->jaxpr.outs.size();
-  const ArraySpan o(out);
   const Params linear{{"bwd_jaxpr", bwd}, {"num_res", out.size() - n}};
-  return {join({o.first(n)}),
-          bind_primitive(custom_vjp_linear_p, join({o.subspan(n), instantiated(x, dx)}), linear)};
+  return {
+      bind_primitive(custom_vjp_call_p, x, params),
+      bind_primitive(custom_vjp_linear_p, join({ArraySpan(out).subspan(n), instantiated(x, dx)}), linear)};
 }
 
 // Is an equation linear in these operands? What is not known to be is not.
@@ -185,11 +185,45 @@ bool linear_from(const Jaxpr& jaxpr, std::size_t first) {
   return true;
 }
 
-ClosedJaxpr without_marks(ClosedJaxpr program) {
-  for (Eqn& eqn : program.jaxpr.eqns)
-    if (eqn.prim == &stop_gradient_p) eqn.prim = &copy_p;
-  return program;
-}
+// What depends on the inputs from `first` on is taken by its values, so that it can be transposed: calls are
+// spelled out, marks go. All else keeps its rules, for a derivative of the derivative.
+class ByValue {
+ public:
+  ByValue(const ClosedJaxpr& program, std::size_t first)
+      : out_{{program.jaxpr.constvars, program.jaxpr.invars, {}, {}}, program.consts} {
+    for (std::size_t i = first; i < program.jaxpr.invars.size(); ++i)
+      dependent_.insert(program.jaxpr.invars[i].id);
+    write(program.jaxpr.eqns);
+    out_.jaxpr.outs = names_(program.jaxpr.outs);
+  }
+  ClosedJaxpr taken() && { return std::move(out_); }
+
+ private:
+  void write(const std::vector<Eqn>& eqns) {
+    for (Eqn eqn : eqns) {
+      eqn.in = names_(eqn.in);
+      const bool depends = std::any_of(eqn.in.begin(), eqn.in.end(), [&](const Atom& a) {
+        return as_var(a) != nullptr && dependent_.contains(as_var(a)->id);
+      });
+      if (depends && (eqn.prim == &custom_jvp_call_p || eqn.prim == &custom_vjp_call_p)) {
+        std::vector<Eqn> body;
+        const std::vector<Atom> outs =
+            splice(inline_calls(*eqn.params.jaxpr("call_jaxpr")), eqn.in, out_, body);
+        write(body);
+        for (std::size_t i = 0; i < outs.size(); ++i) names_.set(eqn.out[i], names_(outs[i]));
+        continue;
+      }
+      if (depends)
+        for (const Var& v : eqn.out) dependent_.insert(v.id);
+      if (depends && eqn.prim == &stop_gradient_p) eqn.prim = &copy_p;
+      out_.jaxpr.eqns.push_back(std::move(eqn));
+    }
+  }
+
+  ClosedJaxpr out_;
+  Renaming names_;
+  std::unordered_set<std::uint64_t> dependent_;
+};
 
 // A backward rule that is linear in the cotangents, ct_x = Jᵀ·ct_y, has J for its own transpose.
 ValuesAndTangents custom_vjp_jvp(const Params& params, ArraySpan x, ArraySpan dx) {
@@ -197,8 +231,7 @@ ValuesAndTangents custom_vjp_jvp(const Params& params, ArraySpan x, ArraySpan dx
   if (fwd == nullptr || bwd == nullptr) return differentiate_body(params, x, dx, TangentMode::Joint);
   const Arrays out = eval_jaxpr(*fwd, x);
   const std::size_t n = params.jaxpr("call_jaxpr")->jaxpr.outs.size(), num_residuals = out.size() - n;
-  // Marks for differentiation and calls go: the rule is taken by its values.
-  const ClosedJaxpr rule = without_marks(inline_calls(*bwd, Calls::All));
+  const ClosedJaxpr rule = ByValue(inline_calls(*bwd), num_residuals).taken();
   if (!linear_from(rule.jaxpr, num_residuals))
     throw NotSupportedError(
         "custom_vjp_call",
@@ -207,7 +240,7 @@ ValuesAndTangents custom_vjp_jvp(const Params& params, ArraySpan x, ArraySpan dx
   Arrays operands(out.begin() + static_cast<std::ptrdiff_t>(n), out.end());
   operands.resize(num_residuals + n);
   const Arrays dy = transpose_eval(rule.jaxpr, to_arrays(rule.consts), operands, dx);
-  return {join({ArraySpan(out).first(n)}), join({ArraySpan(dy).subspan(num_residuals)})};
+  return {bind_primitive(custom_vjp_call_p, x, params), join({ArraySpan(dy).subspan(num_residuals)})};
 }
 
 }  // namespace

@@ -155,11 +155,12 @@ ValuesAndTangents tape_jvp(const Params& params, ArraySpan x, ArraySpan dx) {
   const Mask outer = join({back_consts, carry});
   const Mask r = loop_fixpoint(outer, defined_mask(w.r(dx)),
                                [&](const Mask& in) { return jvp(*w.back, in).active_out; });
-  const ClosedJaxpr body = body_with_tangents(*w.body, w.body_nconsts, consts, carry);
+  const ClosedJaxpr body = body_with_tangents(*w.body, w.body_nconsts, consts, carry, TangentMode::Joint);
   const ClosedJaxpr cond =
       insert_unused_inputs(*w.cond, w.cond->jaxpr.invars.size(), selected(w.body->out_avals(), carry));
   // (consts, carry, dconsts, dcarry, r, dr) -> (consts, dconsts, carry, dcarry, r, dr)
-  const ClosedJaxpr back = body_with_tangents(*w.back, w.back_nconsts + w.num_carry(), outer, r);
+  const ClosedJaxpr back =
+      body_with_tangents(*w.back, w.back_nconsts + w.num_carry(), outer, r, TangentMode::Joint);
   const std::size_t nb = w.back_nconsts, nk = w.num_carry(), db = count(back_consts), dk = count(carry);
   std::vector<std::size_t> order;
   auto range = [&](std::size_t begin, std::size_t n) {

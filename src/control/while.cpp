@@ -63,9 +63,30 @@ Arrays active_tangents(ArraySpan x, ArraySpan dx, const Mask& active) {
   return out;
 }
 
+namespace {
+
+// (x…, dx of active inputs…) -> (y…, dy named in `out`…), tangents apart from values: loops and branches
+// inside tie one to the other in forward mode, and what is tied cannot be transposed.
+ClosedJaxpr tangents_apart(const ClosedJaxpr& f, const Mask& active, const Mask& out) {
+  const Linearization lin = linearize(f, active, out);
+  const std::size_t num_in = f.jaxpr.invars.size(), num_out = f.jaxpr.outs.size();
+  return make_jaxpr(
+      [&](ArraySpan a) {
+        const Arrays values = eval_jaxpr(lin.primal, a.first(num_in));
+        const ArraySpan v(values);
+        return join(
+            {v.first(num_out), eval_jaxpr(lin.linear, join({v.subspan(num_out), a.subspan(num_in)}))});
+      },
+      joined(f.in_avals(), selected(f.in_avals(), active)));
+}
+
+}  // namespace
+
 ClosedJaxpr body_with_tangents(const ClosedJaxpr& body, std::size_t num_consts, const Mask& consts,
-                               const Mask& carry) {
-  const ClosedJaxpr j = jvp(body, join({consts, carry}), carry).jaxpr;
+                               const Mask& carry, TangentMode mode) {
+  const Mask active = join({consts, carry});
+  const ClosedJaxpr j =
+      mode == TangentMode::Joint ? jvp(body, active, carry).jaxpr : tangents_apart(body, active, carry);
   const std::size_t nk = carry.size(), dc = count(consts), dk = count(carry);
   std::vector<std::size_t> order;
   auto range = [&](std::size_t begin, std::size_t n) {
@@ -156,12 +177,12 @@ Kernel while_kernel(const KernelRequest& r) {
   return kernel;
 }
 
-ValuesAndTangents while_jvp(const Params& params, ArraySpan x, ArraySpan dx) {
+ValuesAndTangents while_jvp(const Params& params, ArraySpan x, ArraySpan dx, TangentMode mode) {
   const While w(params);
   const Mask consts = defined_mask(w.body_consts(dx));
   const Mask carry = loop_fixpoint(consts, defined_mask(w.carry(dx)),
                                    [&](const Mask& in) { return jvp(*w.body, in).active_out; });
-  const ClosedJaxpr body = body_with_tangents(*w.body, w.body_nconsts, consts, carry);
+  const ClosedJaxpr body = body_with_tangents(*w.body, w.body_nconsts, consts, carry, mode);
   const ClosedJaxpr cond =
       insert_unused_inputs(*w.cond, w.cond->jaxpr.invars.size(), selected(w.body->out_avals(), carry));
   const Arrays out = bind_primitive(
@@ -175,7 +196,7 @@ ValuesAndTangents while_jvp(const Params& params, ArraySpan x, ArraySpan dx) {
 
 // The number of iterations is not known, so residuals cannot be stacked: the linear part runs the loop again.
 ValuesAndTangents while_linearize(const Params& params, ArraySpan x, ArraySpan dx) {
-  return {bind_primitive(while_p, x, params), while_jvp(params, x, dx).dy};
+  return {bind_primitive(while_p, x, params), while_jvp(params, x, dx, TangentMode::Linear).dy};
 }
 
 Arrays while_transpose(const Params& params, ArraySpan ct, ArraySpan x, std::span<const Aval> in) {
@@ -298,7 +319,8 @@ const Primitive while_p{{
     .kernel = loops::while_kernel,
     .transpose = loops::while_transpose,
     .batch = loops::while_batch,
-    .jvp_joint = loops::while_jvp,
+    .jvp_joint = [](const Params& p, ArraySpan x,
+                    ArraySpan dx) { return loops::while_jvp(p, x, dx, TangentMode::Joint); },
     .linearize = loops::while_linearize,
     .prune = while_prune,
     .samples = loops::while_samples,

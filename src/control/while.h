@@ -110,7 +110,7 @@ Arrays active_tangents(ArraySpan x, ArraySpan dx, const Mask& active);
 // The body with tangents: (consts, dconsts, carry, dcarry) -> (carry, dcarry), given (consts, carry) ->
 // (carry).
 ClosedJaxpr body_with_tangents(const ClosedJaxpr& body, std::size_t num_consts, const Mask& consts,
-                               const Mask& carry);
+                               const Mask& carry, TangentMode);
 
 // The loop mapped over samples. If each sample decides for itself, the loop runs until all are done, and
 // samples that are done keep their carry.

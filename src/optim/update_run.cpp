@@ -43,7 +43,7 @@ Program Optimizer::update_of(const std::vector<bool>& skipped) const {
     results.replace(params.size(), next_values.state);
     results.add(kFinitePort, PortRole::Finite, finite);
   });
-  out.jaxpr = simplify(out.jaxpr);
+  out.jaxpr = simplify(std::move(out.jaxpr)).to_run();
   return out;
 }
 

@@ -54,21 +54,23 @@ bool map_programs_in(Attr& attr, InPlace pass) {
   return changed;
 }
 
-bool inline_all(ClosedJaxpr& c) {
+bool inline_all(LeanJaxpr& lean) {
+  ClosedJaxpr& c = lean.passed();
   if (!has_calls(c.jaxpr, Calls::All)) return false;
   c = inline_calls(c, Calls::All);
   return true;
 }
-bool rewrite_all(ClosedJaxpr& c) {
+bool rewrite_all(LeanJaxpr& lean) {
   return everywhere(
-      c, +[](ClosedJaxpr& p) { return rewrite(p, {.rules = &canonical_rules(), .fold_up_to = kFoldUpTo}); });
+      lean.passed(),
+      +[](ClosedJaxpr& p) { return rewrite(p, {.rules = &canonical_rules(), .fold_up_to = kFoldUpTo}); });
 }
-bool simplify_loops(ClosedJaxpr& c) {
+bool simplify_loops(LeanJaxpr& lean) {
   return everywhere(
-      c, +[](ClosedJaxpr& p) { return rewrite(p, {.rules = &loop_rules()}); });
+      lean.passed(), +[](ClosedJaxpr& p) { return rewrite(p, {.rules = &loop_rules()}); });
 }
-bool prune_all(ClosedJaxpr& c) { return everywhere(c, drop_dead_code); }
-bool split_all(ClosedJaxpr& c) { return everywhere(c, split_products); }
+bool prune_all(LeanJaxpr& lean) { return everywhere(lean.passed(), drop_dead_code); }
+bool split_all(LeanJaxpr& lean) { return everywhere(lean.passed(), split_products); }
 
 constexpr Pass kPasses[] = {
     {"inline", "calls become the equations of what they call", inline_all},
@@ -91,14 +93,14 @@ constexpr Pass kPasses[] = {
 
 std::span<const SimplifyPass> simplify_passes() { return kPasses; }
 
-ClosedJaxpr simplify(const ClosedJaxpr& closed) {
-  ClosedJaxpr result = closed;
+LeanJaxpr simplify(ClosedJaxpr closed) {
+  LeanJaxpr result(std::move(closed));
   bool changed = true;
   for (int round = 0; round < kMaxRounds && changed; ++round) {
     changed = false;
     for (const Pass& pass : kPasses) changed = pass.run(result) || changed;
 #ifndef NDEBUG
-    check(result);
+    check(result.to_run());
 #endif
   }
   return result;

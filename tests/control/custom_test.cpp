@@ -217,8 +217,62 @@ TEST(CustomVjp, ForwardModeIsTheTransposeOfTheRule) {
   // Forward over reverse and reverse over forward agree.
   const ScalarFunction total = [&](ArraySpan a) { return sum(cube()(a)[0] * a[0]); };
   const Function forward_over_reverse = jvp(grad(total));
-  const Array expected = (200.0 * x + 3.0 * x * x) * dx;
+  const Array expected = (200.0 * x + 100.0 * x) * dx;
   expect_same(Arrays{forward_over_reverse(Arrays{x, dx})[1]}, Arrays{expected});
+}
+
+// A derivative of the derivative finds the rule again, whatever holds the call.
+TEST(CustomRules, HoldAtEveryOrderAndInEveryLoop) {
+  const Function ruled = custom_jvp([](ArraySpan a) { return Arrays{sin(a[0])}; },
+                                    [](ArraySpan a) {
+                                      return Arrays{sin(a[0]), 3.0 * cos(0.5 * a[0]) * a[1]};
+                                    });
+  const auto in_scan = [&](std::int64_t every) -> Function {
+    return [&ruled, every](ArraySpan a) {
+      return scan(
+                 [&](ArraySpan c, ArraySpan) {
+                   return ScanResult{ruled(c), {}};
+                 },
+                 {a[0]}, {}, {.length = 2, .checkpoint_every = every})
+          .carry;
+    };
+  };
+  const Function in_while = [&](ArraySpan a) {
+    return Arrays{while_loop([](ArraySpan v) { return v[0] < 2; },
+                             [&](ArraySpan v) {
+                               return Arrays{v[0] + Array(1), ruled(v.subspan(1))[0]};
+                             },
+                             {Array(0), a[0]})[1]};
+  };
+  const Function twice = [&](ArraySpan a) { return ruled(ruled(a)); };
+  const Array x = Random(1).f64({3}), dx = Random(2).f64({3});
+  const auto second = [&](const Function& f) {
+    return jvp(grad([&](ArraySpan a) { return sum(f(a)[0] * a[0]); }))(Arrays{x, dx})[1];
+  };
+  const Array expected = second(twice);
+  for (const Function& f : {in_scan(0), in_scan(1), in_while, jit(twice)})
+    expect_same(Arrays{second(f)}, Arrays{expected}, 1e-12);
+  const Array once =
+      second(ruled);  // (3x·cos(x/2) + sin x)' by the rule: 3cos(x/2) − 1.5x·sin(x/2) + 3cos(x/2)
+  expect_same(Arrays{once}, Arrays{(6.0 * cos(0.5 * x) - 1.5 * x * sin(0.5 * x)) * dx}, 1e-12);
+}
+
+// What a backward rule stops stays stopped, also where forward mode takes the rule by its values.
+TEST(CustomVjp, AStopInTheRuleHoldsForTheDerivativeOfTheDerivative) {
+  const Function f = custom_vjp([](ArraySpan a) { return Arrays{a[0] * a[1]}; },
+                                [](ArraySpan a) {
+                                  return Arrays{a[0] * a[1], a[0], a[1]};
+                                },
+                                [](ArraySpan a) {
+                                  return Arrays{sin(stop_gradient(a[1])) * a[2], a[0] * a[2]};
+                                });
+  const Array x = Random(1).f64({3}), y = Random(2).f64({3}), one = full({3}, 1.0, Dtype::F64);
+  const Function slope = [&](ArraySpan a) {  // ∂f/∂x along ones, as a function of y
+    return Arrays{jvp(f)(Arrays{x, a[0], one, zeros({3}, Dtype::F64)})[1]};
+  };
+  expect_same(slope(Arrays{y}), Arrays{sin(y)});
+  expect_same(Arrays{jvp(slope)(Arrays{y, one})[1]}, Arrays{zeros({3}, Dtype::F64)});
+  expect_same(grad([&](ArraySpan a) { return sum(slope(a)[0]); })(Arrays{y}), Arrays{zeros({3}, Dtype::F64)});
 }
 
 TEST(CustomVjp, ForwardModeNeedsALinearRule) {

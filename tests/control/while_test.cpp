@@ -135,6 +135,38 @@ TEST(While, InsideScan) {
   expect_equivalent(f, g, x, kNoSecondReverse);
 }
 
+// A loop inside ties its tangents to its values in forward mode; what is run backwards has them apart.
+TEST(While, ReverseModeThroughLoopsAndBranchesInside) {
+  const auto twice = [](const Function& body) -> Function {
+    return [body](ArraySpan a) {
+      return Arrays{while_loop([](ArraySpan v) { return v[0] < 2; },
+                               [&](ArraySpan v) {
+                                 return Arrays{v[0] + Array(1), body(v.subspan(1))[0]};
+                               },
+                               {Array(0), a[0]})[1]};
+    };
+  };
+  const Function leaf = [](ArraySpan a) { return Arrays{sin(a[0]) * kH}; };
+  const Function in_scan = [&](ArraySpan a) {
+    return scan(
+               [&](ArraySpan c, ArraySpan) {
+                 return ScanResult{leaf(c), {}};
+               },
+               {a[0]}, {}, {.length = 2})
+        .carry;
+  };
+  const Function in_cond = [&](ArraySpan a) {
+    return cond(sum(a[0]) > 0.0, leaf, [](ArraySpan b) { return Arrays{b[0] * b[0]}; }, {a[0]});
+  };
+  const Array x = Random(5).f64(kH.shape());
+  for (const Function& f : {twice(twice(leaf)), twice(in_scan), twice(in_cond)}) {
+    const ScalarFunction total = [&](ArraySpan a) { return sum(f(a)[0]); };
+    const Array forward = jacfwd([&](ArraySpan a) { return Arrays{total(a)}; })(Arrays{x})[0];
+    EXPECT_GT(Array(max(abs(forward))).tensor().to_doubles()[0], 1e-3);
+    expect_same(grad(total)(Arrays{x}), Arrays{forward}, 1e-12);
+  }
+}
+
 // Loops that run at once may be ended from outside, at any depth; a program that was compiled is not asked.
 TEST(While, EndsWhenTheHookThrows) {
   int asked = 0;

@@ -308,7 +308,7 @@ EmitProgram recurrent(bool handed_out) {
         return out;
       },
       Avals{kMatrix, xs, weight});
-  return build(testing::as_program(simplify(program), {{0, 0}}));
+  return build(testing::as_program(simplify(program).to_run(), {{0, 0}}));
 }
 
 TEST(EmitFusion, ProductsGoOnWhereOthersLeftOff) {

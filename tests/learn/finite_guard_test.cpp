@@ -36,7 +36,7 @@ TEST(FiniteGuard, WhatAFiniteValueIsMadeOfNeedsNoLook) {
     return Arrays{all_finite_early(all_finite(Arrays{x[0], a, total}), Arrays{b, x[1], x[2], e, x[3], q})};
   };
   const ClosedJaxpr given = make_jaxpr(f, Avals(4, Aval{Dtype::F32, {2}}));
-  const ClosedJaxpr lean = simplify(look_early(given, {false, false, false, false}));
+  const ClosedJaxpr lean = simplify(look_early(given, {false, false, false, false})).to_run();
   const Eqn& look = the_look(lean);
   EXPECT_LE(look.in.size(), 5U);
   for (const Atom& a : look.in) {

@@ -26,9 +26,10 @@ const ClosedJaxpr& body_of_loop(const ClosedJaxpr& program) {
 
 ClosedJaxpr split_form(const Function& f, const Avals& in) {
   const ClosedJaxpr program = make_jaxpr(f, in);
-  const ClosedJaxpr lean = simplify(program);
+  const ClosedJaxpr lean = simplify(program).to_run();
   testing::expect_same_bits(lean, program);
-  EXPECT_TRUE(equal(simplify(lean), lean)) << to_string(lean) << "\nthen\n" << to_string(simplify(lean));
+  EXPECT_TRUE(equal(simplify(lean).to_run(), lean)) << to_string(lean) << "\nthen\n"
+                                                    << to_string(simplify(lean).to_run());
   return lean;
 }
 
@@ -143,9 +144,11 @@ ClosedJaxpr recurrent(bool data_first, bool handed_out, bool operator_of_etp, st
 TEST(SplitProducts, TheStepsDataIsMultipliedBeforeTheLoop) {
   for (const bool handed_out : {false, true})
     for (const bool operator_of_etp : {false, true}) {
-      const ClosedJaxpr program = recurrent(true, handed_out, operator_of_etp), lean = simplify(program);
+      const ClosedJaxpr program = recurrent(true, handed_out, operator_of_etp),
+                        lean = simplify(program).to_run();
       testing::expect_same_bits(lean, program);
-      EXPECT_TRUE(equal(simplify(lean), lean)) << to_string(lean) << "\nthen\n" << to_string(simplify(lean));
+      EXPECT_TRUE(equal(simplify(lean).to_run(), lean)) << to_string(lean) << "\nthen\n"
+                                                        << to_string(simplify(lean).to_run());
       EXPECT_EQ(equations_of(lean, partial_dot_p), 1U) << to_string(lean);
       const ClosedJaxpr& body = body_of_loop(lean);
       EXPECT_EQ(equations_of(body, partial_dot_p), 1U);
@@ -177,7 +180,7 @@ TEST(SplitProducts, MemoryDoesNotGrowWithTheNumberOfWindows) {
 
 // The sum runs over the state first: to begin with the data would change bits.
 TEST(SplitProducts, DataBehindTheStateStaysInTheLoop) {
-  const ClosedJaxpr program = recurrent(false, false, true), lean = simplify(program);
+  const ClosedJaxpr program = recurrent(false, false, true), lean = simplify(program).to_run();
   testing::expect_same_bits(lean, program);
   EXPECT_EQ(equations_of(lean, partial_dot_p), 0U) << to_string(lean);
   EXPECT_EQ(equations_of(body_of_loop(lean), partial_dot_p), 2U);
@@ -185,7 +188,7 @@ TEST(SplitProducts, DataBehindTheStateStaysInTheLoop) {
 
 // A product for all steps must not outgrow what is near; the loop may be any length.
 TEST(SplitProducts, LongLoopsKeepTheirProducts) {
-  const ClosedJaxpr lean = simplify(recurrent(true, true, true, 1 << 20));
+  const ClosedJaxpr lean = simplify(recurrent(true, true, true, 1 << 20)).to_run();
   EXPECT_EQ(equations_of(lean, partial_dot_p), 0U) << to_string(lean);
   EXPECT_EQ(equations_of(body_of_loop(lean), concatenate_p), 1U);
 }

@@ -184,36 +184,39 @@ struct DenseRtrl64::Impl {
     for (const std::size_t k : whole) in.push_back(type_of_state(k));
     in.push_back({Dtype::F64, {width + num_params}});
     return simplify(make_jaxpr(
-        [&](ArraySpan v) {
-          const ArraySpan args = v.first(num_args), given = v.subspan(num_args + 1, whole.size());
-          const auto run = [&](const Array& z) {
-            Arrays states(at.states.size()), params;
-            std::int64_t begin = 0;
-            const auto cut = [&](const Shape& shape) {
-              begin += shape.size();
-              return reshape(slice_axis(z, 0, begin - shape.size(), begin), shape.to_dims());
-            };
-            for (const std::size_t k : floating) states[k] = cut(type_of_state(k).shape);
-            for (std::size_t k = 0; k < whole.size(); ++k) states[whole[k]] = given[k];
-            for (const std::size_t i : at.params)
-              params.push_back(cut(model.program.jaxpr.invars[i].aval.shape));
-            return run_step(model, at, step, args, v[num_args], states, params);
-          };
-          const auto flat = [&](const StepOut& r) {
-            Arrays parts;
-            for (const std::size_t k : floating) parts.push_back(reshape(r.states[k], {-1}));
-            parts.push_back(reshape(r.loss, {1}));
-            return concatenate(parts, 0);
-          };
-          const StepOut now = run(v.back());
-          Arrays out;
-          for (const std::size_t k : whole) out.push_back(now.states[k]);
-          out.push_back(flat(now));
-          if (with_jacobian)
-            out.push_back(jacrev([&](ArraySpan z) { return Arrays{flat(run(z[0]))}; })(Arrays{v.back()})[0]);
-          return out;
-        },
-        in));
+                        [&](ArraySpan v) {
+                          const ArraySpan args = v.first(num_args),
+                                          given = v.subspan(num_args + 1, whole.size());
+                          const auto run = [&](const Array& z) {
+                            Arrays states(at.states.size()), params;
+                            std::int64_t begin = 0;
+                            const auto cut = [&](const Shape& shape) {
+                              begin += shape.size();
+                              return reshape(slice_axis(z, 0, begin - shape.size(), begin), shape.to_dims());
+                            };
+                            for (const std::size_t k : floating) states[k] = cut(type_of_state(k).shape);
+                            for (std::size_t k = 0; k < whole.size(); ++k) states[whole[k]] = given[k];
+                            for (const std::size_t i : at.params)
+                              params.push_back(cut(model.program.jaxpr.invars[i].aval.shape));
+                            return run_step(model, at, step, args, v[num_args], states, params);
+                          };
+                          const auto flat = [&](const StepOut& r) {
+                            Arrays parts;
+                            for (const std::size_t k : floating) parts.push_back(reshape(r.states[k], {-1}));
+                            parts.push_back(reshape(r.loss, {1}));
+                            return concatenate(parts, 0);
+                          };
+                          const StepOut now = run(v.back());
+                          Arrays out;
+                          for (const std::size_t k : whole) out.push_back(now.states[k]);
+                          out.push_back(flat(now));
+                          if (with_jacobian)
+                            out.push_back(jacrev([&](ArraySpan z) { return Arrays{flat(run(z[0]))}; })(
+                                Arrays{v.back()})[0]);
+                          return out;
+                        },
+                        in))
+        .to_run();
   }
 
   // Calls f with what each step gives: [states, loss] and, if asked for, the Jacobian.
@@ -336,8 +339,8 @@ ReferenceGradient reverse_mode(const Model& m, const ValueDraw& d) {
   const ScalarFunction loss = loss_over_time(m, d);
   std::vector<int> every;
   for (std::size_t i = 0; i < d.params.size(); ++i) every.push_back(static_cast<int>(i));
-  const Tensors out =
-      evaluate(simplify(make_jaxpr(value_and_grad(loss, every), avals_of(d.params))), to_tensors(d.params));
+  const Tensors out = evaluate(simplify(make_jaxpr(value_and_grad(loss, every), avals_of(d.params))).to_run(),
+                               to_tensors(d.params));
   ReferenceGradient g;
   g.loss = numbers(out[0])[0];
   for (std::size_t i = 1; i < out.size(); ++i) {
@@ -386,7 +389,7 @@ Difference forward_mode(const Model& m, const ValueDraw& d, const ReferenceGradi
   Arrays in = d.params;
   in.insert(in.end(), to.along.begin(), to.along.end());
   const Function f = [&](ArraySpan params) { return Arrays{loss(params)}; };
-  const Tensors out = evaluate(simplify(make_jaxpr(jvp(f), avals_of(in))), to_tensors(in));
+  const Tensors out = evaluate(simplify(make_jaxpr(jvp(f), avals_of(in))).to_run(), to_tensors(in));
   double magnitude = 0.0;
   for (const double each : g.magnitude) magnitude += each;
   return {numbers(out[1])[0], 1e-12 * magnitude + 1e-14 * (1.0 + std::abs(g.loss)), to.expected, to.size};

@@ -66,7 +66,8 @@ Program lean(Program p) {
   std::vector<bool> finite;
   for (const Port& port : p.arguments) finite.push_back(is_known_finite(port));
   // What was only looked at is gone after the second time.
-  p.jaxpr = guard_passes(sum_in_passes(simplify(look_early(simplify(p.jaxpr), finite))));
+  const LeanJaxpr looked = simplify(look_early(simplify(std::move(p.jaxpr)).to_run(), finite));
+  p.jaxpr = guard_passes(sum_in_passes(looked.to_run()));
   return exchange_buffers(std::move(p));
 }
 

@@ -149,10 +149,11 @@ const WindowPlan::LossStep& WindowPlan::loss_step(const StepProgram& program, st
       chained({params, states, extra}));
   constexpr std::size_t kRemembered = 8;
   if (losses_.size() == kRemembered) losses_.pop_front();
-  losses_.push_back({program.program, std::move(derivative),
-                     StepSplit(simplify(step), input_kinds(params.size(), states.size(), extra.size()),
-                               states_per_sample(graph_)),
-                     program.num_aux(), layout});
+  losses_.push_back(
+      {program.program, std::move(derivative),
+       StepSplit(simplify(step).to_run(), input_kinds(params.size(), states.size(), extra.size()),
+                 states_per_sample(graph_)),
+       program.num_aux(), layout});
   return losses_.back();
 }
 
