@@ -34,8 +34,8 @@ std::string_view name(VjpMethod);  // "single-step"
 enum class OwnStep : std::uint8_t {
   ReverseMode,  // reverse mode of the step: every way within it counts once, for every parameter
   // The signal meets what the step adds to the rule's factors, from which it cannot be told apart; beside it
-  // counts what passes no state. Reverse mode where a tail mixes positions or an operator feeds several
-  // groups, and for what shares a parameter with such an operator.
+  // counts what passes no state. Reverse mode where these do not follow every way to a state (other groups,
+  // other operators, mixed positions, uses without a trace), and for what shares a parameter with those.
   Factors,
   // The rule's own signal meets what the step adds to the traces; beside it counts what passes no state, and
   // nothing that does.

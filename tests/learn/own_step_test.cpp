@@ -6,6 +6,8 @@
 #include "etrace/etrace.h"
 #include "etrace/expected.h"
 #include "etrace/verify.h"
+#include "support/gradient_judge.h"
+#include "support/step_model.h"
 
 namespace etrace {
 namespace {
@@ -203,6 +205,42 @@ TEST(OwnStep, FactorRulesAreExactAtTheFirstStep) {
                       expected = gradient_of<SharedWeight>(D_RTRL(), 4, xs, ys,
                                                            {.vjp_method = VjpMethod::MultiStep}, true);
     expect_gradients(g, expected, 1e-12, {"bias", "w"});
+  }
+}
+
+// Ways from an operator's result, or from its parameter, that the factors of a trace do not follow: reverse
+// mode takes the whole own step then.
+TEST(OwnStep, WaysThatFactorsDoNotFollow) {
+  const std::vector<testing::StepInput> inputs{arg("x", {2}), hidden("a", {2}), hidden("b", {2}),
+                                               param("w", {2, 2}), param("u", {2, 2})};
+  const std::vector<std::pair<std::string, std::function<Array(In&)>>> steps{
+      {"through another weight to a state of its group",
+       [](In& in) {
+         in.set("a", 0.5 * in["a"] + matmul(in["x"], in["w"]));
+         in.set("b", tanh(matmul(in["a"], in["u"])) + 0.2 * in["a"]);
+         return in["b"];
+       }},
+      {"through another weight to a state of another group",
+       [](In& in) {
+         const Array y = matmul(in["x"], in["w"]);
+         in.set("a", 0.5 * in["a"] + y);
+         in.set("b", 0.7 * in["b"] + tanh(matmul(y, in["u"])));
+         return in["a"] + in["b"];
+       }},
+      {"its own operator twice",
+       [](In& in) {
+         in.set("a", 0.5 * in["a"] + matmul(tanh(matmul(in["x"], in["w"])), in["w"]));
+         return in["a"];
+       }},
+      {"a use of the weight without a trace", [](In& in) {
+         in.set("a", 0.5 * in["a"] + matmul(in["x"], in["w"]) + tanh(dot(in["x"], in["w"])));
+         return in["a"];
+       }}};
+  for (const auto& [what, step] : steps) {
+    SCOPED_TRACE(what);
+    const Judgement j = judge(step_model(inputs, step), {.first_step = rule_choices()});
+    for (const Finding& f : j.findings) ADD_FAILURE() << to_string(f);
+    EXPECT_GT(j.first_steps, 40U);
   }
 }
 

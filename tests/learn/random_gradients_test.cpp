@@ -27,6 +27,7 @@ TEST_P(RandomGradients, AreWhatIsExpected) {
     const Judgement j = judge(to_model(m), o);
     all.exact += j.exact;
     all.approximate += j.approximate;
+    all.first_steps += j.first_steps;
     for (const Finding& f : j.findings) {
       ADD_FAILURE() << "seed " << seed << ": " << to_string(f) << "\n"
                     << to_string(m) << "smaller:\n"
@@ -35,9 +36,11 @@ TEST_P(RandomGradients, AreWhatIsExpected) {
     }
   }
   std::cout << "seeds " << GetParam() << " to " << GetParam() + kPerTest - 1 << ": " << all.exact
-            << " leaves exact, " << all.approximate << " approximate\n";
+            << " leaves exact, " << all.approximate << " approximate, " << all.first_steps
+            << " at a first step\n";
   EXPECT_GT(all.exact, kPerTest);
   EXPECT_GT(all.approximate, kPerTest);
+  EXPECT_GT(all.first_steps, 4 * kPerTest);
 }
 
 std::vector<std::uint64_t> first_seeds() {
@@ -354,14 +357,22 @@ TEST(GradientJudge, FindsAGradientThatIsSlightlyWrong) {
   };
   const JudgeOptions o = with_rule("D_RTRL");
   EXPECT_EQ(faults(judge(m, o, scaled(VjpMethod::SingleStep, 1))),
-            (Faults{Fault::FalseExact, Fault::WindowDependent}));
+            (Faults{Fault::FalseExact, Fault::WindowDependent, Fault::FirstStep}));
   EXPECT_EQ(faults(judge(m, o, scaled(VjpMethod::SingleStep, 3))), Faults{Fault::WindowDependent});
   EXPECT_EQ(faults(judge(m, o, scaled(VjpMethod::MultiStep, 2))), Faults{Fault::FalseExact});
   EXPECT_EQ(faults(judge(m, o, scaled(VjpMethod::MultiStep, 7))), Faults{Fault::NotReverseMode});
   const Tamper nan = [](const RuleChoice&, const RunMethod&, ParamValues& g) {
     g.values[0] = g.values[0] / 0.0;
   };
-  EXPECT_EQ(faults(judge(m, o, nan)), (Faults{Fault::NotFinite, Fault::WindowDependent}));
+  EXPECT_EQ(faults(judge(m, o, nan)), (Faults{Fault::NotFinite, Fault::WindowDependent, Fault::FirstStep}));
+  // A rule of which the first step alone is judged.
+  JudgeOptions first = o;
+  first.rules = {};
+  first.first_step = with_rule("pp_prop").rules;
+  EXPECT_EQ(faults(judge(m, first)), Faults{});
+  EXPECT_EQ(judge(m, first).first_steps, 4U);  // two leaves, single steps and windows
+  EXPECT_EQ(faults(judge(m, first, scaled(VjpMethod::SingleStep, 1))), Faults{Fault::FirstStep});
+  EXPECT_EQ(faults(judge(m, first, scaled(VjpMethod::MultiStep, 1))), Faults{Fault::FirstStep});
   for (const Finding& f : judge(m, o, scaled(VjpMethod::MultiStep, 2)).findings) EXPECT_EQ(f.leaf, "b");
 }
 
@@ -502,7 +513,7 @@ TEST(ShrinkModel, OneFileHoldsTheFailure) {
   const MinimalCase c = minimal_case(m, found, o);
   EXPECT_LE(c.model.lines.size(), 4U) << report(c);
   EXPECT_EQ(c.finding.fault, Fault::FalseExact);
-  const Model file = read_model(report_file(c, o.rules));
+  const Model file = read_model(report_file(c, o));
   ASSERT_TRUE(file.expected && file.expected->runs);
   EXPECT_EQ(file.expected->runs->size(), 2U);
   EXPECT_EQ(file.expected->runs->at(1).algorithm, "D_RTRL");

@@ -109,8 +109,10 @@ Settings parse_arguments(int argc, char** argv) {
 JudgeOptions asked(const ModelDescription& m, std::uint64_t seed, const Settings& s) {
   JudgeOptions o = options_for(m, seed, s.rules);
   o.backend = s.backend;
+  o.first_step = rule_choices();
   if (s.rule.empty()) return o;
   o.rules.clear();
+  o.first_step.clear();
   std::vector<std::string> labels;
   for (const RuleChoice& r : rule_choices()) {
     labels.push_back(r.label);
@@ -128,7 +130,7 @@ JudgeOptions asked(const ModelDescription& m, std::uint64_t seed, const Settings
 //   found CLASS \t RULE \t TEXT
 //   file CLASS \t PATH
 //   refused RULE: WHY
-//   end EXACT APPROXIMATE POSSIBLY NO_STATEMENT DEAD REFUSED NOT_FINITE DIFFERENCES KINKS
+//   end EXACT APPROXIMATE POSSIBLY NO_STATEMENT DEAD REFUSED NOT_FINITE DIFFERENCES KINKS FIRST_STEPS
 class Reporter {
  public:
   explicit Reporter(int fd) : fd_(fd) {}
@@ -159,7 +161,7 @@ std::string file_name(const std::string& what, const std::string& rule, std::uin
 void write_case(const MinimalCase& c, const JudgeOptions& o, std::uint64_t seed, const std::string& stem) {
   std::ofstream(stem + ".txt") << fmt::format("{}\nfrom seed {}\n\n{}", to_string(c.finding), seed,
                                               to_string(c.model));
-  std::ofstream(stem + ".json") << report_file(c, o.rules);
+  std::ofstream(stem + ".json") << report_file(c, o);
 }
 
 void judge_seed(std::uint64_t seed, const Settings& s, const Reporter& report,
@@ -180,8 +182,9 @@ void judge_seed(std::uint64_t seed, const Settings& s, const Reporter& report,
     report.line(fmt::format("file {}\t{}.json", what, stem));
   }
   for (const std::string& r : j.refusals) report.line("refused " + r);
-  report.line(fmt::format("end {} {} {} {} {} {} {} {} {}", j.exact, j.approximate, j.possibly,
-                          j.no_statement, j.dead, j.refused, j.not_finite ? 1 : 0, j.differences, j.kinks));
+  report.line(fmt::format("end {} {} {} {} {} {} {} {} {} {}", j.exact, j.approximate, j.possibly,
+                          j.no_statement, j.dead, j.refused, j.not_finite ? 1 : 0, j.differences, j.kinks,
+                          j.first_steps));
 }
 
 // Every jobs-th seed from `first` on.
@@ -193,7 +196,7 @@ void judge_seed(std::uint64_t seed, const Settings& s, const Reporter& report,
       judge_seed(seed, s, report, shrunk);
     } catch (const std::exception& e) {
       report.line(fmt::format("found the judge itself failed\t-\t{}", e.what()));
-      report.line("end 0 0 0 0 0 0 0 0 0");
+      report.line("end 0 0 0 0 0 0 0 0 0 0");
     }
   }
   std::_Exit(0);
@@ -353,10 +356,11 @@ class Run {
     const double seconds = elapsed();
     std::cout << fmt::format(
         "{} models in {:.0f} s, {:.1f} per second; leaves compared: {} exact, {} approximate, "
-        "{} possibly approximate, {} without a statement, {} with no gradient; {} runs refused, {} models "
+        "{} possibly approximate, {} without a statement, {} with no gradient, {} at a first step; {} runs "
+        "refused, {} models "
         "not finite; {} also by differences, {} not differentiable where differences were taken\n",
         models_, seconds, static_cast<double>(models_) / seconds, totals_[0], totals_[1], totals_[2],
-        totals_[3], totals_[4], totals_[5], totals_[6], totals_[7], totals_[8]);
+        totals_[3], totals_[4], totals_[9], totals_[5], totals_[6], totals_[7], totals_[8]);
     for (const auto& [what, c] : classes_) {
       std::vector<std::string> rules;
       for (const auto& [rule, n] : c.rules) rules.push_back(fmt::format("{} ({})", rule, n));
@@ -375,7 +379,7 @@ class Run {
   std::map<std::string, ClassCount> classes_;
   std::uint64_t models_ = 0, with_findings_ = 0, last_found_ = ~std::uint64_t{0};
   std::map<std::string, std::uint64_t> refusals_;
-  std::uint64_t totals_[9] = {};
+  std::uint64_t totals_[10] = {};
   double next_note_ = 60.0;
 };
 

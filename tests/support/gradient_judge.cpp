@@ -24,6 +24,8 @@ std::string_view name(Fault f) {
       return "depends on the execution window";
     case Fault::NotReverseMode:
       return "the window of the whole sequence is not BPTT";
+    case Fault::FirstStep:
+      return "the first step is not BPTT";
     case Fault::UnequalRules:
       return "two names of one rule differ";
     case Fault::LearnsFromLoss:
@@ -57,7 +59,7 @@ std::string RunMethod::text() const {
 
 std::string class_of(const Finding& f) {
   std::string text = f.text;
-  if (f.fault == Fault::FalseExact || f.fault == Fault::NotReverseMode)
+  if (f.fault == Fault::FalseExact || f.fault == Fault::NotReverseMode || f.fault == Fault::FirstStep)
     text = std::isfinite(f.deviation) ? "" : "where the reference is zero";
   if (f.fault == Fault::FalseApproximate) text = text.substr(0, text.find_first_of(";("));
   // Names of states and weights, numbers and shapes differ from model to model: words with digits go.
@@ -81,6 +83,14 @@ std::string class_of(const Finding& f) {
 
 JudgeOptions only(const Finding& f, const JudgeOptions& all) {
   JudgeOptions o = all;
+  if (f.fault == Fault::FirstStep) {
+    o.first_step.insert(o.first_step.end(), all.rules.begin(), all.rules.end());
+    std::erase_if(o.first_step, [&](const RuleChoice& r) { return r.label != f.rule; });
+    o.first_step.resize(std::min<std::size_t>(o.first_step.size(), 1));
+    o.rules.clear();
+  } else {
+    o.first_step.clear();
+  }
   std::erase_if(o.rules, [&](const RuleChoice& r) {
     const bool partner = f.fault == Fault::UnequalRules &&
                          std::any_of(all.rules.begin(), all.rules.end(), [&](const RuleChoice& own) {
@@ -211,7 +221,14 @@ class Judge {
       return out_;
     }
     compare_references();
-    for (const RuleChoice& rule : o_.rules) judge_rule(rule);
+    for (const RuleChoice& rule : o_.rules) {
+      judge_rule(rule);
+      judge_first_step(rule);
+    }
+    for (const RuleChoice& rule : o_.first_step)
+      if (std::none_of(o_.rules.begin(), o_.rules.end(),
+                       [&](const RuleChoice& other) { return other.label == rule.label; }))
+        judge_first_step(rule);
     compare_equal_rules();
     return out_;
   }
@@ -442,6 +459,36 @@ class Judge {
     }
   }
 
+  // Single steps and windows alike.
+  void judge_first_step(const RuleChoice& rule) {
+    if (!first_step_) {
+      ValueDraw v = draw_values(model_, 1, 0);
+      ReferenceGradient reference = reference_(v);
+      first_step_ = {std::move(v), std::move(reference)};
+    }
+    for (const VjpMethod vjp : {VjpMethod::SingleStep, VjpMethod::MultiStep}) {
+      const RunMethod method{vjp, 1};
+      attempt(rule, method, [&] {
+        rule.rule->require(vjp);
+        const ETraceGraph& g = graph(*rule.rule);
+        if (vjp == VjpMethod::SingleStep && !starts_as_bptt(rule, g)) return;
+        const Gradient found = Run(*this, g, rule, method)(first_step_->values);
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          const std::optional<double> apart = measure(found[i], *first_step_, i);
+          out_.first_steps += apart ? 1 : 0;
+          if (apart && !(*apart < kExact))
+            find({Fault::FirstStep, rule.label, method.text(), leaf_name(i), "", method, *apart, 0});
+        }
+      });
+    }
+  }
+  static bool starts_as_bptt(const RuleChoice& rule, const ETraceGraph& g) {
+    const ETraceConfig* config = rule.rule->config();
+    const bool random =
+        config != nullptr && config->axes().trace_factorization == TraceFactorization::RandomProjection;
+    return !random && rule.rule->bind(g)->own_step() != OwnStep::Signal;
+  }
+
   void compare_windows(const RuleChoice& rule, const RunMethod& method, const Gradient& a,
                        const Gradient& b) {
     for (std::size_t i = 0; i < a.size(); ++i) {
@@ -558,6 +605,7 @@ class Judge {
   const Tamper& tamper_;
   DenseRtrl64 reference_;
   std::vector<Drawn> draws_;
+  std::optional<Drawn> first_step_;
   std::map<std::tuple<bool, std::int64_t, bool>, ETraceGraph> graphs_;
   std::optional<ReferenceGradient> beside_;
   std::vector<Result> results_;

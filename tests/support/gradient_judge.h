@@ -6,7 +6,8 @@
 // and, along one direction, forward mode and, where the model is smooth, finite differences. What `verify`
 // expects of every leaf must be met: what is called exact is so to 1e-9, what is called approximate is not
 // exact on every draw of values, single steps give the same gradient for every execution window, and nothing
-// fails but with a typed refusal.
+// fails but with a typed refusal. At the first step there is no past, so whatever a rule makes of the past, its
+// gradient is that of BPTT, unless it learns from a signal of its own or from random numbers.
 #pragma once
 
 #include <cmath>
@@ -106,6 +107,7 @@ enum class Fault : std::uint8_t {
   FalseApproximate,  // called approximate, is exact on every draw
   WindowDependent,   // single steps depend on the execution window, or on who calls them
   NotReverseMode,    // a window of the whole sequence is not BPTT
+  FirstStep,         // the first step, before which there is no past, is not BPTT
   UnequalRules,      // two names of one rule differ
   LearnsFromLoss,    // something comes through states without a learning signal
   BrokenError,       // an InternalError, or an exception of no type of ours
@@ -129,6 +131,7 @@ std::string class_of(const Finding&);
 
 struct JudgeOptions {
   std::vector<RuleChoice> rules;
+  std::vector<RuleChoice> first_step;  // further rules, of which the first step alone is judged
   std::vector<std::int64_t> execution_windows = {1, 2, 3}, windows = {2, 3};
   bool whole_sequence = false;            // a window of all steps as well
   bool in_parts = false;                  // single steps also in two calls
@@ -146,6 +149,7 @@ struct Judgement {
   std::vector<Finding> findings;
   // Leaves × methods that were compared, by what is said of them; dead: there is no gradient.
   std::size_t exact = 0, approximate = 0, possibly = 0, no_statement = 0, dead = 0;
+  std::size_t first_steps = 0;             // leaves × methods
   std::size_t differences = 0, kinks = 0;  // models judged by the fourth reference; not differentiable
   std::size_t refused = 0;                 // rules × methods
   bool not_finite = false;                 // the reference: nothing was judged

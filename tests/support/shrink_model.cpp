@@ -363,6 +363,9 @@ JudgeOptions options_for(const ModelDescription& m, std::uint64_t seed, std::siz
   for (std::size_t i = 0; i < o.rules.size(); ++i)
     for (const RuleChoice& r : choices)
       if (r.label == o.rules[i].same_as && dice.chance(0.3)) take(r);
+  // A rule whose own step comes from its factors, always: reverse mode is the same for all others.
+  for (const RuleChoice& r : choices)
+    if (r.label == "pp_prop") o.first_step.push_back(r);
   o.execution_windows = {1, dice.chance(0.5) ? 2 : 3};
   o.windows = {dice.chance(0.15) ? 1 : dice.chance(0.5) ? 2 : 3};
   o.whole_sequence = dice.chance(0.1);
@@ -439,7 +442,7 @@ MinimalCase minimal_case(const ModelDescription& m, const Finding& f, const Judg
 }
 
 // The file --------------------------------------------------------------------------------------------------
-std::string report_file(const MinimalCase& c, const std::vector<RuleChoice>& rules) {
+std::string report_file(const MinimalCase& c, const JudgeOptions& o) {
   Model m = to_model(c.model);
   const ValueDraw d = draw_values(m, c.model.steps, 0);
   const ReferenceGradient reference = DenseRtrl64(m)(d);
@@ -467,20 +470,22 @@ std::string report_file(const MinimalCase& c, const std::vector<RuleChoice>& rul
   bptt.grads = Named<Tensors>(grads.begin(), grads.end());
   Expected expected;
   expected.runs = std::vector<ExpectedRun>{bptt};
-  for (const RuleChoice& r : rules) {
-    if (r.label != c.finding.rule || owner.empty() || c.weighted ||
-        (c.finding.fault != Fault::FalseExact && c.finding.fault != Fault::NotReverseMode))
-      continue;
-    ExpectedRun run;
-    run.algorithm = r.row;
-    run.options = Attr::dict(r.options.items());
-    run.vjp_method = name(c.finding.run.vjp);
-    run.window = c.finding.run.window;
-    run.id = fmt::format("{}/{}", r.label, c.finding.method);
-    run.loss = "mse";
-    run.grads = Named<Tensors>{{owner, grads[owner]}};
-    expected.runs->push_back(run);
-  }
+  for (const auto* rules : {&o.rules, &o.first_step})
+    for (const RuleChoice& r : *rules) {
+      if (r.label != c.finding.rule || owner.empty() || c.weighted ||
+          (c.finding.fault != Fault::FalseExact && c.finding.fault != Fault::NotReverseMode &&
+           c.finding.fault != Fault::FirstStep))
+        continue;
+      ExpectedRun run;
+      run.algorithm = r.row;
+      run.options = Attr::dict(r.options.items());
+      run.vjp_method = name(c.finding.run.vjp);
+      run.window = c.finding.run.window;
+      run.id = fmt::format("{}/{}", r.label, c.finding.method);
+      run.loss = "mse";
+      run.grads = Named<Tensors>{{owner, grads[owner]}};
+      expected.runs->push_back(run);
+    }
   m.expected = std::make_shared<const Expected>(std::move(expected));
   m.name = fmt::format("random_{}", c.model.seed);
   m.source = "random model";

@@ -36,6 +36,6 @@ MinimalCase minimal_case(const ModelDescription&, const Finding&, const JudgeOpt
 
 // A model file (etrace/model_io.h) that holds the step, the data, the BPTT gradient and, where a rule must
 // equal it, the run of that rule, so that `etrace check FILE` fails; the note says what was found.
-std::string report_file(const MinimalCase&, const std::vector<RuleChoice>& rules);
+std::string report_file(const MinimalCase&, const JudgeOptions& rules);
 
 }  // namespace etrace::testing
