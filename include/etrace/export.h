@@ -6,7 +6,7 @@
 //
 // writes sensor.c and sensor.h with sensor_init(), sensor_step(x, y) and sensor_step_target(x, target, y).
 // They go on from what the learner holds now, and give the bits that Learner::step gives by native code.
-// docs/microcontroller.md shows it on a board. Start with export_learner().
+// docs/microcontrollers.md shows it on a board. Start with export_learner().
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Labels of classes: whole numbers from 0 to classes − 1. Values are looked at where they are known. Inside a
 // recorded program they are not: there class_label marks them, so that who runs the program can look at its
-// data first (learn/label_check.h).
+// data first (learn/run/label_check.h).
 #pragma once
 
 #include <optional>

@@ -1,7 +1,7 @@
 // A product in pieces: the sum over a stretch of the contracted axis, going on from what earlier stretches
 // gave. So [a, b]·W needs no [a, b], and what of it is known earlier can be computed earlier; the bits are
 // those of the one product, because every element is one chain over k in ascending order either way.
-// Recorded by control/split_products.cpp.
+// Recorded by simplify/split_products.cpp.
 #pragma once
 
 #include "etrace/primitive.h"

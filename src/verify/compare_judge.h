@@ -1,4 +1,4 @@
-// BPTT of one draw, parameter by parameter, as compare_rules() holds rules against it. Private to learn/.
+// BPTT of one draw, parameter by parameter, as compare_rules() holds rules against it. Private to verify/.
 #pragma once
 
 #include "etrace/compare_rules.h"

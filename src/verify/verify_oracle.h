@@ -1,4 +1,4 @@
-// What verify() holds a rule against. Private to learn/.
+// What verify() holds a rule against. Private to verify/.
 #pragma once
 
 #include "etrace/verify.h"

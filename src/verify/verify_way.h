@@ -1,5 +1,5 @@
 // What lies on the way from a parameter to the loss, as far as it matters for judging numbers. Private to
-// learn/.
+// verify/.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Words that the forms of a VerifyReport share. Private to learn/.
+// Words that the forms of a VerifyReport share. Private to verify/.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // pp_prop (ES-D-RTRL): the trace as a product of an input side and an output side, both low-pass filtered
-// (learn/filtered_sides.h).
+// (learn/rules/filtered_sides.h).
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// UORO: an unbiased estimate of RTRL within each group, of rank one (learn/random_projection.cpp).
+// UORO: an unbiased estimate of RTRL within each group, of rank one (learn/rules/random_projection.cpp).
 #include "etrace/rules.h"
 
 namespace etrace {

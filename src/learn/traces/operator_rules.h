@@ -12,12 +12,12 @@ void refuse_inner_loops(const ETraceGraph&, const std::string& rule, const char*
 // NotSupportedError if the derivative of an operator reads data besides x.
 void refuse_further_data(const ETraceGraph&, const std::string& rule, const char* why);
 
-// One trainable operand of one relation, seen from one hidden group. Inside, a group's values stand as [K, M,
-// B, P]: steps, states of a position, samples, positions of one sample of y.
 // x of a relation as factorised traces keep it (embedding: the one-hot of the index), and its type.
 Array x_trace(const HiddenParamOpRelation&, const Array& x);
 Aval x_trace_aval(const HiddenParamOpRelation&);
 
+// One trainable operand of one relation, seen from one hidden group. Inside, a group's values stand as [K, M,
+// B, P]: steps, states of a position, samples, positions of one sample of y.
 class TraceSlots {
  public:
   // `copies`: of the group's states, where a rule follows a lift of them.
