@@ -18,6 +18,7 @@ EXPECTED = [
     r"the debugger may not look at programs here",
     r"(PyTorch is not installed|could not import '(torch|snntorch|norse|norse\.torch)')",  # ./dev interop runs these
     r"JAX computes: with \./dev interop|every part alone: with \./dev interop",
+    r"the data set \w+ is not installed; \./dev data brings it",
     r"no wheel was built; run \./dev wheel",  # which runs these
     r"sanitizer",
 ]
