@@ -272,17 +272,32 @@ void bind_connect(nb::module_& core) {
       "Each sender has so many different receivers.");
   m.def(
       "by_distance",
-      [=](ArrayLike pre, ArrayLike post, nb::object p, bool self, std::uint64_t seed) {
+      [](ArrayLike pre, ArrayLike post, nb::object p, double reach, bool self, std::uint64_t seed) {
         if (PyCallable_Check(p.ptr()) == 0)
           throw TypeError("by_distance", "probability is a function of a distance, not " + describe(p));
         const auto probability = [&](double d) {
           return Reader<double>::read({"by_distance", "probability(d)"}, p(d));
         };
-        return c::by_distance(pre, post, probability, options(self, seed));
+        return c::by_distance(pre, post, probability, {.self = self, .seed = seed, .reach = reach});
       },
-      "pre_positions"_a, "post_positions"_a, "probability"_a, nb::kw_only(), "include_self"_a = true,
-      "seed"_a = 0,
-      "Each pair with a probability that depends on its distance: positions are [neurons, dimensions].");
+      "pre_positions"_a, "post_positions"_a, "probability"_a, nb::kw_only(),
+      "reach"_a = std::numeric_limits<double>::infinity(), "include_self"_a = true, "seed"_a = 0,
+      "Each pair with a probability that depends on its distance: positions are [neurons, dimensions]. All "
+      "pairs within the reach are asked: without one, every pair.");
+  m.def(
+      "by_type",
+      [=](ArrayLike pre, ArrayLike post, ArrayLike p, bool self, std::uint64_t seed) {
+        return c::by_type(pre, post, p, options(self, seed));
+      },
+      "pre_types"_a, "post_types"_a, "probabilities"_a, nb::kw_only(), "include_self"_a = true, "seed"_a = 0,
+      "Each pair of a sender of type a and a receiver of type b with the probability at [a, b]; types are "
+      "whole numbers from 0, one per neuron.");
+  m.def("small_world", c::small_world, "n"_a, "neighbours"_a, "rewired"_a, nb::kw_only(), "seed"_a = 0,
+        "A ring in which each neuron reaches its nearest neighbours, and each of these connections goes "
+        "elsewhere with probability `rewired` (Watts and Strogatz 1998, directed).");
+  m.def("scale_free", c::scale_free, "n"_a, "links"_a, nb::kw_only(), "seed"_a = 0,
+        "Neurons come one by one, and each links to so many earlier ones, rather to those with many links "
+        "(Barabási and Albert 1999). A link is a connection in both directions.");
   m.def(
       "within",
       [](ArrayLike pre, ArrayLike post, double r, bool self) { return c::within(pre, post, r, self); },

@@ -24,9 +24,24 @@ def fixed_in_degree(pre: int, post: int, senders: int, *, include_self: bool = T
 def fixed_out_degree(pre: int, post: int, receivers: int, *, include_self: bool = True, seed: int = 0) -> etrace._core.SparsePattern:
     """Each sender has so many different receivers."""
 
-def by_distance(pre_positions: ArrayLike, post_positions: ArrayLike, probability: object, *, include_self: bool = True, seed: int = 0) -> etrace._core.SparsePattern:
+def by_distance(pre_positions: ArrayLike, post_positions: ArrayLike, probability: object, *, reach: float = float('inf'), include_self: bool = True, seed: int = 0) -> etrace._core.SparsePattern:
     """
-    Each pair with a probability that depends on its distance: positions are [neurons, dimensions].
+    Each pair with a probability that depends on its distance: positions are [neurons, dimensions]. All pairs within the reach are asked: without one, every pair.
+    """
+
+def by_type(pre_types: ArrayLike, post_types: ArrayLike, probabilities: ArrayLike, *, include_self: bool = True, seed: int = 0) -> etrace._core.SparsePattern:
+    """
+    Each pair of a sender of type a and a receiver of type b with the probability at [a, b]; types are whole numbers from 0, one per neuron.
+    """
+
+def small_world(n: int, neighbours: int, rewired: float, *, seed: int = 0) -> etrace._core.SparsePattern:
+    """
+    A ring in which each neuron reaches its nearest neighbours, and each of these connections goes elsewhere with probability `rewired` (Watts and Strogatz 1998, directed).
+    """
+
+def scale_free(n: int, links: int, *, seed: int = 0) -> etrace._core.SparsePattern:
+    """
+    Neurons come one by one, and each links to so many earlier ones, rather to those with many links (Barabási and Albert 1999). A link is a connection in both directions.
     """
 
 def within(pre_positions: ArrayLike, post_positions: ArrayLike, radius: float, include_self: bool = True) -> etrace._core.SparsePattern:
