@@ -157,35 +157,12 @@ TEST(PrimitiveTable, SamplesOfVmapAreKnownToStayApart) {
       if (!keeps_apart(program, args, std::vector<bool>(args.size(), true))) unknown.emplace(p->name());
     }
   }
-  for (const char* name : {"add",
-                           "argmax",
-                           "broadcast_in_dim",
-                           "concatenate",
-                           "cond",
-                           "cumsum",
-                           "custom_jvp_call",
-                           "dot_general",
-                           "dynamic_slice",
-                           "dynamic_update_slice",
-                           "etp_mm",
-                           "gather",
-                           "pad",
-                           "reduce_or",
-                           "reduce_sum",
-                           "reshape",
-                           "rev",
-                           "scan",
-                           "scatter",
-                           "scatter_add",
-                           "select_n",
-                           "slice",
-                           "sort",
-                           "split",
-                           "tanh",
-                           "transpose"}) {
-    ASSERT_NE(find_primitive(name), nullptr) << name;
-    EXPECT_FALSE(unknown.contains(name)) << name;
-  }
+  // All but these, which multiply whole arrays of samples, draw numbers for all of them, or run until the
+  // last one is done: none is lost without a word.
+  for (const char* name : {"conv_general_dilated", "etp_conv", "partial_dot", "random_bits", "random_fold_in",
+                           "random_split", "tape_while", "while"})
+    unknown.erase(name);
+  EXPECT_EQ(unknown, std::set<std::string>());
 }
 
 }  // namespace

@@ -60,5 +60,30 @@ class Verbs(unittest.TestCase):
         self.assertEqual({verb: where for verb, where in named.items() if verb not in helped()}, {})
 
 
+class Pinned(unittest.TestCase):
+    """What others can change under a name is named by what it holds."""
+
+    def test_actions_are_commits_and_may_only_read(self):
+        workflows = sorted((needs.ROOT / ".github/workflows").glob("*.yml"))
+        self.assertGreater(len(workflows), 0)
+        for path in workflows:
+            text = path.read_text("utf-8")
+            self.assertRegex(text, r"(?m)^permissions:\n  contents: read\n", path.name)
+            for action in re.findall(r"uses:\s*(\S+)", text):
+                self.assertRegex(action, r"^[\w./-]+@[0-9a-f]{40}$", path.name)
+
+    def test_python_packages_have_hashes(self):
+        lists = sorted((needs.ROOT / "tools/requirements").glob("*.in"))
+        self.assertGreater(len(lists), 2)
+        for wanted in lists:
+            locked = re.sub(r"\\\n\s*", "", wanted.with_suffix(".txt").read_text("utf-8")).splitlines()
+            names = {re.match(r"[\w.-]+", line)[0].lower().replace("_", "-") for line in locked if line and line[0] not in "# "}
+            asked = {re.match(r"[\w.-]+", line)[0].lower() for line in wanted.read_text("utf-8").splitlines() if line and line[0] != "#"}
+            self.assertLessEqual(asked, names, wanted.name)
+            for line in locked:
+                if line and line[0] not in "# ":
+                    self.assertRegex(line, r"^[\w.-]+==\S+ .*--hash=sha256:[0-9a-f]{64}", wanted.name)
+
+
 if __name__ == "__main__":
     unittest.main()
