@@ -43,6 +43,27 @@ and documents.")
   include(CPack)
 endfunction()
 
+# What is inside, with versions and licences, for those who have to keep books: SPDX. The versions are those that CMake
+# has found; what depends on no file is written when it configures.
+set(ETRACE_SBOM "${PROJECT_BINARY_DIR}/share/etrace.spdx.json")
+function(etrace_write_sbom)
+  set(toml "")
+  find_path(ETRACE_TOML toml++/toml.h)
+  mark_as_advanced(ETRACE_TOML)
+  if(ETRACE_TOML)
+    foreach(part MAJOR MINOR PATCH)
+      file(STRINGS "${ETRACE_TOML}/toml++/impl/version.h" line REGEX "define TOML_LIB_${part}" LIMIT_COUNT 1)
+      string(REGEX MATCH "[0-9]+$" number "${line}")
+      list(APPEND toml "${number}")
+    endforeach()
+    list(JOIN toml "." toml)
+  endif()
+  execute_process(COMMAND "${Python3_EXECUTABLE}" "${PROJECT_SOURCE_DIR}/tools/sbom.py"
+    --root "${PROJECT_SOURCE_DIR}" --out "${ETRACE_SBOM}" --version "${PROJECT_VERSION}"
+    "fmt=${fmt_VERSION}" "nlohmann_json=${nlohmann_json_VERSION}" "CLI11=${CLI11_VERSION}" "tomlplusplus=${toml}"
+    "nanobind=${nanobind_VERSION}" COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
 # Licence, changes, pages and examples. The pages as a site, too, where `./dev docs` has made it.
 function(etrace_install_documents)
   set(made "${PROJECT_BINARY_DIR}/share")
@@ -50,12 +71,13 @@ function(etrace_install_documents)
 "Copyright: 2026 the etrace authors
 
 Licensed under the Apache License, Version 2.0. You may not use these files except in compliance with it.
-On Debian systems its full text is in /usr/share/common-licenses/Apache-2.0.
+On Debian systems its full text is in /usr/share/common-licenses/Apache-2.0. What others have written of what is
+compiled in, and their licences, are in the file NOTICE beside this one, and in etrace.spdx.json.
 ")
   add_custom_command(OUTPUT "${made}/changelog.gz" DEPENDS "${PROJECT_SOURCE_DIR}/CHANGELOG.md"
     COMMAND gzip -9nc "${PROJECT_SOURCE_DIR}/CHANGELOG.md" > "${made}/changelog.gz" COMMENT "Packing the changelog")
   add_custom_target(changelog ALL DEPENDS "${made}/changelog.gz")
-  install(FILES "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/LICENSE" "${made}/copyright" "${made}/changelog.gz"
+  install(FILES "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/NOTICE" "${ETRACE_SBOM}" "${made}/copyright" "${made}/changelog.gz"
     DESTINATION ${CMAKE_INSTALL_DOCDIR})
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/" DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs FILES_MATCHING PATTERN "*.md"
     PATTERN "*.svg")

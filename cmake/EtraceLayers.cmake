@@ -72,8 +72,12 @@ function(etrace_add_shared_library target)
   # The library calls its own instances of templates, not those that a program happens to hold: tests are compiled
   # without optimisation.
   target_link_options(${target} PRIVATE -Wl,-Bsymbolic-functions)
-  set_target_properties(${target} PROPERTIES OUTPUT_NAME etrace
-    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  # A wheel has no links: a file under each of its names would be in it several times.
+  set(soversion ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  if(ETRACE_WHEEL)
+    set(soversion ${PROJECT_VERSION})
+  endif()
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME etrace VERSION ${PROJECT_VERSION} SOVERSION ${soversion})
 endfunction()
 
 # Objects of a layer, in target etrace_<layer><suffix>.
@@ -191,6 +195,23 @@ function(etrace_embed_headers)
   set_source_files_properties("${text}" PROPERTIES INCLUDE_DIRECTORIES "${PROJECT_SOURCE_DIR}/src")
 endfunction()
 
+# Texts inside the program: what `etrace --licences` shows.
+function(etrace_embed_licences target)
+  set(script "${PROJECT_SOURCE_DIR}/tools/embed_file.py")
+  foreach(pair NOTICE:kNotice LICENSE:kLicence)
+    string(REPLACE ":" ";" pair "${pair}")
+    list(GET pair 0 file)
+    list(GET pair 1 name)
+    set(text "${PROJECT_BINARY_DIR}/generated/${name}.cpp")
+    add_custom_command(OUTPUT "${text}"
+      COMMAND "${Python3_EXECUTABLE}" "${script}" "${text}" "${PROJECT_SOURCE_DIR}/${file}" etrace::cli ${name}
+      DEPENDS "${script}" "${PROJECT_SOURCE_DIR}/${file}"
+      COMMENT "Embedding ${file}" VERBATIM)
+    target_sources(${target} PRIVATE "${text}")
+    set_source_files_properties("${text}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endforeach()
+endfunction()
+
 # Small data sets inside the library, so that they are there wherever it is.
 function(etrace_embed_data)
   set(text "${PROJECT_BINARY_DIR}/generated/digits_data.cpp")
@@ -221,10 +242,11 @@ function(etrace_add_cli)
   etrace_setup_private_target(etrace_cli)
   target_link_libraries(etrace_cli PRIVATE etrace::etrace CLI11::CLI11)
   target_compile_options(etrace_cli PRIVATE ${ETRACE_OUTER_OPTIMIZE})
+  etrace_embed_licences(etrace_cli)
   etrace_join_sources(etrace_cli 40)  # one unit: each would spend 8 s on the headers of CLI11
   set_target_properties(etrace_cli PROPERTIES
     OUTPUT_NAME etrace RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin"
-    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+    INSTALL_RPATH "$ORIGIN/../$<IF:$<BOOL:${ETRACE_WHEEL}>,lib,${CMAKE_INSTALL_LIBDIR}>")
 endfunction()
 
 # Every full build checks who includes whom, and fails on a violation.

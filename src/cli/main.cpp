@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iostream>
 #include <new>
+#include <string_view>
 
 #include "base/nearest.h"
 #include "cli/help.h"
@@ -17,6 +18,8 @@
 #include "runtime/thread_pool.h"
 
 namespace etrace::cli {
+
+extern const std::string_view kNotice, kLicence;  // the files NOTICE and LICENSE, put in by the build
 
 namespace {
 
@@ -70,6 +73,10 @@ int run(const std::vector<std::string>& given) {
   app.formatter(std::make_shared<HelpLayout>());
   app.get_formatter()->label("SUBCOMMAND", "VERB");
   app.set_version_flag("--version", std::string(version()));
+  app.add_flag_callback(
+         "--licences", [] { throw CLI::CallForVersion(fmt::format("{}\n{}", kNotice, kLicence), 0); },
+         "Display the licences of etrace and of what is compiled into it, and exit")
+      ->configurable(false);
   app.require_subcommand(1);
   // What the environment asks for is looked at before any work.
   app.parse_complete_callback([] { default_threads(); });
