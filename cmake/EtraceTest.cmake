@@ -147,10 +147,10 @@ function(etrace_add_tool_tests)
   foreach(script IN LISTS scripts)
     get_filename_component(name "${script}" NAME_WE)
     add_test(NAME tools/${name} COMMAND "${Python3_EXECUTABLE}" -B "${script}" -v)
-    set_tests_properties(tools/${name} PROPERTIES LABELS tools TIMEOUT 120 SKIP_RETURN_CODE 77
+    set_tests_properties(tools/${name} PROPERTIES LABELS tools TIMEOUT 300 SKIP_RETURN_CODE 77
       ENVIRONMENT "CXX=${CMAKE_CXX_COMPILER};ETRACE_LIBRARY=$<TARGET_FILE:etrace>;$<$<TARGET_EXISTS:etrace_cli>:ETRACE_CLI=$<TARGET_FILE:etrace_cli>>")
     if(name MATCHES "_page_test$")  # pages in a headless browser
-      set_tests_properties(tools/${name} PROPERTIES LABELS "tools;web" TIMEOUT 300)
+      set_tests_properties(tools/${name} PROPERTIES LABELS "tools;web")
     endif()
   endforeach()
 endfunction()

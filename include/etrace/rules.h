@@ -30,8 +30,8 @@ struct RuleSettings {
   std::int64_t snap_max_jacobian_elements = std::int64_t{1} << 24;  // sparse_n
   std::optional<std::uint64_t> random_feedback_key = {};            // random_feedback; it must be given
   std::vector<std::string> unfiltered = {};  // kappa: paths of hidden states whose signals meet e, not ē
-  // Without a kappa: that of a leaky readout, where the model has one (learn/rules/readout_filter.h). With one:
-  // leaky readouts are not filtered, since their own traces remember already.
+  // Without a kappa: that of a leaky readout, where the model has one (learn/rules/readout_filter.h). With
+  // one: leaky readouts are not filtered, since their own traces remember already.
   bool kappa_of_readout = false, readouts_unfiltered = false;
   Array modulator = {};                                      // modulatory: stands where a call gives none
   std::shared_ptr<const Synthesizer> synthesizer = nullptr;  // bootstrapped; null: an affine one

@@ -1,5 +1,6 @@
 // DNI, decoupled neural interfaces: D-RTRL in windows, and an estimate of ∂(later losses)/∂h at the exit of
-// each for parameters that no trace carries (learn/plan/exit_credit.h). With an estimate of zero it is D-RTRL.
+// each for parameters that no trace carries (learn/plan/exit_credit.h). With an estimate of zero it is
+// D-RTRL.
 #include "etrace/rules.h"
 #include "learn/rules/rule_rows.h"
 
