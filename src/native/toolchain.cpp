@@ -132,6 +132,7 @@ namespace {
 std::vector<std::vector<std::string>> candidates() {
   const char* cc = std::getenv("CC");
   if (cc == nullptr || *cc == '\0') return {{"cc"}, {"gcc"}, {"clang"}};
+  if (std::string_view(cc).find('/') != std::string_view::npos && ::access(cc, X_OK) == 0) return {{cc}};
   std::istringstream words(cc);
   std::vector<std::string> command;
   for (std::string word; words >> word;) command.push_back(word);
@@ -215,11 +216,20 @@ const std::vector<std::string>& emitted_code_options() {
   return options;
 }
 
+namespace {
+
+// Which is no option and no file of options, whatever the folder is called.
+std::string as_file(const std::string& path) {
+  return path.starts_with('-') || path.starts_with('@') ? "./" + path : path;
+}
+
+}  // namespace
+
 std::string compile_shared(const Compiler& compiler, const std::string& source, const std::string& object) {
   std::vector<std::string> command = compiler.command;
   const auto& options = emitted_code_options();
   command.insert(command.end(), options.begin(), options.end());
-  command.insert(command.end(), {"-o", object, "-x", "c", source, "-lm"});
+  command.insert(command.end(), {"-o", as_file(object), "-x", "c", as_file(source), "-lm"});
   const Finished done = run_process(command);
   if (done.status == 0) return {};
   return fmt::format("{} ended with status {}: {}", compiler.command[0], done.status,

@@ -9,7 +9,7 @@
 namespace etrace::native {
 
 struct Compiler {
-  std::vector<std::string> command;  // {"cc"}; CC may hold options too
+  std::vector<std::string> command;  // {"cc"}; CC is the path of a file, or words with options
 };
 // CC, else cc, gcc, clang. Empty, with the reason, if none answers.
 std::optional<Compiler> find_compiler(std::string& reason);

@@ -115,6 +115,26 @@ TEST_F(NativeCache, WithoutACompilerTheInterpreterRuns) {
   }
 }
 
+// No shell and no compiler takes the name of a folder, or of the compiler, for more than a name.
+TEST_F(NativeCache, NamesOfFoldersAndCompilersAreNames) {
+  const fs::path before = fs::current_path();
+  fs::create_directory(folder_);
+  fs::current_path(folder_);
+  for (const std::string name : {"-o x; touch RUN", "@file", "a b\"'$(touch RUN)`touch RUN`", "-", "n\nm"}) {
+    SCOPED_TRACE(name);
+    ::setenv("ETRACE_CACHE_DIR", name.c_str(), 1);
+    fs::create_directory("my " + name + "tools");
+    const std::string cc = folder_ + "/my " + name + "tools/c c";
+    write(cc, "#!/bin/sh\nexec cc \"$@\"\n");
+    ::chmod(cc.c_str(), 0755);
+    ::setenv("CC", cc.c_str(), 1);
+    EXPECT_NO_THROW(native::compile_native(doubled()));
+    EXPECT_FALSE(fs::is_empty(name));
+  }
+  EXPECT_FALSE(fs::exists("RUN"));
+  fs::current_path(before);
+}
+
 // Code that is in the cache is loaded without asking the compiler; another compiler makes its own.
 TEST_F(NativeCache, ACachedStartRunsNoCompiler) {
   ::setenv("ETRACE_CACHE_DIR", folder_.c_str(), 1);
