@@ -2,26 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cctype>
-
 #include "emit/kernel_text.h"
+#include "emit/names.h"
 #include "etrace/emission.h"
 #include "etrace/error.h"
 
 namespace etrace::emit {
-
-std::string comment(std::string text) {
-  for (std::size_t i = text.find("*/"); i != std::string::npos; i = text.find("*/", i))
-    text.replace(i, 2, "* /");
-  return text;
-}
-
-std::string identifier(const std::string& path) {
-  std::string out;
-  for (const char ch : path.substr(0, 48))
-    out += std::isalnum(static_cast<unsigned char>(ch)) != 0 ? ch : '_';
-  return out;
-}
 
 namespace {
 
@@ -47,7 +33,8 @@ std::string number_of(const Tensor& x, std::int64_t i) {
 }  // namespace
 
 std::string headers(const std::string& functions, const Target& t) {
-  const auto uses = [&](const char* name) { return functions.find(name) != std::string::npos; };
+  const Words words(functions);
+  const auto uses = [&](const char* start) { return words.has_from(start); };
   const bool host = t.memory == Target::Host;
   std::string out = host ? kernel_text("etp_abi.h") + kernel_text("etp_descriptors.h")
                          : kernel_text("etp_standard.h") + kernel_text("etp_soft.h");
@@ -65,9 +52,10 @@ std::vector<std::string> library_calls(const std::string& functions) {
   constexpr const char* names[] = {"tan",   "asin",  "acos",   "atan",    "sinh", "cosh",
                                    "asinh", "acosh", "atanh",  "erf",     "erfc", "cbrt",
                                    "atan2", "pow",   "lgamma", "digamma", "rem",  "nextafter"};
+  const Words words(functions);
   std::vector<std::string> out;
   for (const char* name : names)
-    if (functions.find(fmt::format("etp_{}_f", name)) != std::string::npos) out.emplace_back(name);
+    if (words.has_from(fmt::format("etp_{}_f", name))) out.emplace_back(name);
   return out;
 }
 

@@ -10,9 +10,6 @@
 #pragma GCC visibility push(default)
 namespace etrace::emit {
 
-std::string comment(std::string text);  // which must not end early
-// "rnn/Wz/weight.bias" -> rnn_Wz_weight_bias; cut where it gets long.
-std::string identifier(const std::string& path);
 // The headers of runtime/ that these functions need.
 std::string headers(const std::string& functions, const Target&);
 // Functions of the C library that the functions of stand-alone code call: those whose last bits are its own,

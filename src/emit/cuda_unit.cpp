@@ -5,13 +5,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <limits>
 #include <map>
 #include <utility>
 
 #include "emit/cuda_join.h"
 #include "emit/kernel_text.h"
+#include "emit/names.h"
 #include "emit/target.h"
 #include "etrace/error.h"
 
@@ -19,19 +19,6 @@ namespace etrace::emit {
 
 namespace unit_builder {
 namespace {
-
-std::string identifier(const std::string& path) {
-  std::string out;
-  for (const char ch : path.substr(0, 40))
-    out += std::isalnum(static_cast<unsigned char>(ch)) != 0 ? ch : '_';
-  return out;
-}
-
-std::string comment(std::string text) {
-  for (std::size_t i = text.find("*/"); i != std::string::npos; i = text.find("*/", i))
-    text.replace(i, 2, "* /");
-  return text;
-}
 
 class UnitBuilder final : public CudaBuilder {  // NOLINT(cppcoreguidelines-virtual-class-destructor): final
  public:
@@ -45,8 +32,8 @@ class UnitBuilder final : public CudaBuilder {  // NOLINT(cppcoreguidelines-virt
     std::vector<Slot> slots;
     if (!votes_.empty()) slots.push_back(beginning_of_votes());
     unit_.steps = block(p_.entry, std::move(slots));
-    unit_.source = fmt::format("/* {}: emitted by etrace. */\n", comment(p_.name)) + headers() +
-                   declarations_ + functions_;
+    unit_.source =
+        comment(CommentText(p_.name), ": emitted by etrace.") + "\n" + headers() + declarations_ + functions_;
     return std::move(unit_);
   }
 
@@ -74,7 +61,8 @@ class UnitBuilder final : public CudaBuilder {  // NOLINT(cppcoreguidelines-virt
     }
     if (code.blocks > std::numeric_limits<std::int32_t>::max())
       throw NotSupportedError(
-          "emit", fmt::format("'{}' has more positions than a grid of a CUDA device", about(eqn)));
+          "emit", fmt::format("'{}' has more positions than a grid of a CUDA device",
+                              eqn < 0 ? "" : p_.eqns[static_cast<std::size_t>(eqn)].about().str()));
     if (joining_ && may_join(code)) {
       waiting_.push_back({label, code, std::move(pointers), std::exchange(notes_, {}), eqn});
       return;
@@ -90,24 +78,18 @@ class UnitBuilder final : public CudaBuilder {  // NOLINT(cppcoreguidelines-virt
  private:
   // Text ----------------------------------------------------------------------------------------------------
   std::string headers() const {
-    const auto uses = [&](const char* name) {
-      return functions_.find(name) != std::string::npos || declarations_.find(name) != std::string::npos;
-    };
+    const Words called(functions_), declared(declarations_);
+    const auto uses = [&](const char* start) { return called.has_from(start) || declared.has_from(start); };
     std::string out = kernel_text("etp_cuda.h") + kernel_text("etp_scalar.h");
     if (uses("etp_sin_") || uses("etp_cos_")) out += kernel_text("etp_trig.h");
     out += kernel_text("etp_math.h");
     if (uses("etp_random_")) out += kernel_text("etp_rng.h") + kernel_text("etp_draw.h");
     out += kernel_text("etp_rounded.h");
-    const bool products = uses("etp_product<") || uses("etp_row_product<");
+    const bool products = uses("etp_product") || uses("etp_row_product");
     if (uses("etp_trace_") || products) out += kernel_text("etp_cuda_vector.h");
     if (products) out += kernel_text("etp_cuda_product.h");
     if (uses("etp_trace_")) out += kernel_text("etp_cuda_trace.h");
     return out + "\n";
-  }
-  std::string about(int eqn) const {
-    if (eqn < 0) return "";
-    const SourceEqn& e = p_.eqns[static_cast<std::size_t>(eqn)];
-    return e.text + (e.path.empty() ? "" : "    " + e.path);
   }
   void launch_now(const std::string& label, const CudaCode& code, std::vector<CudaPlace> pointers, int eqn) {
     const std::size_t kernel = kernel_of(label, code, pointers.size(), eqn);
@@ -115,7 +97,7 @@ class UnitBuilder final : public CudaBuilder {  // NOLINT(cppcoreguidelines-virt
   }
   std::string notes_text() const {
     std::string out;
-    for (const int e : notes_) out += "/* " + comment(about(e)) + " */\n";
+    for (const int e : notes_) out += comment(p_.eqns[static_cast<std::size_t>(e)].about()) + "\n";
     return out;
   }
   std::size_t kernel_of(const std::string& label, const CudaCode& code, std::size_t pointers, int eqn) {

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "emit/names.h"
 #include "emit/program.h"
 
 namespace etrace::emit {
@@ -66,7 +67,7 @@ struct Leave {  // the function, if
 
 // In the entry:
 struct Note {
-  std::string text;
+  CommentText text;
   bool operator==(const Note&) const = default;
 };
 struct RunLoops {  // positions [0, size) of a function, in so many parts
@@ -118,7 +119,7 @@ struct Node {
 // positions of the first axis, from `lo` up to `hi` where it is `ranged`.
 struct LoopFunction {
   std::string name;
-  std::vector<std::string> notes{};
+  std::vector<CommentText> notes{};
   struct Parameter {
     std::string type;
     bool written;
@@ -141,7 +142,8 @@ struct Unit {
   };
   std::vector<Descriptor> descriptors;
   struct Buffer {
-    std::string name, at, note;
+    std::string name, at;
+    CommentText note;
   };
   std::vector<Buffer> buffers;
   std::vector<std::size_t> constants;  // those that are read

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstring>
 #include <map>
 
@@ -27,15 +26,6 @@ static int64_t etp_nanoseconds(void) {{
 
 )";
 
-std::string c_string(const std::string& text) {
-  std::string out;
-  for (const char ch : text) {
-    if (ch == '"' || ch == '\\') out += '\\';
-    if (static_cast<unsigned char>(ch) >= 32) out += ch;
-  }
-  return out;
-}
-
 std::string list(const std::vector<std::string>& items) {
   std::string out;
   for (const std::string& item : items) out += (out.empty() ? "" : ", ") + item;
@@ -53,7 +43,7 @@ class Printer {
   std::string run() {
     const std::string functions = loops(), entry = steps();
     const bool host = t_.memory == Target::Host;
-    return fmt::format("/* {}: emitted by etrace. */\n", comment(p_.name)) + headers(functions, t_) +
+    return comment(CommentText(p_.name), ": emitted by etrace.") + "\n" + headers(functions, t_) +
            (u_.clocks > 0 ? fmt::format(kClock, u_.clocks) : "") + (host ? calls() : memory()) + functions +
            rows_ + (host ? host_entry(entry) : own_entry(entry));
   }
@@ -76,16 +66,16 @@ class Printer {
     return std::exchange(out_, {});
   }
 
-  static std::string number(const std::string& callee) {
-    std::string out = "call_";
-    for (const char ch : callee) out += std::isalnum(static_cast<unsigned char>(ch)) != 0 ? ch : '_';
-    return out;
+  // "call0_matrix_product"
+  std::string number(const std::string& callee) const {
+    const auto at = std::find(u_.callees.begin(), u_.callees.end(), callee);
+    return fmt::format("call{}_{}", at - u_.callees.begin(), identifier(callee));
   }
   std::string calls() const {
     std::string numbers, names, out;
     for (const std::string& name : u_.callees) {
       numbers += number(name) + ", ";
-      names += "\"" + c_string(name) + "\", ";
+      names += string_literal(name) + ", ";
     }
     for (const Unit::Descriptor& d : u_.descriptors)
       out += fmt::format("static const {} {} = {{{}}};\n", d.type, d.name, d.fields);
@@ -95,11 +85,13 @@ class Printer {
                numbers, names) +
            out;
   }
-  std::string buffers(const std::string& body = {}) const {
+  std::string buffers() const { return buffers({}, true); }
+  std::string buffers(std::string_view body, bool all = false) const {
+    const Words used(body);
     std::string out;
     for (const Unit::Buffer& b : u_.buffers)
-      if (body.empty() || body.find(b.name) != std::string::npos)
-        out += fmt::format("  char* const {} = {}; /* {} */\n", b.name, b.at, comment(b.note));
+      if (all || used.has(b.name))
+        out += fmt::format("  char* const {} = {}; {}\n", b.name, b.at, comment(b.note));
     return out;
   }
   static std::string of_run() {
@@ -116,9 +108,9 @@ class Printer {
            of_run() + buffers() + body +
            fmt::format(
                "}}\n\n__attribute__((visibility(\"default\"))) const etp_module etrace_module = {{\n"
-               "    ETP_ABI_VERSION, {}, {}, {}, {}, {}, {}, \"{}\", callees, run}};\n",
+               "    ETP_ABI_VERSION, {}, {}, {}, {}, {}, {}, \"etrace\", callees, run}};\n",
                p_.arena_bytes, p_.arguments.size(), p_.results.size(), p_.constants.size(),
-               host_steps(p_).products.size(), u_.callees.size(), c_string(p_.name));
+               host_steps(p_).products.size(), u_.callees.size());
   }
   std::string own_entry(const std::string& body) const {
     return fmt::format(
@@ -153,7 +145,7 @@ class Printer {
   }
 
   void function(const LoopFunction& f) {
-    for (const std::string& note : f.notes) out_ += "/* " + comment(note) + " */\n";
+    for (const CommentText& note : f.notes) out_ += comment(note) + "\n";
     std::vector<std::string> pointers;
     for (std::size_t k = 0; k < f.pointers.size(); ++k)
       pointers.push_back(
@@ -193,7 +185,7 @@ class Printer {
   void print(const If& n) { body("if (" + n.condition + ")", n.body); }
   void print(const Skip& n) { line("if (" + n.condition + ") continue;"); }
   void print(const Leave& n) { line("if (" + n.condition + ") return;"); }
-  void print(const Note& n) { line("/* " + comment(n.text) + " */"); }
+  void print(const Note& n) { line(comment(n.text)); }
   void print(const RunLoops& n) {
     if (t_.memory == Target::Static) {
       std::vector<std::string> given;

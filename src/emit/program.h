@@ -18,6 +18,7 @@
 
 #include "core/named_kernel.h"
 #include "emit/form.h"
+#include "emit/names.h"
 #include "etrace/emission.h"
 #include "etrace/primitive.h"
 #include "etrace/program.h"
@@ -151,6 +152,7 @@ struct Loop {
 struct SourceEqn {
   std::string text;  // "c:f32[32,256] = add a b"
   std::string path;  // "rnn.W"; empty if unknown
+  CommentText about() const { return CommentText(text + (path.empty() ? "" : "    " + path)); }
 };
 
 // What a pass did not do, and why: two equations, or one and the loop around it.

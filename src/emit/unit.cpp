@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <tuple>
 
@@ -29,9 +28,13 @@ class UnitBuilder {
 
   Unit run() {
     unit_.entry = block(p_.entry);
-    for (const auto& [place, named] : buffers_) {
-      const auto& [home, index, what] = place;
-      unit_.buffers.push_back({named.variable, place_text(home, index, named.dtype), named.what});
+    std::map<std::tuple<Value::Home, std::size_t, std::size_t>, const Named*>
+        ordered;  // not by what they hold
+    for (const auto& [place, named] : buffers_)
+      ordered[{std::get<0>(place), std::get<1>(place), named.number}] = &named;
+    for (const auto& [place, named] : ordered) {
+      const auto& [home, index, number] = place;
+      unit_.buffers.push_back({named->variable, place_text(home, index, named->dtype), named->what});
       if (home == Value::Constant) unit_.constants.push_back(index);
     }
     if (timed_ != nullptr) unit_.clocks = std::max<std::size_t>(timed_->size(), 1);
@@ -62,10 +65,10 @@ class UnitBuilder {
     const bool shared = x.home == Value::Arena;  // one after the other, values lie at the same place
     const auto [it, is_new] = buffers_.try_emplace({x.home, x.index, shared ? what : ""});
     if (is_new) {
-      const std::size_t number = shared ? buffers_.size() - 1 : x.index;
+      const std::size_t order = buffers_.size() - 1, number = shared ? order : x.index;
       it->second = {
           fmt::format("{}{}{}{}", prefix(x.home), number, x.name.empty() ? "" : "_", identifier(x.name)),
-          what, x.aval.dtype};
+          CommentText(what), x.aval.dtype, order};
     }
     return it->second.variable;
   }
@@ -107,10 +110,8 @@ class UnitBuilder {
     return out;
   }
 
-  std::string about(int eqn) const {
-    if (eqn < 0) return "";
-    const SourceEqn& e = p_.eqns[static_cast<std::size_t>(eqn)];
-    return e.text + (e.path.empty() ? "" : "    " + e.path);
+  CommentText about(int eqn) const {
+    return eqn < 0 ? CommentText() : p_.eqns[static_cast<std::size_t>(eqn)].about();
   }
   // Around a step.
   void clocked(Tree& out, TimedStep step, Tree nodes) {
@@ -288,8 +289,10 @@ class UnitBuilder {
   std::size_t clock_of_rows_ = 0;  // its next step
   const UnitOptions options_;
   struct Named {
-    std::string variable, what;
+    std::string variable;
+    CommentText what;
     Dtype dtype;
+    std::size_t number;  // in order of appearance
   };
   std::map<std::tuple<Value::Home, std::size_t, std::string>, Named> buffers_;  // home, index, value
   Unit unit_;
@@ -315,7 +318,8 @@ bool keeps_matrix(const EmitProgram& p, const Product& q) {
 
 std::string HostSteps::name(const Call& q) const {
   if (q.kernel != nullptr) return std::string(q.kernel->row->name);
-  return fmt::format("{}#{}", q.prim->name(), std::find(calls.begin(), calls.end(), &q) - calls.begin());
+  return fmt::format("{}#{}", identifier(q.prim->name()),
+                     std::find(calls.begin(), calls.end(), &q) - calls.begin());
 }
 
 etp_matrix_product HostSteps::descriptor(const EmitProgram& p, const Product& q) const {

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/file.h"
+#include "emit/names.h"
 #include "etrace/backend.h"
 #include "etrace/emission.h"
 #include "etrace/error.h"
@@ -94,6 +95,9 @@ std::vector<Source> sources_of(const DevicePlan& plan) {
   return out;
 }
 
+// In a line of its own.
+std::string shown(const Carried& c) { return emit::CommentText(c.port.name).str(); }
+
 // The native engine ----------------------------------------------------------------------------------------
 class NativeRun {
  public:
@@ -126,7 +130,7 @@ class NativeRun {
       Hash h;
       h.add(values_[i].bytes(), values_[i].aval().bytes());
       out.push_back(
-          fmt::format("{} {} {:08x}", name(plan_.carried[i].port.role), plan_.carried[i].port.name, h.value));
+          fmt::format("{} {} {:08x}", name(plan_.carried[i].port.role), shown(plan_.carried[i]), h.value));
     }
     return out;
   }
@@ -207,6 +211,9 @@ std::string harness(const DevicePlan& plan, const std::string& model, std::int64
     outputs += ", " + y;
     hash += fmt::format("      h = add(h, {}, {});\n", y, plan.outputs[i].bytes());
   }
+  arrays += "static const char* const names[] = {\n";
+  for (const Carried& c : plan.carried) arrays += "    " + emit::string_literal(shown(c)) + ",\n";
+  arrays += "};\n";
   std::string main = fmt::format(
       R"(
 int main(void) {{
@@ -241,7 +248,7 @@ int main(void) {{
   for (i = 0; i < @NAME@_ARRAYS; ++i) {{
     uint32_t own = 2166136261u;
     if (@name@_arrays[i].size != 0) own = add(own, @name@_arrays[i].data, @name@_arrays[i].bytes);
-    put(@name@_arrays[i].role, @name@_arrays[i].path, own);
+    put(@name@_arrays[i].role, names[i], own);
   }}
   put("#instructions", "", (uint32_t)((uint64_t)spent * board_tick() / runs / 100u));
   put("#stack", "", (uint32_t)k);
@@ -253,10 +260,9 @@ int main(void) {{
   std::string loss = "float";
   for (const Port& p : plan.learn.results)
     if (p.role == PortRole::Loss) loss = c_type(p.aval.dtype);
-  std::string text = kHarness + arrays + main;
-  for (std::size_t at = text.find("@LOSS@"); at != std::string::npos; at = text.find("@LOSS@"))
-    text.replace(at, 6, loss);
-  return device::with_name(std::move(text), model);
+  for (std::size_t at = main.find("@LOSS@"); at != std::string::npos; at = main.find("@LOSS@"))
+    main.replace(at, 6, loss);
+  return device::with_name(kHarness, model) + arrays + device::with_name(std::move(main), model);
 }
 
 // Compilers and boards -------------------------------------------------------------------------------------

@@ -5,12 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 
 #include "base/file.h"
 #include "base/memory.h"
 #include "emit/emit.h"
+#include "emit/names.h"
 #include "etrace/error.h"
 #include "export/cost.h"
 #include "export/model_text.h"
@@ -24,18 +24,17 @@ constexpr std::int64_t kMostBytes = 32
                                     << 20;  // more than microcontrollers have; the text is several times that
 
 void require_name(const std::string& name) {
-  const bool good = !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
-                    std::all_of(name.begin(), name.end(), [](char ch) {
-                      return std::isalnum(static_cast<unsigned char>(ch)) != 0 || ch == '_';
-                    });
-  if (!good)
+  if (name.empty() || name != emit::identifier(name) || (name[0] >= '0' && name[0] <= '9'))
     throw ValueError("export",
-                     fmt::format("the name '{}' cannot begin names in C; take letters, digits and _", name));
-  constexpr std::string_view taken[] = {"main", "board", "host", "check", "cortex_m", "riscv"};
+                     fmt::format("the name '{}' cannot begin names in C; take letters, digits and _, "
+                                 "at most {}",
+                                 name, emit::kMostIdentifier));
+  constexpr std::string_view taken[] = {"main", "board",  "host",   "check", "cortex_m", "riscv",
+                                        "math", "stddef", "stdint", "stdio", "stdlib",   "string"};
   if (name[0] == '_' || name.starts_with("etp_") || name == "etp" ||
       std::find(std::begin(taken), std::end(taken), name) != std::end(taken))
     throw ValueError("export", fmt::format("the name '{}' is taken: names in C that begin with _ or etp_ "
-                                           "are not free, and {} are files of examples",
+                                           "are not free, and {} are files of examples and of the C library",
                                            name, fmt::join(taken, ", ")));
 }
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "emit/c_text.h"
+#include "emit/names.h"
 #include "etrace/emission.h"
 #include "etrace/error.h"
 #include "etrace/version.h"
@@ -30,17 +31,14 @@ std::string numbered(const char* name, std::size_t i, std::size_t count) {
   return count == 1 ? name : fmt::format("{}{}", name, i);
 }
 
-// A string of C, of any text.
-std::string quoted(const std::string& text) {
-  std::string out = "\"";
-  for (const char ch : text) {
-    const auto byte = static_cast<unsigned char>(ch);
-    if (byte < 32 || byte > 126 || ch == '"' || ch == '\\' || ch == '?')
-      out += fmt::format("\\{:03o}", byte);
-    else
-      out += ch;
+// Identifiers of names that differ in signs alone, or behind what is cut, get numbers.
+std::vector<std::string> different(std::vector<std::string> names) {
+  std::set<std::string> taken;
+  for (std::string& one : names) {
+    const std::string base = one;
+    for (int k = 2; !base.empty() && !taken.insert(one).second; ++k) one = fmt::format("{}_{}", base, k);
   }
-  return out + "\"";
+  return names;
 }
 
 std::string join(const std::vector<std::string>& items) { return fmt::format("{}", fmt::join(items, ", ")); }
@@ -76,9 +74,10 @@ class Text {
       : plan_(plan),
         name_(options.name),
         upper_(upper(options.name)),
-        about_(emit::comment(about)),
+        about_(about),
         stack_(stack),
-        names_(array_names(plan, options.name)) {}
+        names_(array_names(plan, options.name)),
+        setters_(setters()) {}
 
   ModelText run(const emit::EmitProgram& evolve, const emit::EmitProgram& learn) {
     const emit::StandAlone file{name_,
@@ -95,8 +94,8 @@ class Text {
       if (plan_.carried[i].constant || !all_zero(plan_.carried[i].value))
         out.constants += static_cast<std::int64_t>(plan_.carried[i].value.aval().bytes());
     out.header = header(out);
-    out.source = fmt::format("/* {}.c: {}\n{} */\n", name_, about_, kHowToCompile) + kGuards + text.headers +
-                 fmt::format("#include \"{}.h\"\n\n", name_) + arrays() + text.memory +
+    out.source = fmt::format("/* {}.c: {}\n{} */\n", name_, about_.str(), kHowToCompile) + kGuards +
+                 text.headers + fmt::format("#include \"{}.h\"\n\n", name_) + arrays() + text.memory +
                  fmt::format("static {} {}_last_loss[1];\n\n", c_type(loss_type()), name_) + text.functions +
                  api();
     return out;
@@ -181,7 +180,7 @@ class Text {
   }
 
   std::string header(const ModelText& sizes) const {
-    std::string out = fmt::format("/* {}.h: {}\n{} */\n", name_, about_, kHowToCompile);
+    std::string out = fmt::format("/* {}.h: {}\n{} */\n", name_, about_.str(), kHowToCompile);
     out += fmt::format(
         "#ifndef {0}_H\n#define {0}_H\n\n#include <stdint.h>\n\n#ifdef __cplusplus\nextern \"C\" "
         "{{\n#endif\n\n",
@@ -218,14 +217,13 @@ class Text {
         name_, plan_.labels.empty() ? "" : ", or a label names no class", join(parameters(false, false)),
         join(parameters(true, false)), c_type(loss_type()));
     for (std::size_t i = 0; i < names_.size(); ++i)
-      if (plan_.carried[i].port.role == PortRole::Hyperparameter && is_rate(plan_.carried[i].port.name))
-        out += fmt::format("/* {} */\nvoid {}(double rate);\n", plan_.carried[i].port.name, setter(i));
+      if (!setters_[i].empty())
+        out += fmt::format("{}\nvoid {}(double rate);\n",
+                           emit::comment(emit::CommentText(plan_.carried[i].port.name)), setters_[i]);
     out += "\n/* What is carried on, by name. */\n";
     for (std::size_t i = 0; i < names_.size(); ++i)
-      out += fmt::format("extern {}{} {}[{}]; /* {} {} {} */\n", plan_.carried[i].constant ? "const " : "",
-                         c_type(plan_.carried[i].value.dtype()), names_[i], elements(i),
-                         etrace::name(plan_.carried[i].port.role), emit::comment(plan_.carried[i].port.name),
-                         to_string(plan_.carried[i].value.aval()));
+      out += fmt::format("extern {}{} {}[{}]; {}\n", plan_.carried[i].constant ? "const " : "",
+                         c_type(plan_.carried[i].value.dtype()), names_[i], elements(i), described(i));
     out += fmt::format(
         "\n/* The same by path. type: {1}. */\ntypedef struct {0}_array {{\n"
         "  const char *role, *path, *type;\n  const void* data;\n  uint32_t size; /* elements */\n"
@@ -237,16 +235,29 @@ class Text {
     return out;
   }
 
+  std::string described(std::size_t i) const {
+    const Carried& c = plan_.carried[i];
+    return emit::comment(emit::CommentText(
+        fmt::format("{} {} {}", etrace::name(c.port.role), to_string(c.value.aval()), c.port.name)));
+  }
   static bool is_rate(const std::string& name) {
     const std::size_t at = name.find('/');
     return name.compare(at + 1, 2, "lr") == 0;
   }
-  // model_set_learning_rate, and model_set_learning_rate_GROUP for a group's own.
-  std::string setter(std::size_t i) const {
-    const std::string& path = plan_.carried[i].port.name;
-    const std::size_t colon = path.find(':');
-    return name_ + "_set_learning_rate" +
-           (colon == std::string::npos ? "" : "_" + emit::identifier(path.substr(colon + 1)));
+  // By array: model_set_learning_rate, and model_set_learning_rate_GROUP for a group's own; empty where it is
+  // no rate.
+  std::vector<std::string> setters() const {
+    std::vector<std::string> out;
+    for (const Carried& c : plan_.carried) {
+      const std::string& path = c.port.name;
+      const std::size_t colon = path.find(':');
+      const bool rate = c.port.role == PortRole::Hyperparameter && is_rate(path);
+      out.push_back(
+          !rate ? ""
+                : name_ + "_set_learning_rate" +
+                      (colon == std::string::npos ? "" : "_" + emit::identifier(path.substr(colon + 1))));
+    }
+    return different(std::move(out));
   }
   // No role is called so: the name is free.
   std::string start_of(std::size_t i) const { return name_ + "_start" + names_[i].substr(name_.size()); }
@@ -314,14 +325,14 @@ class Text {
     out +=
         fmt::format("\n{} {}_loss(void) {{ return {}_last_loss[0]; }}\n", c_type(loss_type()), name_, name_);
     for (std::size_t i = 0; i < names_.size(); ++i)
-      if (plan_.carried[i].port.role == PortRole::Hyperparameter && is_rate(plan_.carried[i].port.name))
-        out += fmt::format("void {}(double rate) {{ {}[0] = rate; }}\n", setter(i), names_[i]);
+      if (!setters_[i].empty())
+        out += fmt::format("void {}(double rate) {{ {}[0] = rate; }}\n", setters_[i], names_[i]);
     out += fmt::format("\nconst {0}_array {0}_arrays[{1}_ARRAYS] = {{\n", name_, upper_);
     for (std::size_t i = 0; i < names_.size(); ++i)
-      out += fmt::format("    {{\"{}\", {}, \"{}\", {}, {}, sizeof {}, {}}},\n",
-                         etrace::name(plan_.carried[i].port.role), quoted(plan_.carried[i].port.name),
-                         short_name(plan_.carried[i].value.dtype()), names_[i], plan_.carried[i].value.size(),
-                         names_[i], plan_.carried[i].constant ? 1 : 0);
+      out += fmt::format(
+          "    {{\"{}\", {}, \"{}\", {}, {}, sizeof {}, {}}},\n", etrace::name(plan_.carried[i].port.role),
+          emit::string_literal(plan_.carried[i].port.name), short_name(plan_.carried[i].value.dtype()),
+          names_[i], plan_.carried[i].value.size(), names_[i], plan_.carried[i].constant ? 1 : 0);
     out += "};\n\n";
     out += fmt::format(
         "static int {0}_same(const char* a, const char* b) {{\n  while (*a != 0 && *a == *b) ++a, ++b;\n"
@@ -336,24 +347,19 @@ class Text {
   }
 
   const DevicePlan& plan_;
-  const std::string name_, upper_, about_;
+  const std::string name_, upper_;
+  const emit::CommentText about_;
   const std::int64_t stack_;
-  const std::vector<std::string> names_;
+  const std::vector<std::string> names_, setters_;
 };
 
 }  // namespace
 
 std::vector<std::string> array_names(const DevicePlan& plan, const std::string& prefix) {
   std::vector<std::string> out;
-  std::set<std::string> taken;
-  for (const Carried& c : plan.carried) {
-    const std::string base =
-        fmt::format("{}_{}_{}", prefix, etrace::name(c.port.role), emit::identifier(c.port.name));
-    std::string one = base;  // paths that differ in signs alone, or behind what is cut
-    for (int k = 2; !taken.insert(one).second; ++k) one = fmt::format("{}_{}", base, k);
-    out.push_back(one);
-  }
-  return out;
+  for (const Carried& c : plan.carried)
+    out.push_back(fmt::format("{}_{}_{}", prefix, etrace::name(c.port.role), emit::identifier(c.port.name)));
+  return different(std::move(out));
 }
 
 ModelText model_text(const DevicePlan& plan, const emit::EmitProgram& evolve, const emit::EmitProgram& learn,

@@ -1,7 +1,6 @@
 // Programs around an exported model.
 #include <fmt/format.h>
 
-#include "emit/c_text.h"
 #include "etrace/emission.h"
 #include "etrace/error.h"
 #include "etrace/export.h"

@@ -2,13 +2,13 @@
 // say so once and run the interpreter.
 #include "etrace/backend.h"
 
-#include <cctype>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "emit/c_printer.h"
 #include "emit/emit.h"
+#include "emit/names.h"
 #include "etrace/error.h"
 #include "native/background.h"
 #include "native/cache.h"
@@ -34,9 +34,9 @@ void keep_source(const std::string& name, const std::string& source) {
   if (folder == nullptr || *folder == '\0') return;
   std::error_code ignored;  // writing says what is wrong
   std::filesystem::create_directories(folder, ignored);
-  std::string file;
-  for (const char c : name) file += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-  write_text(std::string(folder) + "/" + file + "-" + content_hash(source).substr(0, 8) + ".c", source);
+  write_text(
+      std::string(folder) + "/" + emit::identifier(name) + "-" + content_hash(source).substr(0, 8) + ".c",
+      source);
 }
 
 }  // namespace

@@ -4,9 +4,10 @@
 #include <fmt/format.h>
 #include <pthread.h>
 
-#include <cctype>
+#include <algorithm>
 #include <mutex>
 
+#include "emit/names.h"
 #include "etrace/error.h"
 
 namespace etrace::native {
@@ -14,17 +15,13 @@ namespace etrace::native {
 std::string key_definition(const std::string& key) {
   std::string text =
       "\n/* What this was made from and for: its name in the cache follows from it. */\n"
-      "__attribute__((visibility(\"default\"))) const char etrace_key[] =\n\"";
-  for (const char c : key) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\n')
-      text += "\\n\"\n\"";
-    else if (std::isalnum(byte) != 0 || (std::isprint(byte) != 0 && c != '"' && c != '\\' && c != '?'))
-      text += c;
-    else
-      text += fmt::format("\\{:03o}", byte);
+      "__attribute__((visibility(\"default\"))) const char etrace_key[] =\n";
+  for (std::size_t at = 0; at < key.size();) {
+    const std::size_t end = std::min(key.find('\n', at), key.size() - 1) + 1;
+    text += emit::string_literal(std::string_view(key).substr(at, end - at)) + "\n";
+    at = end;
   }
-  return text + "\";\n";
+  return text + ";\n";
 }
 
 namespace {

@@ -41,13 +41,13 @@ TEST(EmitTargets, AreFoundByName) {
 TEST(EmitTargets, NativeCallsTheLibraryInVectorLoops) {
   const std::string text = text_for(native_target(), cell, {kTable, kWeights});
   EXPECT_THAT(text, HasSubstr("#pragma omp simd"));
-  EXPECT_THAT(text, HasSubstr("f[call_matrix_product].run("));
+  EXPECT_THAT(text, HasSubstr("f[call0_matrix_product].run("));
   EXPECT_THAT(text, HasSubstr("for (int64_t i0 = lo; i0 < hi; ++i0) {"));
 }
 
 TEST(EmitTargets, C99StandsAlone) {
   const std::string text = text_for(find_target("c99"), cell, {kTable, kWeights});
-  for (const char* foreign : {"#pragma", "etp_context", "etp_run", "call_", "int64_t i0", "lo; "})
+  for (const char* foreign : {"#pragma", "etp_context", "etp_run", "call0_", "int64_t i0", "lo; "})
     EXPECT_THAT(text, Not(HasSubstr(foreign)));
   EXPECT_THAT(text, HasSubstr("void etrace_test(const void* const* a, void* const* results) {"));
   EXPECT_THAT(text, HasSubstr("s = __builtin_fmaf(x0[i0 * 64 + i2], x1[i1 + i2 * 64], s);"));
