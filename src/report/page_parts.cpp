@@ -12,7 +12,8 @@ std::string tag(std::string_view css, std::string_view text) {
 
 std::string cell(std::string_view label, std::string_view inner, std::string_view css) {
   const std::string style = css.empty() ? "" : fmt::format(" class=\"{}\"", css);
-  return fmt::format("<td role=\"cell\" data-label=\"{}\"><div{}>{}</div></td>", label, style, inner);
+  return fmt::format("<td role=\"cell\" data-label=\"{}\"><div{}>{}</div></td>", escape_html(label), style,
+                     inner);
 }
 
 std::string row_header(std::string_view inner) {
@@ -23,11 +24,11 @@ std::string table(std::string_view label, const std::vector<std::string_view>& c
                   std::string_view rows) {
   std::string head;
   for (const std::string_view c : columns)
-    head += fmt::format("<th role=\"columnheader\" scope=\"col\">{}</th>", c);
+    head += fmt::format("<th role=\"columnheader\" scope=\"col\">{}</th>", escape_html(c));
   return fmt::format(
       "<div class=\"scroll\"><table role=\"table\" aria-label=\"{}\"><thead role=\"rowgroup\"><tr "
       "role=\"row\">{}</tr></thead><tbody role=\"rowgroup\">{}</tbody></table></div>",
-      label, head, rows);
+      escape_html(label), head, rows);
 }
 
 }  // namespace etrace::page

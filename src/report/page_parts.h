@@ -1,5 +1,5 @@
 // Pieces of the pages that explain and verify write: tables that a phone shows as cards, labels in colour.
-// `inner` is markup, all else is text.
+// `inner` and `rows` are markup, all else is text and is escaped here.
 #pragma once
 
 #include <string>

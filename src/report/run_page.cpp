@@ -30,7 +30,7 @@ std::string table_html(const RunPage::Table& t) {
       cells += page::cell(t.columns[i], escape_html(row[i]), "num");
     rows += fmt::format("<tr role=\"row\">{}</tr>", cells);
   }
-  return page::table(escape_html(t.title), columns, rows);
+  return page::table(t.title, columns, rows);
 }
 
 // A bar for each unit, the most active first.

@@ -75,6 +75,8 @@ function halved(points) {
   return points.length % 2 ? [...out, points.at(-1)] : out;
 }
 
+const escaped = text => text.replace(/[&<>"']/g, c => `&#${c.charCodeAt(0)};`);
+
 function draw(figure) {
   const plot = figure.plot, log = figure.querySelector(".log input").checked;
   const smooth = one(".tools [name=smooth]"), along = +(one(".tools [name=along]")?.value ?? 0);
@@ -101,7 +103,7 @@ function draw(figure) {
   });
   for (const [part, anchor] of [[0, "start"], [.5, "middle"], [1, "end"]])
     html += `<text x="${px(part * last)}" y="${H - 16}" text-anchor="${anchor}">${along ? short(part * last) : Math.round(part * last)}</text>`;
-  html += `<text x="${W - R}" y="${H - 3}" text-anchor="end">${along ? "seconds" : plot.x}</text>`;
+  html += `<text x="${W - R}" y="${H - 3}" text-anchor="end">${along ? "seconds" : escaped(plot.x)}</text>`;
   if (!along) for (const x of plot.marks) html += `<path class="mark" d="M${px(x)} ${T}V${H - B}"/>`;
   let colour = 0;
   plot.curves.forEach((c, i) => {
