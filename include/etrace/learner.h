@@ -14,6 +14,7 @@
 // value, and whoever sets them there is seen by the next call. Start with compile().
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "etrace/loss.h"
@@ -26,15 +27,15 @@
 namespace etrace {
 
 // What a learner does with a step, window or update that would put numbers into parameters, optimiser, states
-// or traces that are not finite. Nothing is changed by it either way.
+// or traces that are not finite, or whose data is not. Nothing is changed by it either way.
 enum class NotFinite : std::uint8_t {
   Error,  // ValueError says where
-  Skip,   // left out, and counted: Learner::skipped()
+  Skip,   // left out, and counted: Learner::skipped(); losses and results of data that is not finite are NaN
 };
 
 struct LearnerOptions {
   std::optional<std::int64_t> batch_size = {};  // given: all states start anew with this batch
-  // Every state that holds a random key (u32[2]) starts from this seed and its path.
+  // Every random key (RandomState, KeyState) starts from this seed and its path.
   std::optional<std::uint64_t> seed = {};
   VjpMethod vjp_method = VjpMethod::SingleStep;
   bool vmap = false;         // the model is written for one sample; states and arguments get a lane each
@@ -54,12 +55,46 @@ struct LearnerOptions {
   NotFinite not_finite = NotFinite::Error;
 };
 
-// The loss of one step, from the model's result and the target: loss::mse …
-using Loss = std::function<Array(const Array& output, const Array& target)>;
+// The loss of one step, from the model's result and the target: loss::mse … Of a model with several results
+// it takes all of them: [](ArraySpan results, const Array& target) { … }.
+class Loss {
+ public:
+  using OfOne = Array(const Array& result, const Array& target);
+  using OfAll = Array(ArraySpan results, const Array& target);
+  Loss() = default;
+  template <class F>
+  requires(!std::same_as<std::remove_cvref_t<F>, Loss> &&
+           (std::is_invocable_r_v<Array, F&, const Array&, const Array&> ||
+            std::is_invocable_r_v<Array, F&, ArraySpan, const Array&>))
+      Loss(F f) {  // NOLINT: any such function
+    if constexpr (std::is_invocable_r_v<Array, F&, const Array&, const Array&>)
+      of_one_ = std::move(f);
+    else
+      of_all_ = std::move(f);
+  }
+
+  // ValueError for a loss of one result that gets several.
+  Array operator()(ArraySpan results, const Array& target) const;
+  explicit operator bool() const { return of_one_ || of_all_; }
+  OfOne* plain_function() const;  // by which it is known again; null: it is no plain function of one result
+
+ private:
+  std::function<OfOne> of_one_;
+  std::function<OfAll> of_all_;
+};
 
 // The step function that runs the model on slice 0 and gives the loss of its result against slice 1.
 // `windows`: it sees windows of steps; `per_sample`: one loss per sample, for masks that weigh each.
 StepFunction step_function(const Loss&, bool windows = false, bool per_sample = false);
+
+// The third factor of one group of hidden states.
+struct GroupModulator {
+  std::string group;  // by one of its states or the module that holds it: "l1/v", "l1"
+  StepInput value;    // MultiStepData: one per step
+  // What the axes of the value count. States: those of the group, [*varshape] or [*varshape, S], each as
+  // long as it is or 1; a number counts for all. Samples: [B]. Neurons: [*varshape] without the batch.
+  enum Over : std::uint8_t { States, Samples, Neurons } over = States;
+};
 
 struct SequenceOptions {
   // Weights of the losses, not negative: [T], or [T, B] one per sample (a step function then gives one loss
@@ -70,8 +105,10 @@ struct SequenceOptions {
   std::optional<std::int64_t> chunk_size = {};
   Reduction reduction = Reduction::Mean;  // over the weights of the mask
   // The third factor, for rules that take one: the same at all steps, or MultiStepData with one per step. A
-  // number, or an array that spreads over the states of every group. Undefined: the one that stands.
+  // number, or an array that fits the states of every group, as in GroupModulator. Undefined: the one that
+  // stands.
   StepInput modulator = {};
+  std::vector<GroupModulator> modulators = {};  // or one per group, of all groups
 };
 struct SequenceGradient {
   ParamValues grads;
@@ -152,6 +189,7 @@ class Learner {
 
   // The third factor where a call gives none, for rules that take one (ThreeFactor).
   void set_modulator(const Array&);
+  void set_modulator(std::span<const GroupModulator>);  // one per group; ValueError lists the groups
 
   // Parameters of the rule's own (fixed feedback, a synthesizer), which resets leave as they are.
   std::vector<std::string> rule_param_names() const;

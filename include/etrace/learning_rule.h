@@ -60,9 +60,10 @@ struct WindowData {
   std::vector<Arrays> df;
   Arrays jacobians;
   std::vector<Arrays> transitions;
-  Array active;      // [K], or [K, B] per sample: steps that count, bool; undefined: all
-  Array age, calls;  // i32: active steps, and calls, before this window
-  Array modulator;   // [K, …], for rules that take one; undefined: none
+  Array active;                     // [K], or [K, B] per sample: steps that count, bool; undefined: all
+  Array age, calls;                 // i32: active steps, and calls, before this window
+  Array modulator;                  // [K, …], for rules that take one; undefined: none
+  bool modulator_by_group = false;  // it is [K, n]: that of every group [*varshape, S], one behind the other
   std::vector<OwnPart> own, composite_own;  // per relation and composite relation
 };
 // The learning signal, per group. Every list may be empty.

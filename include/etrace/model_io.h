@@ -17,6 +17,8 @@
 #pragma GCC visibility push(default)
 namespace etrace {
 
+class State;
+
 // Names of attributes, and indices or keys of containers: {"layers", 0, "weight"}.
 using PathPart = std::variant<std::string, std::int64_t>;
 using StatePath = std::vector<PathPart>;
@@ -44,6 +46,9 @@ struct OutputRecord {
 // What an input of the program is: an argument of the step, or the old value of a state.
 struct InputRecord : OutputRecord {
   Tensor init;  // states: the value at the start of a sequence; undefined for arguments
+  // States of a module: the place itself while it lives, by which a loss that reads it is understood. Files
+  // do not have it.
+  std::weak_ptr<const State> place{};
 };
 
 // The file --------------------------------------------------------------------------------------------------
@@ -55,6 +60,8 @@ struct Model {
   std::vector<OutputRecord> outputs;  // one per program.jaxpr.outs
   std::shared_ptr<const Expected>
       expected;  // what a compiler and a learner must make of it; etrace/expected.h
+  // States of the module that the step neither reads nor writes, with their paths. Files do not have them.
+  std::vector<std::pair<StatePath, std::weak_ptr<const State>>> unused{};
 };
 
 // CompilationError names the file, the place in it (jaxpr.eqns[12].params.branches[0] …) and the primitive.

@@ -39,7 +39,8 @@ namespace etrace {
 // Any ─┬─ LongTerm ─┬─ Param                    survives a reset
 //      │            ├─ Random
 //      │            └─ Mode
-//      └─ ShortTerm ── Hidden ── HiddenGroup ── HiddenTree
+//      └─ ShortTerm ─┬─ Hidden ── HiddenGroup ── HiddenTree
+//                    └─ Key
 enum class StateKind : std::uint8_t {
   Any,
   LongTerm,
@@ -49,7 +50,8 @@ enum class StateKind : std::uint8_t {
   ShortTerm,
   Hidden,
   HiddenGroup,
-  HiddenTree
+  HiddenTree,
+  Key
 };
 std::string_view name(StateKind);            // "ParamState"
 bool is_a(StateKind kind, StateKind other);  // every kind is_a(Any); HiddenTree is_a(ShortTerm)
@@ -96,6 +98,7 @@ class State : public std::enable_shared_from_this<State> {
  private:
   friend class Module;
   friend class StatefulTrace;
+  friend class StateReads;
   std::size_t position(std::string_view leaf) const;
   std::size_t only_leaf() const;
   const std::vector<VersionedArray>& touched() const;
@@ -145,9 +148,8 @@ class ModeState : public LongTermState {
 };
 
 // Set back to its initial value by init_all_states and reset_all_states. Alone it is carried from step to
-// step but is no hidden state: delays, counters. A random key (u32[2]) is not set back but replaced by one
-// that follows from where it stands, so that no two sequences get the same noise, also behind a checkpoint;
-// RandomState is made for keys.
+// step but is no hidden state: delays, counters. What holds a random key says so by its type: RandomState,
+// KeyState.
 class ShortTermState : public State {
  public:
   // per_sample: a batch gives every sample a copy, along a leading axis.
@@ -155,9 +157,9 @@ class ShortTermState : public State {
       : ShortTermState(StateKind::ShortTerm, init, per_sample) {}
   explicit ShortTermState(NamedArrays init, bool per_sample = true);
 
-  // The initial value, with or without a batch axis; random keys differ between samples.
+  // The initial value, with or without a batch axis.
   void init(std::optional<std::int64_t> batch);
-  void reset() { renew(batch_, true); }
+  void reset() { init(batch_); }
   const Arrays& initial() const { return init_; }  // of one sample, leaf by leaf
   std::optional<std::int64_t> batch() const { return batch_; }
   bool per_sample() const { return per_sample_; }
@@ -170,11 +172,24 @@ class ShortTermState : public State {
   ShortTermState(StateKind kind, const Array& init, bool per_sample = true);
 
  private:
-  void renew(std::optional<std::int64_t> batch, bool again);
+  friend class KeyState;
   Arrays init_;
   bool per_sample_;
   std::optional<std::int64_t> batch_;
   std::uint32_t times_ = 0;  // how often it was initialised
+};
+
+// A random key that every reset sets back, so that each sequence has the same noise; RandomState goes on.
+// With a batch each sample has a key of its own, unless all share one.
+class KeyState : public ShortTermState {
+ public:
+  explicit KeyState(std::uint64_t seed, bool per_sample = true);
+  // u32[2], or several that samples share: u32[…, 2]; TypeError otherwise
+  explicit KeyState(const Array& key, bool per_sample = true);
+
+  Array next();  // a key of its own for one draw (with a batch one per sample); the state moves on
+  void seed(std::uint64_t seed);
+  void start_from(const Array& key);  // u32[2]; now, and after every reset
 };
 
 // Exactly one array that the compiler takes for the network's memory.

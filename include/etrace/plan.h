@@ -23,6 +23,9 @@ struct LossAndAux {
 };
 
 // Step functions --------------------------------------------------------------------------------------------
+class StepFunction;
+struct StepProgram;
+
 // The learner as a step function sees it: calling it runs the model, once.
 class StepCall {
  public:
@@ -37,7 +40,9 @@ class StepCall {
   Avals types_;                         // of the model's arguments
   std::optional<std::int64_t> window_;  // steps of the call; none: one step
   bool plain_ = false;                  // a window of one step that looks like a step
+  friend StepFunction in_windows(StepProgram);
   Arrays outputs_, args_;
+  Arrays params_;  // what stands for the parameters of the model, leaf by leaf
   std::vector<bool> multi_step_;
   bool called_ = false;
 };
@@ -46,6 +51,10 @@ class StepCall {
 // sample one number per sample, [B] or [K, B]. A learner traces a StepFunction once per form and remembers
 // it: copies are the same function, and what it reads from outside is read then. A new StepFunction is traced
 // anew.
+//
+// Parameters that the model's step uses are no such constants: read at their states, or by
+// Learner::params(), they are inputs, and the loss is differentiated by them as well (a penalty on weights).
+// Other states of the model are refused (NotSupportedError): return them from the model's update.
 class StepFunction {
  public:
   using Body = std::function<LossAndAux(StepCall& model, ArraySpan slices)>;
@@ -64,10 +73,12 @@ class StepFunction {
   std::shared_ptr<const Body> body_;
 };
 
-// A step function as a program: (slices…, results of the model…) -> (arguments of the model…, loss, aux…).
+// A step function as a program: (slices…, results of the model…, parameters that the function reads itself…)
+// -> (arguments of the model…, loss, aux…).
 struct StepProgram {
   ClosedJaxpr program;
   std::size_t num_slices = 0, num_args = 0;
+  std::vector<std::size_t> params;      // which of the model's parameter leaves it reads itself
   std::vector<bool> multi_step;         // per argument: does it have a time axis
   std::optional<std::int64_t> window;   // steps; none: one step
   std::optional<std::int64_t> samples;  // a loss per sample; none: one for all
@@ -83,11 +94,18 @@ struct StepProgram {
                                        std::span<const Aval> slices,
                                        std::optional<std::int64_t> samples = std::nullopt);
   Arrays arguments(ArraySpan slices) const;
-  LossAndAux loss(ArraySpan slices, ArraySpan outputs) const;
+  // params: of every parameter leaf of the model.
+  LossAndAux loss(ArraySpan slices, ArraySpan outputs, ArraySpan params) const;
+  Arrays own_params(ArraySpan params) const;  // those that it reads
+  // The same with these alone.
+  LossAndAux loss_with(ArraySpan slices, ArraySpan outputs, ArraySpan own_params) const;
   std::size_t num_aux() const { return program.jaxpr.outs.size() - num_args - 1; }
+  // Whether they do the same with a model.
+  friend bool same(const StepProgram&, const StepProgram&);
 
  private:
-  struct Border {  // types of the model's arguments and results
+  struct Border {  // the model, and the types of its arguments and results
+    const Model& model;
     Avals arguments, results;
   };
   static StepProgram record(const Border&, const StepFunction&, std::span<const Aval> slices,
@@ -111,6 +129,7 @@ struct WindowForm {
   Reduction reduction = Reduction::Mean;     // over the weights, where parameters are updated
   std::optional<Aval> modulator = {};        // for rules that take one
   bool modulator_per_step = false;           // it has a time axis
+  bool modulator_by_group = false;           // it is [n]: of every group, one behind the other
 };
 struct EvolveForm {
   std::optional<std::int64_t> steps = {};  // none: one step
@@ -226,7 +245,8 @@ class PlanBuilder {
   // All of them for one loss: windows of `steps`, an optimiser for those that update (none: left out).
   // `modulator`: its type, for rules that take one; none: that of the one that stands.
   LearnerPlan plan(const StepFunction&, std::span<const Aval> slices, std::int64_t steps,
-                   const optim::Optimizer* = nullptr, std::optional<Aval> modulator = {}) const;
+                   const optim::Optimizer* = nullptr, std::optional<Aval> modulator = {},
+                   bool modulator_by_group = false) const;
 
   struct Impl;  // private to learn/
 

@@ -1,17 +1,19 @@
 """Losses and step functions: Python callables that are recorded once.
 
 A callable is known again by its identity, for as long as it lives: nothing here keeps it alive, unless it cannot be
-weakly referenced. What it reads from outside is read when it is recorded.
+weakly referenced. What it reads from outside is read when it is recorded; of arrays among it a warning tells, once.
 """
 
 from __future__ import annotations
 
+import dis
 import types
 import warnings
 import weakref
 
 from . import _core
 from . import _errors
+from ._trees import results_of
 
 _MANY = 10  # recordings of one piece of code, after which we ask whether that is meant
 
@@ -42,6 +44,7 @@ class FunctionCache:
             entry = (tuple(_reference(p, key, self._entries) for p in parts), {})
             self._entries[key] = entry
             self._count(function)
+            _tell_constants(function)
         known = entry[1].get(form)
         if known is None:
             known = entry[1][form] = Recorded(make())
@@ -62,6 +65,68 @@ class FunctionCache:
             )
 
 
+_told: set[tuple] = set()
+
+
+def _tell_constants(function) -> None:
+    """Global arrays and arrays that are attributes, which a program that is recorded once holds as they are now."""
+    own = function.__self__ if isinstance(function, types.MethodType) else None
+    plain = getattr(function, "__func__", function)
+    if not isinstance(plain, types.FunctionType):
+        own, plain = function, getattr(type(function).__call__, "__func__", type(function).__call__)
+    if not isinstance(plain, types.FunctionType):
+        return
+    found = sorted(set(_arrays_read(plain, own)))
+    mark = (plain.__code__.co_filename, plain.__code__.co_firstlineno, *found)
+    if not found or mark in _told:
+        return
+    _told.add(mark)
+    warnings.warn(
+        f"{plain.__qualname__} ({mark[0]}:{mark[1]}) reads {', '.join(found)}: constants of the recorded program, with "
+        "the values that they have now. What changes from call to call comes in as a sequence, by step_fn=",
+        UserWarning,
+        stacklevel=5,
+    )
+
+
+def _arrays_read(function: types.FunctionType, own):
+    """Names such as "the global array w" and "the array o.w"; only what stands in the function itself."""
+    code = function.__code__
+    objects = {}  # what a name stands for, where attributes of it may be read
+    if own is not None and code.co_varnames[:1]:
+        objects[code.co_varnames[0]] = own
+    for name, cell in zip(code.co_freevars, function.__closure__ or ()):
+        try:
+            objects[name] = cell.cell_contents
+        except ValueError:  # not set yet
+            pass
+    last = None
+    for step in dis.get_instructions(code):
+        if step.opname == "LOAD_GLOBAL":
+            value = function.__globals__.get(step.argval)
+            if _is_array(value):
+                yield f"the global array {step.argval}"
+            last = (step.argval, value)
+        elif step.opname in ("LOAD_ATTR", "LOAD_METHOD") and last is not None:
+            name, value = last
+            held = getattr(value, "__dict__", None)
+            value = held.get(step.argval) if isinstance(held, dict) and not isinstance(value, types.ModuleType) else None
+            name = f"{name}.{step.argval}"
+            if _is_array(value):
+                yield f"the array {name}"
+            last = (name, value)
+        elif step.opname.startswith(("LOAD_FAST", "LOAD_DEREF")) and step.argval in objects:
+            last = (step.argval, objects[step.argval])
+        else:
+            last = None
+
+
+def _is_array(value) -> bool:
+    return isinstance(value, _core.Array) or type(value).__module__ in ("numpy", "torch") and hasattr(value, "dtype") and (
+        getattr(value, "ndim", 0) > 0
+    )
+
+
 def _parts(function) -> tuple:
     """What a callable is the same by: a bound method is made anew at every access."""
     if isinstance(function, types.MethodType):
@@ -80,3 +145,8 @@ def _reference(part, key, entries):
 def require_callable(what: str, function) -> None:
     if not callable(function):
         raise _errors.TypeError(f"{what} is a function, not a {type(function).__name__}", stage="learner")
+
+
+def loss_of_results(loss, out_tree):
+    """A loss as the library calls it, with the flat list of the model's results: it sees what the model returns."""
+    return lambda flat, target: loss(results_of(out_tree, flat), target)

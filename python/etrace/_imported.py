@@ -136,6 +136,10 @@ def _make_state(path, role, kind, leaves, batch_size):
                                     f"{', '.join(value)}; make each a state of its own", stage="import")
         kind = _core.HiddenGroupState if kind in ("HiddenGroupState", "HiddenTreeState") else _core.HiddenState
         return kind(value if batch_size is None else _of_one_sample(path, value))
+    if kind == "RandomState" and not isinstance(value, dict) and (str(value.dtype), value.shape) == ("uint32", (2,)):
+        return _core.RandomState(value)
+    if kind == "KeyState":
+        return _core.KeyState(value, per_sample=False)
     if kind in ("LongTermState", "RandomState", "BatchState"):
         return _core.LongTermState(value)
     samples = batch_size is not None and not isinstance(value, dict) and _alike(value, batch_size)
@@ -143,10 +147,9 @@ def _make_state(path, role, kind, leaves, batch_size):
 
 
 def _alike(value, batch_size):
-    """Whether the rows are samples that start from one value; pairs of uint32 may be random keys, each its own."""
+    """Whether the rows are samples that start from one value."""
     rows = np.asarray(value.astype("float32") if str(value.dtype) == "bfloat16" else value)
-    is_keys = rows.dtype == np.uint32 and rows.shape[-1:] == (2,)
-    return rows.ndim > 0 and rows.shape[0] == batch_size and not is_keys and _same(rows)
+    return rows.ndim > 0 and rows.shape[0] == batch_size and _same(rows)
 
 
 def _same(rows):

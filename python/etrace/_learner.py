@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 from . import _core
 from . import _errors
-from ._functions import FunctionCache, require_callable
+from ._functions import FunctionCache, loss_of_results, require_callable
 from ._graph import ETraceGraph, Plan, Report
 from ._module import init_all_states
 from ._progress import shown as progress_of
 from ._rules import python_part, rule_of
 from ._trace import Model, Root
-from ._trees import flatten, is_leaf, unflatten
+from ._trees import flatten, is_leaf, results_of, unflatten
 
 _LEARNER_OPTIONS = (
     "batch_size",
@@ -108,9 +108,18 @@ class Learner(_core._Learner):
     __call__ = update
 
     def _results(self, flat):
-        if self._out_tree is not None:
-            return unflatten(self._out_tree, flat)
-        return flat[0] if len(flat) == 1 else tuple(flat)
+        return results_of(self._out_tree, flat)
+
+    def bind_step(self, loss, optimizer=None) -> None:
+        """The loss of steps with a target, and the optimiser that updates the parameters after each.
+
+        The loss is a function of what the model returns and the target, recorded with the first target.
+        """
+        if not callable(loss):
+            raise _errors.TypeError(
+                f"bind_step takes a loss, a function of what the model returns and the target, not {loss!r}", stage="step"
+            )
+        self._bind_step(loss_of_results(loss, self._out_tree), optimizer)
 
     # Sequences -----------------------------------------------------------------------------------------------------
     def _recorded(self, what, sequences, loss, step_fn, options):
@@ -142,7 +151,7 @@ class Learner(_core._Learner):
             )
             if isinstance(loss, types.FunctionType) and not windows and not per_sample:
                 self._last = weakref.ref(loss), recorded
-            return data, recorded, loss
+            return data, recorded, loss_of_results(loss, self._out_tree)
         require_callable("step_fn", step_fn)
         recorded = self._functions.find(step_fn, ("step", repr(tree)), _core._Function.of_steps)
 
@@ -172,7 +181,8 @@ class Learner(_core._Learner):
             known, recorded = self._last
             xs, ys, loss = sequences
             if known() is loss is not None and is_leaf(xs) and is_leaf(ys):  # the last call again: quickly
-                return _as_they_are(SequenceGradient, self._grad((xs, ys), recorded.step, loss, options, None))
+                function = loss_of_results(loss, self._out_tree)
+                return _as_they_are(SequenceGradient, self._grad((xs, ys), recorded.step, function, options, None))
             loss = None
         data, recorded, function = self._recorded("etrace_grad", sequences, loss, step_fn, options)
         with progress_of(progress, data, "etrace_grad") as told:

@@ -6,8 +6,11 @@ import ast
 import difflib
 import inspect
 
+import numpy as np
+
 from . import _core
 from . import _errors
+from ._trees import flatten, unflatten
 
 
 class LearningRule:
@@ -222,7 +225,9 @@ class CustomRule(LearningRule):
     `learning_signal(signal, group, to)` gives what takes the place of dL/dh for hidden group number `group`,
     [K, *varshape, S]; `to` says what it meets: "each_step", "before_step" or "entry". `jacobian(D)` gives what takes
     the place of D, [K, M, M, X] with the states in front of X positions. Both are recorded with each program, and
-    never run while a learner does. Class attributes: `kappa`, a low-pass filter behind the trace; `memoryless`;
+    never run while a learner does. Arrays that the rule holds as attributes (or lists and dictionaries of arrays) may
+    change between calls, in place or by other ones of their type; the learner's names of them are "rule/signs" and so
+    on. Numbers are constants of the programs, and refused if they change. Class attributes: `kappa`, a low-pass filter behind the trace; `memoryless`;
     `trace_dtype`; `theory`, why the gradient is not that of BPTT.
     """
 
@@ -261,6 +266,43 @@ class CustomRule(LearningRule):
             raise _errors.TypeError(
                 f"{kind.__name__} changes nothing of D_RTRL; define one of {', '.join(self._HOOKS)}", stage="rule"
             )
+
+    # What the rule holds ---------------------------------------------------------------------------------------------
+    def _trees(self):
+        """(name, leaves, form) of attributes that are arrays, or trees of arrays."""
+        for name, value in vars(self).items():
+            if name.startswith("_"):
+                continue
+            leaves, form = flatten(value)
+            if leaves and all(isinstance(x, (_core.Array, np.ndarray)) for x in leaves):
+                yield name, leaves, form
+
+    def _own_arrays(self):
+        for name, leaves, _ in self._trees():
+            for i, leaf in enumerate(leaves):
+                yield (name if len(leaves) == 1 else f"{name}/{i}"), leaf
+
+    def _stand_in(self, arrays):
+        """Puts these in the place of the arrays; gives what stood there."""
+        before, rest = {}, list(arrays)
+        for name, leaves, form in list(self._trees()):
+            before[name] = self.__dict__[name]
+            self.__dict__[name] = unflatten(form, rest[: len(leaves)])
+            del rest[: len(leaves)]
+        return before
+
+    def _own_numbers(self):
+        kinds = (bool, int, float, str, np.number, np.bool_)
+        return {k: v for k, v in vars(self).items() if not k.startswith("_") and isinstance(v, kinds)}
+
+    def _refuse_changes(self, before):
+        now = self._own_numbers()
+        name = next(k for k in {**before, **now} if before.get(k) != now.get(k))
+        raise _errors.ValueError(
+            f"{type(self).__name__}.{name} was {before.get(name)} when the learner was compiled and is {now.get(name)} "
+            "now; numbers are constants of the programs. Make it an array, which may change, or compile anew",
+            stage="rules",
+        )
 
     @property
     def config(self):

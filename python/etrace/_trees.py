@@ -134,6 +134,14 @@ def unflatten(form: TreeDef, leaves: Iterable) -> Any:
     return _unflatten(form, iter(leaves))
 
 
+def results_of(form: TreeDef | None, results: Iterable) -> Any:
+    """What a model returns: the tree of its results; without one the only result, or a tuple of several."""
+    if form is not None:
+        return unflatten(form, results)
+    results = tuple(results)
+    return results[0] if len(results) == 1 else results
+
+
 def map(f: Callable, tree: Any, *rest: Any) -> Any:  # noqa: A001
     """f on the leaves of trees of one form."""
     leaves, form = flatten(tree)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from . import _core
 from . import _errors
-from ._functions import require_callable
+from ._functions import loss_of_results, require_callable
 from ._module import _in_python, model_in_steps, with_width_of
 from ._rules import python_part, rule_of
 from ._trace import Root
@@ -35,7 +35,7 @@ def _bench(what, model, sequences, loss, step_fn):
             )
         root = Root(model, (data[0][0],))
         core = _core._trace_step(root.node, root.update, root.leaves, type(model).__name__)
-        return core, data, _core._Function.of_loss(False, False), loss
+        return core, data, _core._Function.of_loss(False, False), loss_of_results(loss, root.out_tree)
     require_callable("step_fn", step_fn)
     if not _in_python(model):
         raise _errors.NotSupportedError(

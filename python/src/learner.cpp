@@ -4,6 +4,7 @@
 #include "convert.h"
 #include "options.h"
 #include "paths.h"
+#include "python_rule.h"
 #include "rules.h"
 
 namespace etrace::python {
@@ -46,7 +47,44 @@ std::vector<StepInput> step_inputs(nb::handle list, Dtype working) {
   return out;
 }
 
+void follow_rule(LearnerObject& l) {
+  if (!l.rule.is_valid()) return;
+  const nb::object numbers = l.rule.attr("_own_numbers")();
+  if (!l.rule_numbers.is_valid()) l.rule_numbers = numbers;
+  if (!numbers.equal(l.rule_numbers)) l.rule.attr("_refuse_changes")(l.rule_numbers);
+  NamedTensors now = own_arrays(l.rule);
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    const bool known = i < l.rule_arrays.size() && l.rule_arrays[i].first == now[i].first;
+    if (!known || l.rule_arrays[i].second != now[i].second)
+      l.core->learner.set_rule_param(now[i].first, Array(now[i].second));
+  }
+  l.rule_arrays = std::move(now);
+}
+
 namespace {
+
+// {group: value}; a value may say what its axes count.
+std::vector<GroupModulator> group_modulators(nb::handle given, Dtype working) {
+  std::vector<GroupModulator> out;
+  for (const auto& [name, value] : nb::borrow<nb::dict>(given)) {
+    const std::string group = path_text(name);
+    if (nb::isinstance<ModulatorOver>(value)) {
+      const auto& m = nb::cast<const ModulatorOver&>(value);
+      out.push_back({group, m.value, m.over});
+    } else {
+      out.push_back({group, step_input(value, working)});
+    }
+  }
+  return out;
+}
+
+struct PerSample : ModulatorOver {};
+struct PerNeuron : ModulatorOver {};
+template <class T, GroupModulator::Over kOver>
+void make_over(T* self, nb::handle value) {
+  const bool steps = nb::isinstance<MultiStepData>(value);
+  new (self) T{{steps ? StepInput(nb::cast<MultiStepData>(value)) : StepInput(to_owned(value)), kOver}};
+}
 
 Learner& of(const LearnerObject& l) {
   require_no_other_thread(*l.core);
@@ -62,8 +100,11 @@ Dtype working_type(const Learner& l) {
 
 void put(LearnerObject* self, std::shared_ptr<Core> core, nb::handle python_rule) {
   const Dtype working = working_type(core->learner);
-  new (self) LearnerObject{std::move(core), {}, {}, {}, {}, {}, 0.0, working};
-  if (!python_rule.is_none()) self->rule = nb::borrow(python_rule);
+  new (self) LearnerObject{.core = std::move(core), .working = working};
+  if (python_rule.is_none()) return;
+  self->rule = nb::borrow(python_rule);
+  self->rule_arrays = own_arrays(self->rule);
+  self->rule_numbers = self->rule.attr("_own_numbers")();
 }
 
 void compile_learner(LearnerObject* self, Module& module, nb::handle update, const Rule& rule,
@@ -110,7 +151,12 @@ void read_sequence_options(SequenceOptions& o, Dtype working, Fields& fields) {
   fields.emplace_back("freeze", [&o](nb::handle v) { o.freeze = flag("freeze", v); });
   fields.emplace_back("chunk_size", [&o](nb::handle v) { o.chunk_size = integer("chunk_size", v); });
   fields.emplace_back("reduction", [&o](nb::handle v) { o.reduction = reduction(v); });
-  fields.emplace_back("modulator", [&o, working](nb::handle v) { o.modulator = step_input(v, working); });
+  fields.emplace_back("modulator", [&o, working](nb::handle v) {
+    if (nb::isinstance<nb::dict>(v))
+      o.modulators = group_modulators(v, working);
+    else
+      o.modulator = step_input(v, working);
+  });
 }
 
 // Progress is told in steps from the beginning of the call.
@@ -242,12 +288,23 @@ void bind_sequences(nb::class_<LearnerObject>& c) {
 void bind_access(nb::class_<LearnerObject>& c) {
   c.def(
        "set_modulator",
-       [](LearnerObject& l, ArrayLike m) {
-         const Array a = owned(m.get());
+       [](LearnerObject& l, nb::handle m) {
+         if (nb::isinstance<nb::dict>(m)) {
+           const std::vector<GroupModulator> all = group_modulators(m, l.working);
+           const Use use(*l.core);
+           return l.core->learner.set_modulator(all);
+         }
+         const Array a = to_owned(m);
          const Use use(*l.core);
          l.core->learner.set_modulator(a);
        },
-       "modulator"_a, "The third factor where a call gives none, for rules that take one (ThreeFactor).")
+       "modulator"_a,
+       "The third factor where a call gives none, for rules that take one (ThreeFactor): a number, an array "
+       "of "
+       "the shape\nof the states, or {group: value} with one per group, of which et.PerSample(m) has [B] and "
+       "et.PerNeuron(m)\nthe neurons without the batch. A group has the name of one of its states or of the "
+       "module "
+       "that holds it.")
       .def_prop_ro(
           "rule_param_names", [](const LearnerObject& l) { return of(l).rule_param_names(); },
           "Names of the rule's own parameters: fixed feedback, an estimator.")
@@ -341,13 +398,14 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   if (!nb::inst_ready(self)) return 0;
   const auto* l = nb::inst_ptr<LearnerObject>(self);
-  for (const nb::object* each : {&l->loss, &l->evolved, &l->learned, &l->rule}) Py_VISIT(each->ptr());
+  for (const nb::object* each : {&l->loss, &l->evolved, &l->learned, &l->rule, &l->rule_numbers})
+    Py_VISIT(each->ptr());
   return 0;
 }
 int clear(PyObject* self) {
   if (!nb::inst_ready(self)) return 0;  // its constructor has failed
   auto* l = nb::inst_ptr<LearnerObject>(self);
-  for (nb::object* each : {&l->loss, &l->evolved, &l->learned, &l->rule}) each->reset();
+  for (nb::object* each : {&l->loss, &l->evolved, &l->learned, &l->rule, &l->rule_numbers}) each->reset();
   return 0;
 }
 PyType_Slot kSlots[] = {{Py_tp_traverse, reinterpret_cast<void*>(traverse)},
@@ -367,6 +425,12 @@ void bind_learners(nb::module_& m) {
       .def(
           "__init__", [](MultiStepData* self, ArrayLike v) { new (self) MultiStepData{v.get()}; }, "value"_a)
       .def_ro("value", &MultiStepData::value);
+  nb::class_<ModulatorOver> over(m, "_ModulatorOver");
+  nb::class_<PerSample, ModulatorOver>(m, "PerSample", "A modulator with one number per sample, [B].")
+      .def("__init__", make_over<PerSample, GroupModulator::Samples>, "value"_a);
+  nb::class_<PerNeuron, ModulatorOver>(
+      m, "PerNeuron", "A modulator with one number per neuron: the shape of the group without the batch.")
+      .def("__init__", make_over<PerNeuron, GroupModulator::Neurons>, "value"_a);
   nb::class_<PythonFunction>(m, "_Function")
       .def_static("of_steps", &PythonFunction::of_steps)
       .def_static("of_loss", &PythonFunction::of_loss, "windows"_a, "per_sample"_a);

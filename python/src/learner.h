@@ -41,6 +41,8 @@ struct LearnerObject {
   // What step() gives, one object for each kind of step; it is overwritten by the next one.
   nb::object evolved, learned;
   nb::object rule;             // where it is written in Python: its functions are recorded with every program
+  NamedTensors rule_arrays{};  // its arrays, as the learner has them
+  nb::object rule_numbers{};   // what else it holds, which programs have as constants
   double step_seconds = 0.0;   // of a step, lately
   Dtype working = Dtype::F32;  // what the model computes with
 };
@@ -48,10 +50,17 @@ struct LearnerObject {
 // Data for a model that computes in `working`: floats of other libraries get that width, arrays of ours stay.
 Array adapted(nb::handle, Dtype working);
 
+// A rule written in Python may have changed its arrays: the learner gets them. ValueError for what cannot
+// change.
+void follow_rule(LearnerObject&);
+
 // A call that may take long: the GIL is free meanwhile, and the functions that may be called back are known.
 class LongCall {
  public:
-  explicit LongCall(const LearnerObject& l) : use_(*l.core) { prepare(call, l); }
+  explicit LongCall(LearnerObject& l) : use_(*l.core) {
+    prepare(call, l);
+    follow_rule(l);
+  }
   static void prepare(Call& call, const LearnerObject& l) {
     call.learner = l.core.get();
     if (l.rule.is_valid()) call.rules.push_back(l.rule);
@@ -79,6 +88,11 @@ class LongCall {
   Use use_;
 };
 
+// A modulator of which the axes are said.
+struct ModulatorOver {
+  StepInput value;
+  GroupModulator::Over over;
+};
 StepInput step_input(nb::handle, Dtype working);
 std::vector<StepInput> step_inputs(nb::handle list, Dtype working);
 void bind_steps(nb::class_<LearnerObject>&, nb::module_&);  // step.cpp

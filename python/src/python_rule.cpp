@@ -46,15 +46,63 @@ ParameterTraceOptions trace_options(const std::shared_ptr<const PythonRuleForm>&
   return o;
 }
 
+// While it lives the rule's arrays are what stands for them in a program.
+class Standing {
+ public:
+  Standing(nb::handle rule, ArraySpan arrays) : rule_(rule) {
+    if (!arrays.empty()) before_ = rule.attr("_stand_in")(to_list(arrays));
+  }
+  ~Standing() {
+    if (before_.is_valid()) rule_.attr("__dict__").attr("update")(before_);
+  }
+  Standing(const Standing&) = delete;
+  Standing& operator=(const Standing&) = delete;
+
+ private:
+  nb::handle rule_;
+  nb::object before_;
+};
+
+// The rule's own arrays are slots behind the traces: programs take them as they are at every call.
 class PythonTraces final : public ParameterTraces {
  public:
   PythonTraces(const ETraceGraph& graph, std::shared_ptr<const PythonRuleForm> form)
-      : ParameterTraces(graph, trace_options(form)), form_(std::move(form)) {}
+      : ParameterTraces(graph, trace_options(form)),
+        form_(std::move(form)),
+        traces_(ParameterTraces::slots().size()) {
+    const nb::gil_scoped_acquire gil;
+    own_ = own_arrays(rule_of_call(*form_));
+  }
 
+  std::vector<TraceSlot> slots() const override {
+    std::vector<TraceSlot> out = ParameterTraces::slots();
+    for (const auto& [name, value] : own_) out.push_back({name, value.aval(), PortRole::RuleParam});
+    return out;
+  }
+  Arrays initial(std::uint64_t seed) const override {
+    Arrays out = ParameterTraces::initial(seed);
+    for (std::size_t i = 0; i < own_.size(); ++i) out[traces_ + i] = Array(own_[i].second);
+    return out;
+  }
+  std::vector<EligibilityTrace> traces(ArraySpan params, ArraySpan memory) const override {
+    return ParameterTraces::traces(params, memory.first(traces_));
+  }
+  Advanced advance(const WindowData& w, ArraySpan memory, const Signals& signals) const override {
+    const ArraySpan own = memory.subspan(traces_);
+    const nb::gil_scoped_acquire gil;
+    const Standing standing(rule_of_call(*form_), own);
+    Advanced out = ParameterTraces::advance(w, memory.first(traces_), signals);
+    out.memory.insert(out.memory.end(), own.begin(), own.end());
+    return out;
+  }
+  Arrays contract(const WindowData& w, ArraySpan memory, ArraySpan signal) const override {
+    return ParameterTraces::contract(w, memory.first(traces_), signal);
+  }
   OwnStep own_step() const override { return form_->signal ? OwnStep::Signal : ParameterTraces::own_step(); }
   Arrays learning_signal(const WindowData& w, ArraySpan memory, SignalTo to, Arrays signal) const override {
     if (!form_->signal) return ParameterTraces::learning_signal(w, memory, to, std::move(signal));
     const nb::gil_scoped_acquire gil;
+    const Standing standing(rule_of_call(*form_), memory.subspan(traces_));
     const nb::object function = rule_of_call(*form_).attr("learning_signal");
     for (std::size_t k = 0; k < signal.size(); ++k)
       if (signal[k].defined())
@@ -64,6 +112,8 @@ class PythonTraces final : public ParameterTraces {
 
  private:
   std::shared_ptr<const PythonRuleForm> form_;
+  std::size_t traces_;  // slots
+  NamedTensors own_;
 };
 
 class PythonRule final : public LearningRule {
@@ -103,6 +153,13 @@ Rule made(nb::handle self, const nb::dict& options) {
 
 std::shared_ptr<const LearningRule> make_python_rule(PythonRuleForm form) {
   return std::make_shared<PythonRule>(std::move(form));
+}
+
+NamedTensors own_arrays(nb::handle rule) {
+  NamedTensors out;
+  for (nb::handle each : nb::iter(rule.attr("_own_arrays")()))
+    out.emplace_back("rule/" + nb::cast<std::string>(each[0]), to_owned(each[1]).tensor());
+  return out;
 }
 
 void bind_python_rules(nb::module_& m) { m.def("_make_python_rule", made, "rule"_a, "options"_a); }

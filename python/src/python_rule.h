@@ -3,6 +3,7 @@
 #pragma once
 
 #include "etrace/parameter_traces.h"
+#include "etrace/save.h"
 #include "rules.h"
 
 namespace etrace::python {
@@ -17,5 +18,8 @@ struct PythonRuleForm {
 };
 
 std::shared_ptr<const LearningRule> make_python_rule(PythonRuleForm);
+
+// Arrays that the rule holds, under the names that learners have for them, as they are now.
+NamedTensors own_arrays(nb::handle rule);
 
 }  // namespace etrace::python

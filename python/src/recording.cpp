@@ -63,10 +63,10 @@ PythonFunction PythonFunction::of_loss(bool windows, bool per_sample) {
   return {step_function(loss_of_call, windows, per_sample)};
 }
 
-Array loss_of_call(const Array& output, const Array& target) {
+Array loss_of_call(ArraySpan results, const Array& target) {
   Call& call = call_with_function();
   const nb::gil_scoped_acquire gil;
-  return returned(call.function(output, target), "the loss");
+  return returned(call.function(to_list(results), target), "the loss");
 }
 
 nb::tuple to_tuple(ArraySpan arrays) { return nb::tuple(to_list(arrays)); }

@@ -20,10 +20,10 @@ struct Call {
   static Call* current();  // null: none on this thread
   static int under_way();  // of all threads
 
-  const Module* root = nullptr;  // the module whose step `update` is
-  nb::handle update;             // list of arrays -> list of arrays
-  nb::handle function;  // a step function: list of slices -> (loss, list of aux); or a loss: (result,
-                        // target) -> loss
+  const Module* root = nullptr;   // the module whose step `update` is
+  nb::handle update;              // list of arrays -> list of arrays
+  nb::handle function;            // a step function: list of slices -> (loss, list of aux); or a loss:
+                                  // (list of results, target) -> loss
   const void* learner = nullptr;  // who records
   StepCall* model = nullptr;      // while a step function runs
   std::vector<nb::handle> rules;  // those that are written in Python
@@ -55,8 +55,8 @@ struct PythonFunction {
   static PythonFunction of_steps();
   static PythonFunction of_loss(bool windows, bool per_sample);
 };
-// The loss of the Call under way.
-Array loss_of_call(const Array& output, const Array& target);
+// The loss of the Call under way: (list of results, target) -> loss.
+Array loss_of_call(ArraySpan results, const Array& target);
 
 nb::tuple to_tuple(ArraySpan);
 

@@ -203,6 +203,18 @@ void bind_states(nb::module_& m) {
            "Its initial value, with or without a batch axis.")
       .def("reset", &ShortTermState::reset, "Back to its initial value, for the batch that it has.")
       .def_prop_ro("batch_size", &ShortTermState::batch, "Samples; None: it has no batch axis.");
+  state_class<KeyState, ShortTermState>(
+      m, "KeyState",
+      "A random key that every reset sets back, so that each sequence has the same noise; RandomState goes "
+      "on.\nWith a batch each sample has a key of its own, unless `per_sample` is false.")
+      .def(nb::new_([](nb::handle seed, bool per_sample) {
+             if (PyLong_Check(seed.ptr()))
+               return std::make_shared<KeyState>(nb::cast<std::uint64_t>(seed), per_sample);
+             return std::make_shared<KeyState>(to_owned(seed), per_sample);
+           }),
+           "seed"_a = 0, nb::kw_only(), "per_sample"_a = true)
+      .def("next", &KeyState::next, "A key of its own for one draw; the state moves on.")
+      .def("seed", &KeyState::seed, "seed"_a, "Begins anew with this seed, and after every reset.");
   state_class<HiddenState, ShortTermState>(m, "HiddenState",
                                            "One array that the compiler takes for the network's memory.")
       .def(nb::new_(&make<HiddenState>), "init"_a.none(), nb::kw_only(), "dtype"_a = nb::none());

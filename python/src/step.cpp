@@ -134,6 +134,7 @@ nb::object run(LearnerObject& l, ArraySpan args, const Array* target) {
   const Use use(*l.core);
   Call call;  // the loss is recorded by the first step with a target
   LongCall::prepare(call, l);
+  follow_rule(l);
   call.function = l.loss;
   const nb::object view = view_of(l, target != nullptr);
   auto& result = *nb::inst_ptr<StepView>(view);
@@ -168,9 +169,6 @@ nb::object step(LearnerObject& l, nb::handle x, nb::handle target) {
 }
 
 void bind_step(LearnerObject& l, nb::object loss, std::shared_ptr<optim::Optimizer> optimizer) {
-  if (PyCallable_Check(loss.ptr()) == 0)
-    throw TypeError("step", "bind_step takes a loss, a function of the model's result and the target, not " +
-                                describe(loss));
   const Use use(*l.core);
   l.core->learner.bind_step(loss_of_call, optimizer.get());
   for (nb::object* each : {&l.evolved, &l.learned}) {
@@ -230,8 +228,7 @@ void bind_steps(nb::class_<LearnerObject>& c, nb::module_& m) {
       .def_prop_ro("grads", grads_of, "With a target and no optimiser: the gradients of this step.")
       .def("__repr__", [](const StepView& v) { return "StepResult(loss=" + std::to_string(v.loss) + ")"; });
   c.def("step", step, "x"_a.none(), "target"_a = nb::none(), kStep)
-      .def("bind_step", bind_step, "loss"_a, "optimizer"_a = nb::none(),
-           "The loss of steps with a target, and the optimiser that updates the parameters after each.")
+      .def("_bind_step", bind_step, "loss"_a, "optimizer"_a.none())
       .def("_seconds_of_steps", seconds_of_steps, "x"_a, "target"_a.none(), "n"_a)
       .def(
           "prepare", prepare, "target"_a = nb::none(),

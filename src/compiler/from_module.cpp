@@ -1,13 +1,37 @@
 // The passes on a module: its step is traced first.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "compiler/pipeline.h"
+#include "etrace/error.h"
 
 namespace etrace {
 
 namespace {
 
+// What the model does not hold is neither trained nor reset nor written to files.
+void require_held(const TracedStep& step) {
+  for (const State* s : step.touched) {
+    const bool carried = is_a(s->kind(), StateKind::Param) || is_a(s->kind(), StateKind::ShortTerm);
+    const auto record = std::find_if(step.model.inputs.begin(), step.model.inputs.end(),
+                                     [&](const InputRecord& in) { return in.place.lock().get() == s; });
+    if (!carried || record == step.model.inputs.end() ||
+        std::find(step.unknown.begin(), step.unknown.end(), record->path) == step.unknown.end())
+      continue;
+    const std::string what = s->name_in_owner().empty() ? "" : " '" + s->name_in_owner() + "'";
+    throw CompilationError(
+        "compile",
+        fmt::format("the step uses a {}{} of type {} that is not of the model: it stands on an object that "
+                    "is no module, or on one that is no child. It would be neither trained nor reset nor "
+                    "saved. Make it a member of a module, and the object that holds it a Module that is a "
+                    "child of the model (in Python: class {{…}}(et.Module), as an attribute of the model)",
+                    s->type(), what, to_string(s->avals().front())));
+  }
+}
+
 void report_states(const TracedStep& step, Reporter& reporter) {
+  require_held(step);
   for (const StatePath& path : step.untouched)
     reporter.emit(
         {DiagnosticKind::STATE_MISMATCH,

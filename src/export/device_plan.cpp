@@ -153,7 +153,7 @@ DevicePlan plan_device(const Learner& learner, const Loss& loss, const optim::Op
   const StepFunction f = [&](StepCall& model, ArraySpan s) {
     const std::vector<StepInput> args(s.begin(), s.begin() + static_cast<std::ptrdiff_t>(num_inputs));
     const Arrays y = model(args);
-    return LossAndAux{loss(y[0], s.back()), y};
+    return LossAndAux{loss(y, s.back()), y};
   };
   WindowForm form;
   Tensor modulator;

@@ -6,7 +6,9 @@
 #include "etrace/module.h"
 #include "etrace/ops/shape.h"
 #include "etrace/random.h"
+#include "etrace/transform.h"
 #include "module/draw.h"
+#include "module/state_reads.h"
 #include "module/stateful_trace.h"
 
 namespace etrace {
@@ -17,7 +19,7 @@ struct KindRow {
   std::string_view name;
   StateKind parent;
 };
-constexpr std::array<KindRow, 9> kKinds{{
+constexpr std::array<KindRow, 10> kKinds{{
     {"State", StateKind::Any},
     {"LongTermState", StateKind::Any},
     {"ParamState", StateKind::LongTerm},
@@ -27,6 +29,7 @@ constexpr std::array<KindRow, 9> kKinds{{
     {"HiddenState", StateKind::ShortTerm},
     {"HiddenGroupState", StateKind::Hidden},
     {"HiddenTreeState", StateKind::HiddenGroup},
+    {"KeyState", StateKind::ShortTerm},
 }};
 const KindRow& row(StateKind kind) { return kKinds[static_cast<std::size_t>(kind)]; }
 
@@ -133,7 +136,10 @@ VersionedArray& State::leaf(std::size_t i) {
 
 const std::vector<VersionedArray>& State::touched() const {
   settle();
-  if (StatefulTrace* trace = StatefulTrace::active()) trace->touch(*this);
+  if (StatefulTrace* trace = StatefulTrace::active())
+    trace->touch(*this);
+  else if (StateReads* reads = StateReads::active())
+    reads->touch(*this);
   return leaves_;
 }
 
@@ -167,6 +173,8 @@ void State::put(std::size_t leaf, const Array& value) {
   if (StatefulTrace* trace = StatefulTrace::active()) {
     trace->require_writable(*this);
     trace->touch(*this);
+  } else if (const StateReads* reads = StateReads::active()) {
+    reads->refuse_write(*this);
   } else if (value.is_tracer()) {
     throw NotSupportedError(
         "state",
@@ -240,35 +248,57 @@ ShortTermState::ShortTermState(StateKind kind, const Array& init, bool per_sampl
 ShortTermState::ShortTermState(NamedArrays init, bool per_sample)
     : State(StateKind::ShortTerm, std::move(init)), init_(leaves()), per_sample_(per_sample) {}
 
-namespace {
-// The next key after one, or after those of several samples. It follows from the value alone, so that whoever
-// goes on from a checkpoint has the noise that was to come.
-Array next_key(const Array& keys) {
-  const Array first = keys.rank() == 2 ? reshape(slice_axis(keys, 0, 0, 1), {2}) : keys;
-  return random::fold_in(first, full({}, std::int64_t{1}, Dtype::U32));
-}
-}  // namespace
-
-void ShortTermState::init(std::optional<std::int64_t> batch) { renew(batch, times_ > 0); }
-
-void ShortTermState::renew(std::optional<std::int64_t> batch, bool again) {
+void ShortTermState::init(std::optional<std::int64_t> batch) {
   if (batch && *batch < 0)
     throw ValueError("state", "a batch of " + std::to_string(*batch) + " samples; expected 0 or more");
-  const bool lanes = batch && per_sample_;
-  const Arrays now = leaves();
   Arrays values = init_;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    Array& v = values[i];
-    if (is_key(v.aval())) {
-      if (again) v = next_key(now[i]);
-      if (lanes) v = random::split(v, *batch);
-    } else if (lanes) {
-      v = broadcast_to(v, v.shape().with_front(*batch));
-    }
-  }
+  if (batch && per_sample_)
+    for (Array& v : values)
+      v = is_a(kind(), StateKind::Key) ? random::split(v, *batch)
+                                       : broadcast_to(v, v.shape().with_front(*batch));
   replace(std::move(values));
   batch_ = batch;
   ++times_;
+}
+
+// KeyState --------------------------------------------------------------------------------------------------
+namespace {
+Array checked_keys(const Array& keys, bool per_sample) {
+  if (!keys.defined()) return keys;
+  const Aval& a = keys.aval();
+  const bool fits = a.dtype == Dtype::U32 && a.shape.rank() > 0 && a.shape.back() == 2;
+  if (!fits || (per_sample && a.shape.rank() != 1))
+    throw TypeError("state", std::string("a KeyState holds a random key u32[2]") +
+                                 (per_sample ? "" : ", or several, u32[…, 2],") + " but was given " +
+                                 to_string(a) + "; make one with random::key(seed)");
+  return keys;
+}
+}  // namespace
+
+KeyState::KeyState(std::uint64_t seed, bool per_sample) : KeyState(random::key(seed), per_sample) {}
+KeyState::KeyState(const Array& key, bool per_sample)
+    : ShortTermState(StateKind::Key, checked_keys(key, per_sample), per_sample) {}
+
+Array KeyState::next() {
+  const Function one = [](ArraySpan key) {
+    const Array two = random::split(key[0]);
+    return Arrays{squeeze(slice_axis(two, 0, 0, 1), {0}), squeeze(slice_axis(two, 0, 1, 2), {0})};
+  };
+  const Array keys = value();
+  const bool several = keys.rank() > 1;
+  const Array flat = several ? reshape(keys, {keys.shape().size() / 2, 2}) : keys;
+  const Arrays found = several ? vmap(one)(Arrays{flat}) : one(Arrays{flat});
+  set(reshape(found[0], keys.shape().to_dims()));
+  return reshape(found[1], keys.shape().to_dims());
+}
+
+void KeyState::seed(std::uint64_t seed) { start_from(random::key(seed)); }
+
+void KeyState::start_from(const Array& key) {
+  checked_key(key);
+  const Shape& shape = init_[0].shape();
+  init_[0] = shape.rank() == 1 ? key : reshape(random::split(key, shape.size() / 2), shape.to_dims());
+  init(batch_);
 }
 
 // Stacked hidden states -------------------------------------------------------------------------------------

@@ -109,12 +109,16 @@ void StatefulTrace::describe_states(TracedStep& step) const {
       record.leaf_key.clear();
       if (!t.state->leaf_keys().empty()) record.leaf_key.emplace_back(t.state->leaf_keys()[i]);
       step.model.inputs.push_back(input_record(record, t.before[i].tensor()));
+      step.model.inputs.back().place = t.state->weak_from_this();
       step.model.outputs.push_back(record);
     }
     step.touched.push_back(const_cast<State*>(t.state));  // read through const, owned by a module that is not
   }
   for (const StateEntry& entry : known_)
-    if (!index_.contains(entry.state)) step.untouched.push_back(entry.path);
+    if (!index_.contains(entry.state)) {
+      step.untouched.push_back(entry.path);
+      step.model.unused.emplace_back(entry.path, entry.state->weak_from_this());
+    }
 }
 
 TracedStep StatefulTrace::run(Module& root, std::span<const Aval> args, std::string name) {

@@ -154,12 +154,16 @@ std::int64_t Optimizer::step() const {
 
 double Optimizer::learning_rate() const { return rate_.at(step()); }
 
-void Optimizer::set_learning_rate(Schedule rate) { rate_ = std::move(rate); }
+void Optimizer::set_learning_rate(Schedule rate) {
+  rate.at(bound() ? step() : 0);  // ValueError for one that is none
+  rate_ = std::move(rate);
+}
 
 void Optimizer::set_learning_rate(std::string_view group, Schedule rate) {
   std::string known;
   for (ParamGroup& g : common_.groups) {
     if (g.leaf == group && g.learning_rate) {
+      rate.at(bound() ? step() : 0);
       g.learning_rate = std::move(rate);
       return;
     }

@@ -80,10 +80,12 @@ Optimizer::Optimizer(Schedule rate, CommonOptions common, Decay form, double def
       common_(std::move(common)),
       decay_form_(form),
       decay_(common_.weight_decay.value_or(default_decay)) {
+  rate_.at(0);  // ValueError for a formula that gives none
   require_not_negative(kStage, "weight_decay", decay_);
   if (common_.clip_norm) require_positive(kStage, "clip_norm", *common_.clip_norm);
   if (common_.clip_value) require_positive(kStage, "clip_value", *common_.clip_value);
   for (const ParamGroup& g : common_.groups) {
+    if (g.learning_rate) g.learning_rate->at(0);
     if (g.weight_decay) require_not_negative(kStage, "weight_decay of " + g.leaf, *g.weight_decay);
     if (g.clip_norm) require_positive(kStage, "clip_norm of " + g.leaf, *g.clip_norm);
     if (g.clip_value) require_positive(kStage, "clip_value of " + g.leaf, *g.clip_value);

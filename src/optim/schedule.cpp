@@ -43,6 +43,9 @@ Array Schedule::operator()(const Array& step) const {
   const Array rate = formula_(at);
   if (!rate.shape().is_scalar())
     throw ValueError(kScheduleStage, "the formula gave " + to_string(rate.aval()) + "; expected one number");
+  if (!rate.is_tracer() && !at.is_tracer())
+    require_not_negative(kScheduleStage, fmt::format("the learning rate at step {}", at.item<double>()),
+                         rate.item<double>());
   return convert(rate, at.dtype());
 }
 

@@ -275,8 +275,7 @@ VerifyReport verify(Module& module, const LearningRule& rule, const Array& input
   check_sequences("verify", Arrays{inputs, targets});
   const Aval example{inputs.dtype(), inputs.shape().without(0)};
   const Model model = trace_step(module, std::span<const Aval>(&example, 1)).model;
-  const StepFunction f = [&loss](StepCall& m, ArraySpan s) { return LossAndAux{loss(m(s[0]), s[1])}; };
-  return verify(model, rule, Arrays{inputs, targets}, f, o);
+  return verify(model, rule, Arrays{inputs, targets}, step_function(loss), o);
 }
 
 }  // namespace etrace

@@ -52,7 +52,7 @@ constexpr std::string_view kStopped =
 
 class InfluenceWalk {
  public:
-  InfluenceWalk(const ModuleInfo& info, std::size_t input) : info_(info) {
+  InfluenceWalk(const ModuleInfo& info, std::size_t input, std::size_t leaf) : info_(info), leaf_(leaf) {
     reach(info.jaxpr().invars[input]);
     // A state that is reached at the end of a step is there at the start of the next.
     for (std::size_t before = 0; before != seen_.size();) {
@@ -62,12 +62,16 @@ class InfluenceWalk {
     }
   }
 
-  // From the model's results on to the loss.
+  // From the model's results, and from the parameter itself, on to the loss.
   void enter(const StepProgram& step) {
     std::size_t result = step.num_slices;
     for (const std::size_t o : result_outputs(info_.model)) {
       const Var& in = step.program.jaxpr.invars[result++];
       if (reached(info_.jaxpr().outs[o])) reach(in);
+    }
+    for (const std::size_t p : step.params) {
+      const Var& in = step.program.jaxpr.invars[result++];
+      if (p == leaf_) reach(in);
     }
     cross_all(step.program.jaxpr);
     if (way.differences_exempt.empty() && !differences_below(way.narrowest))
@@ -122,6 +126,7 @@ class InfluenceWalk {
   }
 
   const ModuleInfo& info_;
+  std::size_t leaf_;
   std::unordered_set<std::uint64_t> seen_;
 };
 
@@ -130,7 +135,7 @@ class InfluenceWalk {
 std::vector<LeafWay> ways_of_parameters(const ModuleInfo& info, const StepProgram& step) {
   std::vector<LeafWay> out;
   for (const ParamLeaf& leaf : param_leaves(info)) {
-    InfluenceWalk walk(info, leaf.input);
+    InfluenceWalk walk(info, leaf.input, out.size());
     walk.enter(step);
     out.push_back(std::move(walk.way));
   }

@@ -1,5 +1,6 @@
 // Checkpoints: a run that goes on from one is the run that was never interrupted, and what does not fit is
 // refused with the difference.
+#include "etrace/transform.h"
 #include "learn/scenario.h"
 
 #include <cstdio>
@@ -158,43 +159,53 @@ TEST(Checkpoint, AnyAgeIsOldEnough) {
   EXPECT_GT(relative_deviation(gradient_at(0), old), 1e-3) << "the count matters";
 }
 
-// Noise that a short-term key draws is new in every sequence, and goes on behind a checkpoint.
-struct NoiseOfSequences : Module {
-  ShortTermState& key;
+// Keys say by their type whether a reset sets them back; what is no key by its type is a pair of numbers.
+template <class Key>
+struct Noisy : Module {
+  Key& key = this->template state<Key>("key", 3);
+  ShortTermState& pair = short_term("pair", array({7, 8}, {2}, Dtype::U32), false);
   HiddenState& h = hidden("h", {3}, Dtype::F64);
   ParamState& w = param("w", random::normal(random::key(1), {3, 3}, Dtype::F64));
-  explicit NoiseOfSequences(bool per_sample) : key(short_term("key", random::key(3), per_sample)) {}
   Array update(const Array& x) override {
-    const Array keys = key.value(), old = h.value();
-    const Array one = keys.rank() == 2 ? reshape(slice_axis(keys, 0, 0, 1), {2}) : keys;
-    h.set(0.9 * old + matmul(x, w.value()) + random::normal(one, {3}, Dtype::F64));
+    const Array keys = key.next(), old = h.value();
+    const Function draw = [](ArraySpan k) { return Arrays{random::normal(k[0], {3}, Dtype::F64)}; };
+    const Array noise = keys.rank() == 2 ? vmap(draw)(Arrays{keys})[0] : draw(Arrays{keys})[0];
+    h.set(0.9 * old + matmul(x, w.value()) + noise + sum(convert(pair.value(), Dtype::F64)));
     return h.value();
   }
 };
-TEST(Checkpoint, NoiseOfTheNextSequenceGoesOn) {
+template <class Key>
+void sequences_have(bool the_same_noise) {
   const Array x = zeros({4, 2, 3}, Dtype::F64);
-  for (const bool per_sample : {false, true})
+  for (const bool vmap : {false, true})
     for (const std::optional<std::int64_t> batch : {std::optional<std::int64_t>(2), {}}) {
+      if (vmap && !batch) continue;
       const Array xs = batch ? x : squeeze(slice_axis(x, 1, 0, 1), {1});
       const auto make = [&](Module& net) {
-        return compile(net, D_RTRL(), item(xs, 0), {.batch_size = batch});
+        return compile(net, D_RTRL(), item(xs, 0), {.batch_size = batch, .vmap = vmap});
       };
       const auto next = [&](Learner& l) {
         l.reset_model_state();
+        const std::vector<double> pair = l.state("pair").tensor().to_doubles();
+        EXPECT_EQ(std::vector(pair.begin(), pair.begin() + 2), (std::vector<double>{7, 8}));
         return l.etrace_evolve(Arrays{xs})[0].tensor();
       };
-      NoiseOfSequences net(per_sample), fresh(per_sample);
+      Noisy<Key> net, fresh;
       Learner learner = make(net), resumed = make(fresh);
       const Tensor first = next(learner), second = next(learner);
+      EXPECT_EQ(first == second, the_same_noise);
       resumed.restore(learner.checkpoint());
       const Tensor third = next(learner);
       EXPECT_EQ(next(resumed), third);
-      EXPECT_NE(first, second);
-      EXPECT_NE(second, third);
-      EXPECT_NE(first, third);
-      EXPECT_EQ(next(resumed), next(learner));
+      EXPECT_EQ(second == third, the_same_noise);
+      if (batch && (vmap || the_same_noise)) {
+        const auto sample = [&](std::int64_t b) { return item(moveaxis(Array(first), 0, 1), b).tensor(); };
+        EXPECT_NE(sample(0), sample(1)) << "each sample has noise of its own";
+      }
     }
 }
+TEST(Checkpoint, NoiseOfARandomStateGoesOnOverResets) { sequences_have<RandomState>(false); }
+TEST(Checkpoint, NoiseOfAKeyStateBeginsAnewWithEveryReset) { sequences_have<KeyState>(true); }
 
 }  // namespace
 }  // namespace etrace

@@ -176,7 +176,7 @@ INSTANTIATE_TEST_SUITE_P(NotFiniteNative, Failures,
 // Two states, the second behind the first, and noise from a key that samples share or have each.
 struct NoisyNet : Module {
   bool shared;
-  ShortTermState& key = short_term("key", random::key(3), !shared);
+  KeyState& key = state<KeyState>("key", 3, !shared);
   HiddenState& h = hidden("h", {4}, Dtype::F64);
   HiddenState& g = hidden("g", {4}, Dtype::F64);
   ParamState& w = param("w", 0.5 * random::normal(random::key(1), {3, 4}, Dtype::F64));

@@ -78,6 +78,17 @@ TEST(ThreeFactor, NothingIsLearnedFromPadding) {
                      gradient(slice_axis(x, 0, 0, 4), slice_axis(y, 0, 0, 4), all, 1), 1e-12);
 }
 
+// Two groups of different sizes, side by side, for two samples.
+Model in_batch_of_two() {
+  return step_model(
+      {arg("x", {2, 3}), hidden("h", {2, 4}), hidden("g", {2, 3}), param("w", {3, 4}), param("u", {3, 3})},
+      [](In& in) {
+        in.set("h", tanh(0.5 * in["h"] + matmul(in["x"], in["w"])));
+        in.set("g", tanh(0.8 * in["g"] + matmul(in["x"], in["u"])));
+        return concatenate(Arrays{in["h"], in["g"]}, -1);
+      });
+}
+
 // L89, L90: numbers and arrays spread over every group; nothing, and what is refused.
 TEST(ThreeFactor, L89_L90_WhatAModulatorMayBe) {
   const Model m = tanh_rnn();
@@ -121,6 +132,52 @@ TEST(ThreeFactor, ANumberIsExactInFloat64) {
   EXPECT_EQ(run(ThreeFactor(), Array(0.7), true), exact) << "by set_modulator";
   EXPECT_EQ(run(ThreeFactor({.modulator = 0.7}), Array()), exact) << "in the rule";
   EXPECT_EQ(run(*make_rule("ThreeFactor", {{"modulator", 0.7}}), Array()), exact) << "by name";
+}
+
+// Groups, neurons and samples have modulators of their own: the gradient is that of the factors one by one.
+TEST(ThreeFactor, ModulatorsOfGroups) {
+  const Model m = in_batch_of_two();
+  const Sequence data = draw_sequence(m, 4);
+  const auto run = [&](const std::vector<GroupModulator>& each, bool stands = false) {
+    CompileOptions options;
+    options.batch_size = 2;
+    Learner learner = make_learner(m, ThreeFactor(), options);
+    if (stands) learner.set_modulator(each);
+    return learner
+        .etrace_grad(
+            data.all(), squared_error(),
+            {.reduction = Reduction::Sum, .modulators = stands ? std::vector<GroupModulator>{} : each})
+        .grads;
+  };
+  using Over = GroupModulator;
+  const Array n = f64({1.0, 2.0, -3.0, 0.5}), k = f64({2.0, 0.0, 1.0}), b = f64({0.0, 2.0});
+  const ParamValues one = run({{"h", Array(1.0)}, {"g", Array(1.0)}});
+  const ParamValues own = run({{"g", k, Over::Neurons}, {"h", n, Over::Neurons}});
+  EXPECT_GT(norm(one.at("w")), 1e-3);
+  EXPECT_LT(relative_deviation(own.at("w"), one.at("w") * n), 1e-12);
+  EXPECT_LT(relative_deviation(own.at("u"), one.at("u") * k), 1e-12);
+  EXPECT_EQ(run({{"g", k, Over::Neurons}, {"h", n, Over::Neurons}}, true).at("w").tensor(),
+            own.at("w").tensor());
+  const ParamValues samples = run({{"h", b, Over::Samples}, {"g", Array(0.0)}});
+  EXPECT_EQ(norm(samples.at("u")), 0.0);
+  EXPECT_EQ(samples.at("w").tensor(),
+            run({{"h", broadcast_to(reshape(b, {2, 1, 1}), {2, 4, 1})}, {"g", Array(0.0)}}).at("w").tensor());
+  const Array steps = broadcast_to(expand_dims(n, {0}), {4, 4});
+  EXPECT_EQ(run({{"h", MultiStepData{steps}, Over::Neurons}, {"g", k, Over::Neurons}}).at("w").tensor(),
+            own.at("w").tensor());
+  expect_error<ValueError>("no modulator for the group of g", [&] { run({{"h", n, Over::Neurons}}); });
+  expect_error<ValueError>("a modulator for x, which names no group of hidden states; there are: h, g", [&] {
+    run({{"h", Array(1.0)}, {"g", Array(1.0)}, {"x", Array(1.0)}});
+  });
+  expect_error<ValueError>("has shape [3]; the states of its group have [2,4,1]", [&] {
+    run({{"h", k, Over::Neurons}, {"g", k, Over::Neurons}});
+  });
+  expect_error<ValueError>("say whether it counts samples or neurons", [&] {
+    run({{"h", n}, {"g", k, Over::Neurons}});
+  });
+  expect_error<ValueError>("the same at all steps", [&] {
+    run({{"h", MultiStepData{steps}, Over::Neurons}, {"g", k, Over::Neurons}}, true);
+  });
 }
 
 // What stands is the learner's own: memory that it was given may change afterwards.

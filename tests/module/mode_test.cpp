@@ -143,34 +143,47 @@ TEST(RandomKeys, DifferBetweenLanes) {
   EXPECT_NE(noise(learner, x), first);
 }
 
-TEST(RandomKeys, InAShortTermStateAreNewAfterEveryReset) {
-  auto keys = [](std::optional<std::int64_t> batch) {
-    ShortTermState state(random::key(7)), counter(zeros({2}, Dtype::I32));
+TEST(RandomKeys, OfAKeyStateAreSetBackByEveryReset) {
+  const auto keys = [](std::optional<std::int64_t> batch) {
+    KeyState state(7);
     std::vector<std::vector<double>> out;
     for (int i = 0; i < 3; ++i) {
       state.init(batch);
       out.push_back(state.value().tensor().to_doubles());
-      counter.set(array({1, 2}, Dtype::I32));
-      counter.reset();
-      EXPECT_EQ(counter.value().tensor().to_doubles(), (std::vector<double>{0, 0}));
+      const Array drawn = state.next();
+      EXPECT_NE(drawn.tensor().to_doubles(), out.back());
+      EXPECT_NE(state.value().tensor().to_doubles(), out.back()) << "it moves on";
     }
     return out;
   };
   const auto single = keys({}), batched = keys(2);
   EXPECT_EQ(single[0], random::key(7).tensor().to_doubles());
-  EXPECT_NE(single[1], single[0]);
-  EXPECT_NE(single[2], single[1]);
-  EXPECT_EQ(single, keys({}));  // reproducible
-  for (const std::vector<double>& k : batched) {
-    ASSERT_EQ(k.size(), 4u);
-    EXPECT_NE(std::vector(k.begin(), k.begin() + 2), std::vector(k.begin() + 2, k.end()));
-  }
-  EXPECT_NE(batched[0], batched[1]);
+  EXPECT_EQ(single[1], single[0]);
+  EXPECT_EQ(batched[2], batched[0]);
+  ASSERT_EQ(batched[0].size(), 4U);
+  EXPECT_NE(std::vector(batched[0].begin(), batched[0].begin() + 2),
+            std::vector(batched[0].begin() + 2, batched[0].end()));
+  KeyState seeded(7);
+  seeded.init(2);
+  seeded.seed(8);
+  EXPECT_EQ(seeded.initial()[0].tensor(), random::key(8).tensor());
+  EXPECT_NE(seeded.value().tensor().to_doubles(), batched[0]);
+}
+
+TEST(RandomKeys, ArePairsOfNumbersNowhereElse) {
+  ShortTermState pair(array({7, 8}, {2}, Dtype::U32));
+  pair.init(2);
+  EXPECT_EQ(pair.value().tensor().to_doubles(), (std::vector<double>{7, 8, 7, 8}));
+  pair.set(zeros({2, 2}, Dtype::U32));
+  pair.reset();
+  EXPECT_EQ(pair.value().tensor().to_doubles(), (std::vector<double>{7, 8, 7, 8}));
 }
 
 TEST(RandomKeys, AStateOfAnotherTypeIsRefused) {
   EXPECT_THAT(testing::message_of<TypeError>([] { RandomState state(zeros({3})); }),
               ::testing::HasSubstr("random::key(seed)"));
+  EXPECT_THAT(testing::message_of<TypeError>([] { KeyState state(zeros({3})); }),
+              ::testing::HasSubstr("a KeyState holds a random key u32[2]"));
 }
 
 }  // namespace

@@ -1438,6 +1438,20 @@ class ShortTermState(State):
     def batch_size(self) -> int | None:
         """Samples; None: it has no batch axis."""
 
+class KeyState(ShortTermState):
+    """
+    A random key that every reset sets back, so that each sequence has the same noise; RandomState goes on.
+    With a batch each sample has a key of its own, unless `per_sample` is false.
+    """
+
+    def __init__(self, seed: object = 0, *, per_sample: bool = True) -> None: ...
+
+    def next(self) -> Array:
+        """A key of its own for one draw; the state moves on."""
+
+    def seed(self, seed: int) -> None:
+        """Begins anew with this seed, and after every reset."""
+
 class HiddenState(ShortTermState):
     """One array that the compiler takes for the network's memory."""
 
@@ -1751,6 +1765,21 @@ class MultiStepData:
     @property
     def value(self) -> Array: ...
 
+class _ModulatorOver:
+    pass
+
+class PerSample(_ModulatorOver):
+    """A modulator with one number per sample, [B]."""
+
+    def __init__(self, value: object) -> None: ...
+
+class PerNeuron(_ModulatorOver):
+    """
+    A modulator with one number per neuron: the shape of the group without the batch.
+    """
+
+    def __init__(self, value: object) -> None: ...
+
 class _Function:
     @staticmethod
     def of_steps() -> _Function: ...
@@ -1782,9 +1811,11 @@ class _Learner:
         Gradients for learning signals ∂L/∂h that come from elsewhere: one array [*varshape, S] per group.
         """
 
-    def set_modulator(self, modulator: ArrayLike) -> None:
+    def set_modulator(self, modulator: object) -> None:
         """
-        The third factor where a call gives none, for rules that take one (ThreeFactor).
+        The third factor where a call gives none, for rules that take one (ThreeFactor): a number, an array of the shape
+        of the states, or {group: value} with one per group, of which et.PerSample(m) has [B] and et.PerNeuron(m)
+        the neurons without the batch. A group has the name of one of its states or of the module that holds it.
         """
 
     @property
@@ -1877,10 +1908,7 @@ class _Learner:
         `results` or `grads` copies them, and the next step overwrites what was not read.
         """
 
-    def bind_step(self, loss: object, optimizer: _optim.Optimizer | None = None) -> None:
-        """
-        The loss of steps with a target, and the optimiser that updates the parameters after each.
-        """
+    def _bind_step(self, loss: object, optimizer: _optim.Optimizer | None) -> None: ...
 
     def _seconds_of_steps(self, x: object, target: object | None, n: int) -> float: ...
 

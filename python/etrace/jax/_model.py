@@ -13,13 +13,13 @@ from ._step import leaves, trace
 from ._walk import is_key
 
 
-def from_step(step, params, state, example, *, batch_size=None, operators="auto", hidden=None, name=None):
+def from_step(step, params, state, example, *, batch_size=None, operators="auto", hidden=None, keys=(), name=None):
     """The model of `step(params, state, x) -> (state, y)`, a pure function of pytrees in JAX.
 
     Arguments are those of `trace`. `et.compile(model, rule, example, batch_size=…)` takes it like a model written here;
     `model.params()` gives the parameters as the tree that came in, with the values that they have now."""
     return StepModel(trace(step, params, state, example, batch_size=batch_size, operators=operators, hidden=hidden,
-                           name=name))
+                           keys=keys, name=name))
 
 
 def from_braintrace(model, example, *, batch_size=None, init=True, operators="marked", name=None):

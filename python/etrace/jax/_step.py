@@ -109,7 +109,7 @@ class Traced:
         return "\n".join([f"model '{self.file['name']}' from {self.file['source']}", *self.found, *self.notes])
 
 
-def trace(step, params, state, example, *, batch_size=None, operators="auto", hidden=None, name=None):
+def trace(step, params, state, example, *, batch_size=None, operators="auto", hidden=None, keys=(), name=None):
     """Traces `step(params, state, x) -> (state, y)`, a pure function of pytrees.
 
     example     an argument like those of a step, or a tuple of arguments; its values do not matter
@@ -117,6 +117,8 @@ def trace(step, params, state, example, *, batch_size=None, operators="auto", hi
     operators   "auto": a product of a parameter becomes an operator that learns it online; "marked": only those of
                 et.jax.matmul and its kin
     hidden      states that are traced: None for all of floating type, or a function of (path, value)
+    keys        paths of states, such as "rng" or "cell/rng", that hold random keys as pairs of uint32; those of JAX's
+                own type are known
     """
     if operators not in ("auto", "marked"):
         raise ValueError(f"operators is {operators!r}; there are 'auto' and 'marked'", stage="from_step")
@@ -124,10 +126,11 @@ def trace(step, params, state, example, *, batch_size=None, operators="auto", hi
     weights = leaves(params, "params")
     plain = leaves(state, "state")
     states = _states_apart(weights, plain)
+    keys = _known_keys((keys,) if isinstance(keys, str) else tuple(keys), plain)
     chosen = [hidden is None or bool(hidden(path, value)) for path, value in plain]
     inputs = [*(_param_record(path, value) for path, value in weights),
-              *(_state_record(path, value, hidden is not None, yes, batch_size)
-                for (path, value), yes in zip(states, chosen))]
+              *(_state_record(path, value, hidden is not None, yes, batch_size, kept in keys)
+                for (path, value), (kept, _), yes in zip(states, plain, chosen))]
     leaf_args = jax.tree_util.tree_leaves(args)
     for i, x in enumerate(leaf_args):
         _check_batch(f"argument {i}", np.shape(x), batch_size)
@@ -168,7 +171,20 @@ def _record(role, path, value, kind, leaf=0, leaf_key=()):
             "init": _program.array(value_of(value))}
 
 
-def _state_record(path, value, asked, chosen, batch_size):
+def _known_keys(given, states):
+    """The paths of states that hold keys."""
+    by_text = {"/".join(path): (path, value) for path, value in states}
+    for name in given:
+        if name not in by_text:
+            raise ValueError(f"keys names {name!r}, which is no state; there are: {', '.join(by_text)}", stage="from_step")
+        value = by_text[name][1]
+        if not is_key(value.dtype) and (value.dtype != jnp.uint32 or value.shape[-1:] != (2,)):
+            raise ValueError(f"keys names {name!r}, of type {value.dtype}{list(value.shape)}; a random key is a pair of "
+                             "uint32", stage="from_step")
+    return {by_text[name][0] for name in given} | {path for path, value in states if is_key(value.dtype)}
+
+
+def _state_record(path, value, asked, chosen, batch_size, key):
     floating = _is_trainable(value)
     traced = floating and chosen
     if asked and chosen and not floating:
@@ -176,7 +192,7 @@ def _state_record(path, value, asked, chosen, batch_size):
                          stage="from_step")
     if traced:
         _check_batch("state " + "/".join(path), value.shape, batch_size)
-    kind = "HiddenState" if traced else "RandomState" if is_key(value.dtype) else "ShortTermState"
+    kind = "HiddenState" if traced else "KeyState" if key else "ShortTermState"
     return _record("hidden" if traced else "other", path, value, kind)
 
 

@@ -10,6 +10,7 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 from jax import lax  # noqa: E402
 
+import etrace as et  # noqa: E402
 import etrace.jax as ej  # noqa: E402
 from etrace._errors import NotSupportedError, ValueError as EtraceValueError  # noqa: E402
 
@@ -285,3 +286,28 @@ def test_to_model_file(program, tmp_path):
                      sequence=(normal(6, 3, seed=6), normal(6, 2, seed=7)))
     assert json.loads(path.read_text())["name"] == "gru"
     program.agrees(path)
+
+
+def test_only_keys_are_keys():
+    """A pair of uint32 is one of numbers, unless it is said to be a key; keys of JAX's own type are known. Resets set all
+    of them back, as JAX begins with the state that it is given."""
+
+    def step(p, s, x):
+        rng, sub = jax.random.split(s["rng"])
+        h = p * s["h"] + x + jax.random.normal(sub, x.shape, x.dtype)
+        return {"h": h, "n": s["n"], "rng": rng}, h + s["n"].astype(jnp.float32)
+
+    for made, keys, kind in ((jax.random.key(1), (), "KeyState"), (jax.random.PRNGKey(1), (), "ShortTermState"),
+                             (jax.random.PRNGKey(1), "rng", "KeyState")):
+        state = {"h": jnp.zeros((4, 2), jnp.float32), "n": jnp.array([7, 8], jnp.uint32), "rng": made}
+        model = ej.from_step(step, jnp.ones((), jnp.float32), state, jnp.zeros((4, 2), jnp.float32), batch_size=4, keys=keys)
+        assert model._by_path[("rng",)].kind == kind and model._by_path[("n",)].kind == "ShortTermState"
+        learner = et.compile(model, et.D_RTRL(), np.zeros((4, 2), np.float32), batch_size=4, backend="interpreter")
+        xs = np.zeros((3, 4, 2), np.float32)
+        expected = jax.lax.scan(lambda s, x: step(jnp.ones((), jnp.float32), s, x), state, xs)[1]
+        for _ in range(2):
+            learner.reset_model_state()
+            np.testing.assert_allclose(learner.etrace_evolve(xs), expected, rtol=1e-5, atol=1e-6)
+    for keys, text in ((["nix"], "keys names 'nix', which is no state"), (["h"], "a random key is a pair of uint32")):
+        with pytest.raises(EtraceValueError, match=text):
+            ej.from_step(step, jnp.ones((), jnp.float32), state, jnp.zeros((4, 2), jnp.float32), batch_size=4, keys=keys)

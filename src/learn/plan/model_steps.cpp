@@ -39,7 +39,7 @@ ModelSteps::Step ModelSteps::run(ArraySpan params, ArraySpan states, ArraySpan a
 ModelSteps::Scored ModelSteps::step(ArraySpan params, ArraySpan states, const StepProgram& f,
                                     ArraySpan slices) const {
   Step s = step(params, states, f.arguments(slices));
-  LossAndAux l = f.loss(slices, s.results);
+  LossAndAux l = f.loss(slices, s.results, params);
   return {l.loss, std::move(l.aux), std::move(s.states)};
 }
 
@@ -52,7 +52,7 @@ ModelSteps::Scored ModelSteps::run(ArraySpan params, ArraySpan states, const Ste
       if (!f.multi_step[i])
         args[i] = broadcast_to(expand_dims(args[i], {0}), args[i].shape().with_front(steps));
     Step s = run(params, states, args, steps);
-    LossAndAux l = f.loss(slices, s.results);
+    LossAndAux l = f.loss(slices, s.results, params);
     return {l.loss, std::move(l.aux), std::move(s.states)};
   }
   const Arrays xs = joined({param_per_step ? params : ArraySpan(), slices});

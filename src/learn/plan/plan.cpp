@@ -121,6 +121,7 @@ struct Data {
   Arrays slices;    // [K, …]
   Array weights;    // [K] or [K, B]
   Array modulator;  // [K, …]; undefined: none
+  bool by_group = false;
 };
 
 // Losses and aux without the time axis that a single step does not have.
@@ -150,6 +151,7 @@ Data take_data(ArraySpan in, std::size_t slices, const WindowForm& form, Dtype d
   Data d;
   for (const Array& a : take_front(in, slices)) d.slices.push_back(timed(a));
   d.weights = form.weighted ? timed(take_front(in, 1)[0]) : full({steps}, 1.0, dtype);
+  d.by_group = form.modulator_by_group;
   if (form.modulator)
     d.modulator = form.modulator_per_step
                       ? timed(in[0])
@@ -161,21 +163,24 @@ Learned learn(const WindowPlan& plan, const StepProgram& program, const WindowFo
               ArraySpan states, ArraySpan memory, const Data& data) {
   const Array active = form.freeze ? not_equal_to(data.weights, 0.0) : Array();
   return plan.learn(params, {to_list(states), to_list(memory)}, program, data.slices, data.weights, active,
-                    data.modulator);
+                    {data.modulator, data.by_group});
 }
 
 // An update that changes nothing unless its gradient is finite, and no element whose new value is not;
-// `updated` says whether there was none of these.
+// `updated` says whether there was none of these. `weight`: of all that was learned from; without any there
+// is no update: averages, decays and counts stay. Undefined: there is some.
 struct Update {
   Arrays params, state;
   Array finite, updated;
 
   Update(const optim::Optimizer& optimizer, std::span<const ParamLeafId> leaves, ArraySpan old,
-         ArraySpan gradients, ArraySpan slots, ArraySpan rates, const Array& so_far) {
+         ArraySpan gradients, ArraySpan slots, ArraySpan rates, const Array& so_far, const Array& weight) {
     finite = so_far.defined() ? so_far : all_finite(gradients);
+    const Array counts = weight.defined() ? weight > 0.0 : Array();
+    const Array go = counts.defined() ? logical_and(finite, counts) : finite;
     const optim::Updated next = optimizer.apply(old, gradients, slots, leaves, rates);
     const auto good = [&](const Array& a) {
-      return is_floating(a.dtype()) ? logical_and(is_finite(a), finite) : finite;
+      return is_floating(a.dtype()) ? logical_and(is_finite(a), go) : go;
     };
     for (std::size_t i = 0; i < old.size(); ++i) {
       const Array& p = next.params[i];
@@ -184,6 +189,7 @@ struct Update {
     for (std::size_t i = 0; i < slots.size(); ++i)
       state.push_back(select_n(good(next.state[i]), Arrays{slots[i], next.state[i]}));
     updated = all_finite(joined({next.params, next.state}));
+    if (counts.defined()) updated = logical_or(updated, logical_not(counts));
   }
   void add_answers(Results& out) const {
     out.add(kFinitePort, PortRole::Finite, finite);
@@ -322,8 +328,9 @@ Program PlanBuilder::train(const StepProgram& objective, std::span<const Aval> s
                     rates = take_front(in, own.hyper.size());
     const Data data = take_data(in, slices.size(), form, working_dtype(graph()));
     const Learned l = learn(plan, objective, form, p, s, m, data);
-    const Arrays g = reduced(l.gradients, sum(data.weights), form.reduction, graph().options.compat);
-    const Update update(optimizer, leaves, p, g, o, rates, l.finite);
+    const Array weight = sum(data.weights);
+    const Arrays g = reduced(l.gradients, weight, form.reduction, graph().options.compat);
+    const Update update(optimizer, leaves, p, g, o, rates, l.finite, form.weighted ? weight : Array());
     add_losses(out, l, form.steps.has_value());
     out.replace(carried.params, joined({l.carry.states, l.carry.memory}));
     out.replace(0, update.params);
@@ -345,7 +352,7 @@ Program PlanBuilder::update(const optim::Optimizer& optimizer, Reduction reducti
     const ArraySpan p = take_front(in, params.size()), o = take_front(in, own.slots.size()),
                     rates = take_front(in, own.hyper.size()), sums = take_front(in, params.size());
     const Arrays g = reduced(to_list(sums), in[0], reduction, graph().options.compat);
-    const Update update(optimizer, leaves, p, g, o, rates, {});
+    const Update update(optimizer, leaves, p, g, o, rates, {}, in[0]);
     out.replace(0, joined({update.params, update.state}));
     update.add_answers(out);
     Arrays zeros;
@@ -376,11 +383,13 @@ Program PlanBuilder::solve() const {
 }
 
 LearnerPlan PlanBuilder::plan(const StepFunction& f, std::span<const Aval> slices, std::int64_t steps,
-                              const optim::Optimizer* optimizer, std::optional<Aval> modulator) const {
+                              const optim::Optimizer* optimizer, std::optional<Aval> modulator,
+                              bool modulator_by_group) const {
   const bool windows = steps > 1;
   WindowForm step;
   if (!modulator && impl_->standing.defined()) modulator = impl_->standing.aval();
   step.modulator = modulator;
+  step.modulator_by_group = modulator_by_group;
   WindowForm window = step;
   if (windows) window.steps = steps;
   const StepProgram one = objective(f, slices);

@@ -91,8 +91,8 @@ class PerturbedProgram {
 // Ways in order: everything; per group of several states with these cut; past all new states, if there is
 // something to find.
 StepDerivative::StepDerivative(const ETraceGraph& g, OwnSteps own, const StepLoss& loss,
-                               std::span<const Aval> extra)
-    : g_(g), executor_(g), own_(std::move(own)) {
+                               std::span<const Aval> extra, std::vector<std::size_t> own_params)
+    : g_(g), executor_(g), own_(std::move(own)), own_params_(std::move(own_params)) {
   for (std::size_t r = 0; r < own_.relations.size(); ++r)
     if (own_.relations[r] == OwnSteps::Place::Cotangent) {
       operators_.push_back(r);
@@ -108,8 +108,12 @@ StepDerivative::StepDerivative(const ETraceGraph& g, OwnSteps own, const StepLos
 
 StepDerivative::Way StepDerivative::nothing() const {
   const std::size_t hidden = g_.hidden_perturb->perturb_vars.size();
-  return {none_of(hidden), none_of(hidden), none_of(operators_.size()),
-          none_of(param_leaves(g_.module_info).size()), none_of(state_types(g_).size())};
+  return {none_of(hidden),
+          none_of(hidden),
+          none_of(operators_.size()),
+          none_of(param_leaves(g_.module_info).size()),
+          none_of(state_types(g_).size()),
+          none_of(own_params_.size())};
 }
 
 StepDerivative::Way StepDerivative::through_everything() const {
@@ -120,6 +124,8 @@ StepDerivative::Way StepDerivative::through_everything() const {
   for (std::size_t i = 0; i < leaves.size(); ++i)
     way.leaves[i] = own_.leaves[i] == OwnSteps::LeafWays::All &&
                     is_floating(g_.module_info.jaxpr().invars[leaves[i].input].aval.dtype);
+  for (std::size_t k = 0; k < own_params_.size(); ++k)
+    way.direct[k] = is_floating(g_.module_info.jaxpr().invars[leaves[own_params_[k]].input].aval.dtype);
   return way;
 }
 
@@ -173,6 +179,8 @@ void StepDerivative::add_way(const StepLoss& loss, std::span<const Aval> extra, 
   Mask active;
   for (const std::vector<bool>* part : {&way.hidden, &way.operators, &way.leaves, &way.before})
     active.insert(active.end(), part->begin(), part->end());
+  active.resize(active.size() + num_a, false);
+  active.insert(active.end(), way.direct.begin(), way.direct.end());
   active.resize(types.size(), false);
   way.map = linearize(program, active, {true});
   ways_.push_back(std::move(way));
@@ -209,8 +217,8 @@ StepDerivative::Found StepDerivative::transposed(const Way& way, std::int64_t st
   }();
   // Parameters have one tangent for all steps, everything else one per step.
   const std::size_t first = count_of(way.hidden) + count_of(way.operators),
-                    last = first + count_of(way.leaves);
-  const auto shared = [&](std::size_t i) { return i >= first && i < last; };
+                    last = first + count_of(way.leaves), direct = last + count_of(way.before);
+  const auto shared = [&](std::size_t i) { return (i >= first && i < last) || i >= direct; };
   Avals types = avals_of(residuals);
   for (std::size_t i = 0; i < tangents.size(); ++i)
     types.push_back(shared(i) ? tangents[i] : Aval{tangents[i].dtype, tangents[i].shape.with_front(steps)});
@@ -243,7 +251,8 @@ StepDerivative::Found StepDerivative::transposed(const Way& way, std::int64_t st
   std::size_t next = num_r;
   for (const auto& [wanted, into] :
        {std::pair(&way.hidden, &found.hidden), std::pair(&way.operators, &found.operators),
-        std::pair(&way.leaves, &found.leaves), std::pair(&way.before, &found.before)})
+        std::pair(&way.leaves, &found.leaves), std::pair(&way.before, &found.before),
+        std::pair(&way.direct, &found.direct)})
     for (const bool w : *wanted) into->push_back(w ? ct[next++] : Array());
   return found;
 }
@@ -299,10 +308,15 @@ StepGradients StepDerivative::gradients(std::int64_t steps, ArraySpan residuals,
   for (const HiddenGroup& group : g_.hidden_groups)
     result.group_signal.push_back(
         group_signal(steps, group, found[compat || group.hidden_paths.size() < 2 ? 0 : next++]));
-  if (next == ways_.size()) return result;
+  const bool has_past = next < ways_.size();
   const Found& past = found.back();
-  for (std::size_t i = 0; i < past.leaves.size(); ++i)
+  for (std::size_t i = 0; has_past && i < past.leaves.size(); ++i)
     if (past.leaves[i].defined()) result.leaves[i] = past.leaves[i];
+  for (std::size_t k = 0; k < own_params_.size(); ++k) {
+    Array& leaf = result.leaves[own_params_[k]];
+    leaf = add_cotangents(leaf, found[0].direct[k]);
+  }
+  if (!has_past) return result;
   if (count_of(ways_.back().before) == 0) return result;
   for (const HiddenGroup& group : g_.hidden_groups)
     result.before_signal.push_back(before_signal(steps, group, past));

@@ -25,8 +25,10 @@ struct StepGradients {
 
 class StepDerivative {
  public:
-  // `extra`: types of the loss's own inputs. The graph must outlive it.
-  StepDerivative(const ETraceGraph&, OwnSteps, const StepLoss&, std::span<const Aval> extra);
+  // `extra`: types of the loss's own inputs, of which the first are these parameter leaves, read by the loss
+  // itself. The graph must outlive it.
+  StepDerivative(const ETraceGraph&, OwnSteps, const StepLoss&, std::span<const Aval> extra,
+                 std::vector<std::size_t> own_params = {});
 
   std::size_t num_residuals() const;
   // Of one step, at these values.
@@ -37,9 +39,9 @@ class StepDerivative {
  private:
   // One linearisation, with some hidden states cut off from what they were computed from. What it is
   // differentiated by, true or false for each: hidden states after the step and states before it, results of
-  // operators, parameter leaves.
+  // operators, parameter leaves; and parameters as the loss reads them itself.
   struct Way {
-    std::vector<bool> cut, hidden, operators, leaves, before;
+    std::vector<bool> cut, hidden, operators, leaves, before, direct;
     Linearization map = {};
   };
   Way nothing() const;
@@ -49,7 +51,7 @@ class StepDerivative {
   void add_way(const StepLoss&, std::span<const Aval> extra, Way);
   // Cotangents; undefined for what a way is not differentiated by.
   struct Found {
-    Arrays hidden, operators, leaves, before;  // all but leaves with a leading axis K
+    Arrays hidden, operators, leaves, before, direct;  // all but parameters with a leading axis K
   };
   Found transposed(const Way&, std::int64_t steps, ArraySpan residuals,
                    const std::vector<bool>& stacked) const;
@@ -59,6 +61,7 @@ class StepDerivative {
   const ETraceGraph& g_;
   ETraceGraphExecutor executor_;
   OwnSteps own_;
+  std::vector<std::size_t> own_params_;  // leaves that the loss reads itself
   // Relations with place Cotangent, and the values added to their y.
   std::vector<std::size_t> operators_;
   std::vector<Var> operator_perturbations_;

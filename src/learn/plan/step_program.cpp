@@ -11,6 +11,8 @@
 #include "io/step_outputs.h"
 #include "learn/plan/misfit.h"
 #include "learn/traces/interface.h"
+#include "learn/traces/lists.h"
+#include "module/state_reads.h"
 
 namespace etrace {
 
@@ -76,6 +78,38 @@ void check_loss(const LossAndAux& r, const Shape& expected, bool per_sample) {
                                           r.loss.defined() ? to_string(r.loss.aval()) : "none", wanted));
 }
 
+// The first argument of the model that is computed from these inputs of the program.
+std::optional<std::size_t> argument_from(const StepProgram& p, std::size_t first, std::size_t last) {
+  const Jaxpr& jaxpr = p.program.jaxpr;
+  std::unordered_set<std::uint64_t> from;
+  for (std::size_t i = first; i < last; ++i) from.insert(jaxpr.invars[i].id);
+  const auto is_from = [&](const Atom& a) { return as_var(a) != nullptr && from.contains(as_var(a)->id); };
+  for (const Eqn& eqn : jaxpr.eqns)
+    if (std::any_of(eqn.in.begin(), eqn.in.end(), is_from))
+      for (const Var& v : eqn.out) from.insert(v.id);
+  for (std::size_t i = 0; i < p.num_args; ++i)
+    if (is_from(jaxpr.outs[i])) return i;
+  return std::nullopt;
+}
+
+// Behind slices and results stand all parameters of the model: those stay that something reads.
+void keep_params_read(StepProgram& p, std::size_t first) {
+  Jaxpr& jaxpr = p.program.jaxpr;
+  std::unordered_set<std::uint64_t> read;
+  const auto note = [&](const Atom& a) {
+    if (const Var* v = as_var(a)) read.insert(v->id);
+  };
+  for (const Eqn& eqn : jaxpr.eqns) std::for_each(eqn.in.begin(), eqn.in.end(), note);
+  std::for_each(jaxpr.outs.begin(), jaxpr.outs.end(), note);
+  std::vector<Var> kept(jaxpr.invars.begin(), jaxpr.invars.begin() + static_cast<std::ptrdiff_t>(first));
+  for (std::size_t i = first; i < jaxpr.invars.size(); ++i) {
+    if (!read.contains(jaxpr.invars[i].id)) continue;
+    p.params.push_back(i - first);
+    kept.push_back(jaxpr.invars[i]);
+  }
+  jaxpr.invars = std::move(kept);
+}
+
 }  // namespace
 
 StepProgram StepProgram::record(const Border& border, const StepFunction& f, std::span<const Aval> slices,
@@ -84,6 +118,10 @@ StepProgram StepProgram::record(const Border& border, const StepFunction& f, std
   Avals types;
   for (const Aval& a : slices) types.push_back(plain ? with_time(a, 1) : a);
   for (const Aval& a : border.results) types.push_back(window ? with_time(a, *window) : a);
+  const std::size_t first_param = types.size();
+  for (std::size_t i = 0; i < border.model.inputs.size(); ++i)
+    if (border.model.inputs[i].role == Role::Param)
+      types.push_back(border.model.program.jaxpr.invars[i].aval);
   StepProgram out;
   out.num_slices = slices.size();
   out.window = window;
@@ -95,11 +133,16 @@ StepProgram StepProgram::record(const Border& border, const StepFunction& f, std
     call.types_ = border.arguments;
     call.window_ = window;
     call.plain_ = plain;
-    call.outputs_.assign(in.begin() + static_cast<std::ptrdiff_t>(slices.size()), in.end());
-    Arrays given(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(slices.size()));
+    call.params_ = to_list(in.subspan(first_param));
+    call.outputs_ = to_list(in.subspan(slices.size(), first_param - slices.size()));
+    Arrays given = to_list(in.first(slices.size()));
     if (plain)
       for (Array& a : given) a = squeeze(a, {0});
-    LossAndAux r = f(call, given);
+    LossAndAux r;
+    {
+      [[maybe_unused]] StateReads reads(border.model, call.params_);
+      r = f(call, given);
+    }
     if (!call.called_)
       throw CompilationError("step_fn", "did not call the learner; it must do so exactly once per step");
     check_loss(r, loss_shape, samples.has_value());
@@ -113,32 +156,34 @@ StepProgram StepProgram::record(const Border& border, const StepFunction& f, std
   };
   out.program = make_jaxpr(whole, types);
   // What the model is called with must be there before it is called.
-  std::unordered_set<std::uint64_t> late;
-  for (std::size_t i = out.num_slices; i < types.size(); ++i) late.insert(out.program.jaxpr.invars[i].id);
-  const auto is_late = [&](const Atom& a) { return as_var(a) != nullptr && late.contains(as_var(a)->id); };
-  for (const Eqn& eqn : out.program.jaxpr.eqns)
-    if (std::any_of(eqn.in.begin(), eqn.in.end(), is_late))
-      for (const Var& v : eqn.out) late.insert(v.id);
-  for (std::size_t i = 0; i < out.num_args; ++i)
-    if (is_late(out.program.jaxpr.outs[i]))
-      throw CompilationError("step_fn",
-                             fmt::format("argument {} of the model depends on the model's own result", i));
+  if (const auto i = argument_from(out, out.num_slices, first_param))
+    throw CompilationError("step_fn",
+                           fmt::format("argument {} of the model depends on the model's own result", *i));
+  if (const auto i = argument_from(out, first_param, types.size()))
+    throw NotSupportedError(
+        "step_fn", fmt::format("argument {} of the model depends on a parameter that the function reads "
+                               "itself; compute this in the model's update, where it is learned",
+                               *i));
+  keep_params_read(out, first_param);
   return out;
 }
 
 StepProgram StepProgram::trace(const ETraceGraph& graph, const StepFunction& f, std::span<const Aval> slices,
                                std::optional<std::int64_t> window, std::optional<std::int64_t> samples) {
-  return record({argument_types(graph), result_types(graph)}, f, slices, window, false, samples);
+  return record({graph.module_info.model, argument_types(graph), result_types(graph)}, f, slices, window,
+                false, samples);
 }
 
 StepProgram StepProgram::trace(const Model& model, const StepFunction& f, std::span<const Aval> slices) {
-  return record({argument_types(model), result_types(model)}, f, slices, std::nullopt, false, std::nullopt);
+  return record({model, argument_types(model), result_types(model)}, f, slices, std::nullopt, false,
+                std::nullopt);
 }
 
 StepProgram StepProgram::trace_unit_window(const ETraceGraph& graph, const StepFunction& f,
                                            std::span<const Aval> slices,
                                            std::optional<std::int64_t> samples) {
-  return record({argument_types(graph), result_types(graph)}, f, slices, 1, true, samples);
+  return record({graph.module_info.model, argument_types(graph), result_types(graph)}, f, slices, 1, true,
+                samples);
 }
 
 Arrays StepProgram::arguments(ArraySpan slices) const {
@@ -150,13 +195,25 @@ Arrays StepProgram::arguments(ArraySpan slices) const {
   return eval_jaxpr(eliminate_dead_code(program, used), in);
 }
 
-LossAndAux StepProgram::loss(ArraySpan slices, ArraySpan outputs) const {
-  Arrays in(slices.begin(), slices.end());
-  in.insert(in.end(), outputs.begin(), outputs.end());
+Arrays StepProgram::own_params(ArraySpan all) const {
+  Arrays out;
+  for (const std::size_t i : params) out.push_back(all[i]);
+  return out;
+}
+
+LossAndAux StepProgram::loss(ArraySpan slices, ArraySpan outputs, ArraySpan all_params) const {
+  return loss_with(slices, outputs, own_params(all_params));
+}
+
+LossAndAux StepProgram::loss_with(ArraySpan slices, ArraySpan outputs, ArraySpan own) const {
   Mask used(program.jaxpr.outs.size(), true);
   for (std::size_t i = 0; i < num_args; ++i) used[i] = false;
-  const Arrays out = eval_jaxpr(eliminate_dead_code(program, used), in);
+  const Arrays out = eval_jaxpr(eliminate_dead_code(program, used), joined({slices, outputs, own}));
   return {out[0], Arrays(out.begin() + 1, out.end())};
+}
+
+bool same(const StepProgram& a, const StepProgram& b) {
+  return a.params == b.params && a.window == b.window && equal(a.program, b.program);
 }
 
 StepFunction in_windows(StepProgram one) {
@@ -167,7 +224,7 @@ StepFunction in_windows(StepProgram one) {
     Arrays all(slices.begin(), slices.end());
     for (const Array& y : model(args)) all.push_back(y);
     const Function loss = [&](ArraySpan a) {
-      return Arrays{step.loss(a.first(step.num_slices), a.subspan(step.num_slices)).loss};
+      return Arrays{step.loss(a.first(step.num_slices), a.subspan(step.num_slices), model.params_).loss};
     };
     return {vmap(loss)(all)[0]};
   };

@@ -127,30 +127,34 @@ const WindowPlan::PlainStep& WindowPlan::plain_step() const {
 const WindowPlan::LossStep& WindowPlan::loss_step(const StepProgram& program, std::span<const Aval> slices,
                                                   const Aval& weight) const {
   for (const LossStep& known : losses_)
-    if (equal(known.program, program.program)) return known;
+    if (same(known.program, program)) return known;
   const Avals params = param_types(graph_), states = state_types(graph_);
   const std::size_t ns = slices.size();
   const auto weighted_loss = [&](ArraySpan extra, ArraySpan outputs) {
-    const Array loss = program.loss(extra.first(ns), outputs).loss;
+    const ArraySpan own = take_front(extra, program.params.size());
+    const Array loss = program.loss_with(extra.first(ns), outputs, own).loss;
     return sum(loss * convert(extra[ns], loss.dtype()));
   };
   const Avals extra = chained({slices, std::span(&weight, 1)});
-  StepDerivative derivative(graph_, own_, weighted_loss, extra);
+  Avals own;
+  for (const std::size_t i : program.params) own.push_back(params[i]);
+  StepDerivative derivative(graph_, own_, weighted_loss, chained({own, extra}), program.params);
   DataLayout layout;
   const ClosedJaxpr step = make_jaxpr(
       [&](ArraySpan in) {
         const ArraySpan p = take_front(in, params.size()), h = take_front(in, states.size());
         const Arrays args = program.arguments(in.first(ns));
         const StepValues values = executor_.solve_h2w_h2h_jacobian(executor_.program_inputs(args, h, p));
-        const LossAndAux l = program.loss(in.first(ns), values.outputs);
-        const Arrays data = data_of(values, layout), residuals = derivative.residuals(args, h, p, in);
+        const LossAndAux l = program.loss(in.first(ns), values.outputs, p);
+        const Arrays data = data_of(values, layout),
+                     residuals = derivative.residuals(args, h, p, joined({program.own_params(p), in}));
         return joined({values.states, Arrays{l.loss}, l.aux, data, residuals});
       },
       chained({params, states, extra}));
   constexpr std::size_t kRemembered = 8;
   if (losses_.size() == kRemembered) losses_.pop_front();
   losses_.push_back(
-      {program.program, std::move(derivative),
+      {program, std::move(derivative),
        StepSplit(simplify(step).to_run(), input_kinds(params.size(), states.size(), extra.size()),
                  states_per_sample(graph_)),
        program.num_aux(), layout});
@@ -250,7 +254,7 @@ Driven WindowPlan::drive(ArraySpan params, const Carry& c, std::span<const StepI
 }
 
 Learned WindowPlan::learn(ArraySpan params, const Carry& c, const StepProgram& program, ArraySpan slices,
-                          const Array& weights, const Array& active, const Array& modulator) const {
+                          const Array& weights, const Array& active, const ThirdFactor& modulator) const {
   return program.window ? learn_window(params, c, program, slices, weights, active, modulator)
                         : learn_steps(params, c, program, slices, weights, active, modulator);
 }
@@ -273,7 +277,7 @@ Signals WindowPlan::signals_of(const WindowData& w, ArraySpan memory, const Step
 // The own step of every loss, and the past by the trace from before the step.
 Learned WindowPlan::learn_steps(ArraySpan params, const Carry& c, const StepProgram& program,
                                 ArraySpan slices, const Array& weights, const Array& active,
-                                const Array& modulator) const {
+                                const ThirdFactor& modulator) const {
   const std::int64_t steps = weights.shape()[0];
   Avals slice_types;
   for (const Array& s : slices) slice_types.push_back({s.dtype(), s.shape().without(0)});
@@ -285,7 +289,7 @@ Learned WindowPlan::learn_steps(ArraySpan params, const Carry& c, const StepProg
       steps, ArraySpan(r.outs).subspan(first_residual),
       {r.stacked.begin() + static_cast<std::ptrdiff_t>(first_residual), r.stacked.end()});
   WindowData w = window_data(params, c, steps, active);
-  w.modulator = modulator;
+  w.modulator = modulator.value, w.modulator_by_group = modulator.by_group;
   for (std::size_t i = 0; i < g.cotangents.size(); ++i) w.own[i].cotangent = g.cotangents[i];
   fill(w, step.data, r, 1 + step.aux);
   const Arrays memory = rule_memory(c);
@@ -305,7 +309,7 @@ Learned WindowPlan::learn_steps(ArraySpan params, const Carry& c, const StepProg
 // Reverse mode inside the window; the signal at its entry meets the trace from before.
 Learned WindowPlan::learn_window(ArraySpan params, const Carry& c, const StepProgram& program,
                                  ArraySpan slices, const Array& weights, const Array& active,
-                                 const Array& modulator) const {
+                                 const ThirdFactor& modulator) const {
   const std::int64_t steps = *program.window;
   const std::size_t ns = c.states.size(), np = params.size();
   const Arrays given = program.arguments(slices);
@@ -328,7 +332,7 @@ Learned WindowPlan::learn_window(ArraySpan params, const Carry& c, const StepPro
     stacked = r.stacked;
     Arrays outputs;
     for (std::size_t i = 0; i < step.outputs; ++i) outputs.push_back(r.all_steps(i, steps));
-    const LossAndAux l = program.loss(s, outputs);
+    const LossAndAux l = program.loss(s, outputs, p);
     const Array total = sum(l.loss * convert(in[0], l.loss.dtype()));
     Arrays rest = joined({Arrays{l.loss}, l.aux, r.carried, ArraySpan(r.outs).subspan(step.outputs)});
     for (Array& a : rest) a = stop_gradient(a);
@@ -367,7 +371,7 @@ Learned WindowPlan::learn_window(ArraySpan params, const Carry& c, const StepPro
     return slabs;
   };
   WindowData w = window_data(params, c, steps, active);
-  w.modulator = modulator;
+  w.modulator = modulator.value, w.modulator_by_group = modulator.by_group;
   fill(w, step.data, data, 0);
   const Arrays memory = rule_memory(c);
   Arrays entry = of_groups(slope);

@@ -20,6 +20,12 @@ struct Carry {
 inline constexpr std::int64_t kMostCounted = 3 << 29, kCountedBack = 1 << 29;
 std::int64_t counted_on(std::int64_t count);
 
+// The third factor of K steps, as WindowData has it; undefined: none.
+struct ThirdFactor {
+  Array value;
+  bool by_group = false;
+};
+
 struct Driven {
   Carry carry;
   Arrays outputs;
@@ -47,7 +53,7 @@ class WindowPlan {
   Driven drive(ArraySpan params, const Carry&, std::span<const StepInput> args, const Array& active) const;
   // K steps with the gradient of Σ weight·loss; slices [K, …], weights [K] or [K, B].
   Learned learn(ArraySpan params, const Carry&, const StepProgram&, ArraySpan slices, const Array& weights,
-                const Array& active, const Array& modulator) const;
+                const Array& active, const ThirdFactor&) const;
   Arrays solve(ArraySpan params, const Carry&, ArraySpan signal) const;
 
  private:
@@ -68,7 +74,7 @@ class WindowPlan {
   };
   // The same with the loss: (params…, states…, slices…, weight) -> (states…, loss, aux…, data…, residuals…).
   struct LossStep {
-    ClosedJaxpr program;  // of the step function: by this it is found again
+    StepProgram program;  // by this it is found again
     StepDerivative derivative;
     StepSplit split;
     std::size_t aux;
@@ -83,9 +89,9 @@ class WindowPlan {
   Arrays next_memory(const Carry& old, Arrays slots, std::int64_t steps, const Array& active) const;
   Signals signals_of(const WindowData&, ArraySpan memory, const StepGradients&) const;
   Learned learn_steps(ArraySpan params, const Carry&, const StepProgram&, ArraySpan slices,
-                      const Array& weights, const Array& active, const Array& modulator) const;
+                      const Array& weights, const Array& active, const ThirdFactor&) const;
   Learned learn_window(ArraySpan params, const Carry&, const StepProgram&, ArraySpan slices,
-                       const Array& weights, const Array& active, const Array& modulator) const;
+                       const Array& weights, const Array& active, const ThirdFactor&) const;
 
   const ETraceGraph& graph_;
   const BoundRule& rule_;

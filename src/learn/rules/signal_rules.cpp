@@ -78,8 +78,18 @@ class Modulatory final : public SignalRule {
     if (to != BoundRule::SignalTo::EachStep) return {};
     if (!w.modulator.defined())
       throw ValueError("modulator", "a rule with a third factor learns, but no modulator was given");
-    for (const HiddenGroup& group : g_.hidden_groups)
-      signal[group.index] = in_steps_that_count(spread(group, w.modulator, signal[group.index]), w.active);
+    std::int64_t first = 0;
+    for (const HiddenGroup& group : g_.hidden_groups) {
+      Array& l = signal[group.index];
+      const std::int64_t states = l.shape().without(0).size();
+      const Array m =
+          !w.modulator_by_group
+              ? spread(group, w.modulator, l)
+              : convert(reshape(slice_axis(w.modulator, 1, first, first + states), l.shape().to_dims()),
+                        l.dtype());
+      first += states;
+      l = in_steps_that_count(m, w.active);
+    }
     return signal;
   }
 
@@ -99,7 +109,8 @@ class Modulatory final : public SignalRule {
     // Axes of size 1 behind K, so that the trailing ones line up.
     Dims dims = one.to_dims();
     if (per_position) dims.push_back(1);
-    if (dims.size() > slab.rank()) refuse(group, one);
+    // Fewer axes say not which they are, however long they are.
+    if (dims.size() != slab.rank() && one.size() != 1) refuse(group, one);
     dims.insert(dims.begin(), slab.rank() - dims.size(), 1);
     for (std::size_t i = 0; i < dims.size(); ++i)
       if (dims[i] != 1 && dims[i] != slab[i]) refuse(group, one);
@@ -113,7 +124,8 @@ class Modulatory final : public SignalRule {
     throw ValueError(
         "modulator",
         fmt::format("a modulator of shape {} does not spread over the states {} of group {}; give "
-                    "a number, or an array of shape {} or one that spreads over {}",
+                    "a number, or an array of shape {} or {}, in which axes may have length 1, or one for "
+                    "each group (set_modulator), over samples or neurons",
                     to_string(found), to_string(Shape(slab)), group.index, to_string(group.varshape()),
                     to_string(Shape(slab))));
   }

@@ -73,11 +73,12 @@ std::optional<std::int64_t> samples_of(const Array& weights) {
   return weights.rank() == 2 ? std::optional(weights.shape()[1]) : std::nullopt;
 }
 
-// The sequences as tensors. Data that is not finite would go into states and traces: ValueError. Padding that
-// is frozen may hold anything, and is zero here where it is not finite: no weight takes away what is no
-// number. The padding of one sample is known by the axis that is shown to count samples.
+// The sequences as tensors. Data that is not finite would go into states and traces: ValueError, or, where
+// such steps are left out, they are marked in `bad`. Padding that is frozen may hold anything, and is zero
+// here where it is not finite: no weight takes away what is no number. The padding of one sample is known by
+// the axis that is shown to count samples.
 Tensors finite_data(const char* what, ArraySpan sequences, const Array& weights, bool freeze,
-                    const SampleAxis& axis) {
+                    const SampleAxis& axis, NotFinite policy, std::vector<bool>& bad) {
   const auto length = static_cast<std::size_t>(weights.shape()[0]);
   const StepWeights w(freeze ? weights : full({weights.shape()[0]}, 1.0, weights.dtype()));
   Tensors out;
@@ -101,7 +102,10 @@ Tensors finite_data(const char* what, ArraySpan sequences, const Array& weights,
               "entry per sample ({}): its padding must be finite",
               axis.why_not(i));
       }
-      if (counts)
+      if (counts && policy == NotFinite::Skip) {
+        bad.resize(length, false);
+        bad[step] = true;
+      } else if (counts)
         throw ValueError(what, fmt::format("sequence {} holds {} at step {}; nothing was changed. {}", i,
                                            unsigned_nan(values[k]), step, hint));
       std::memset(clean.writable() + k * bytes, 0, bytes);
@@ -118,9 +122,17 @@ double divisor(double weight, Compat compat) {
 }
 
 // The third factor of a call: its own, or the one that stands.
-StepInput modulator_of(const char* what, const StepInput& given, std::int64_t length,
-                       const Learner::Impl& impl) {
+struct CallModulator {
+  StepInput value;
+  bool by_group = false;
+};
+CallModulator modulator_of(const char* what, const SequenceOptions& o, std::int64_t length,
+                           const Learner::Impl& impl) {
   const LearningRule& rule = *impl.rule;
+  const bool by_group = !o.modulators.empty();
+  if (by_group && value_of(o.modulator).defined())
+    throw ValueError(what, "a modulator for all groups and one per group; give either");
+  const StepInput given = by_group ? impl.packed(what, o.modulators) : o.modulator;
   const Array& own = value_of(given);
   if (!rule.takes_modulator()) {
     if (own.defined())
@@ -131,13 +143,13 @@ StepInput modulator_of(const char* what, const StepInput& given, std::int64_t le
     throw ValueError(what, fmt::format("{} needs a modulator: give one with the call, or set one with "
                                        "set_modulator",
                                        rule.name()));
-  if (!own.defined()) return impl.modulator;
+  if (!own.defined()) return {impl.modulator, impl.modulator_by_group};
   if (std::holds_alternative<MultiStepData>(given) && (own.rank() == 0 || own.shape()[0] != length))
     throw ValueError(what,
                      fmt::format("the modulator has shape {}; with one value per step its first axis must "
                                  "have {}",
                                  to_string(own.shape()), length));
-  return own.is_weak() ? kept_modulator(impl.graph, own) : given;
+  return {own.is_weak() ? StepInput(kept_modulator(impl.graph, own)) : given, by_group};
 }
 
 // The program of a window, and where its data goes.
@@ -152,10 +164,11 @@ struct Prepared {
 };
 
 WindowPrograms::Types types_of(ArraySpan sequences, const SequenceOptions& o, const Array& weights,
-                               const StepInput& modulator) {
+                               const CallModulator& modulator) {
   WindowPrograms::Types out{step_types(sequences), o.mask.defined(), samples_of(weights)};
-  if (const Array& m = value_of(modulator); m.defined()) {
-    out.modulator_per_step = std::holds_alternative<MultiStepData>(modulator);
+  if (const Array& m = value_of(modulator.value); m.defined()) {
+    out.modulator_by_group = modulator.by_group;
+    out.modulator_per_step = std::holds_alternative<MultiStepData>(modulator.value);
     out.modulator = out.modulator_per_step ? Aval{m.dtype(), m.shape().without(0)} : m.aval();
   }
   return out;
@@ -171,7 +184,7 @@ class Windows {
         optimizer_(optimizer),
         length_(sequence_length(what, sequences)),
         weights_(weights_of(what, o.mask, length_, impl.graph)),
-        modulator_(modulator_of(what, o.modulator, length_, impl)),
+        modulator_(modulator_of(what, o, length_, impl)),
         programs_(impl, f, types_of(sequences, o, weights_, modulator_), length_, o, optimizer),
         form_(programs_.form()),
         skipped_(static_cast<std::size_t>(length_), false) {
@@ -180,12 +193,12 @@ class Windows {
     const std::int64_t whole = length_ / each * each;
     const std::int64_t samples = samples_of(weights_).value_or(1);
     const SampleAxis axis(impl.graph, samples, programs_.objective(each).program.get());
-    data_ = finite_data(what, sequences, weights_, o.freeze, axis);
+    data_ = finite_data(what, sequences, weights_, o.freeze, axis, impl.options.not_finite, bad_);
     if (whole > 0) programs_.objective(each).labels->sequences(what, sequences, weights_, axis, 0, whole);
     if (whole < length_)
       programs_.objective(length_ - whole).labels->sequences(what, sequences, weights_, axis, whole, length_);
     if (form_.weighted) data_.push_back(weights_.tensor());
-    if (form_.modulator) data_.push_back(value_of(modulator_).tensor());
+    if (form_.modulator) data_.push_back(value_of(modulator_.value).tensor());
   }
 
   std::int64_t length() const { return length_; }
@@ -194,6 +207,7 @@ class Windows {
 
   // The window of steps [begin, begin + steps), its gradient added to the sums, or with the update behind it.
   // Losses and aux go to their place in the results. False: something was not finite, nothing has changed.
+  // Where nothing weighs anything no parameter is updated, and nothing of the optimiser.
   bool sum(std::int64_t begin, std::int64_t steps) { return run(prepared(steps, false), begin); }
   bool train(std::int64_t begin, std::int64_t steps) {
     const Prepared& p = prepared(steps, true);
@@ -220,6 +234,15 @@ class Windows {
   Arrays aux() const { return to_arrays(aux_); }
   // Over the steps that were learned from: their weight, and the weighted loss.
   double weight() const { return weight_of(0, length_); }
+  double weight_of(std::int64_t begin, std::int64_t steps) const {
+    const std::vector<double> all = weights_.tensor().to_doubles();
+    const std::size_t per_step = all.size() / static_cast<std::size_t>(length_);
+    double total = 0.0;
+    for (std::size_t i = static_cast<std::size_t>(begin) * per_step;
+         i < static_cast<std::size_t>(begin + steps) * per_step; ++i)
+      if (!skipped_[i / per_step]) total += all[i];
+    return total;
+  }
   double loss() const {
     const std::vector<double> l = losses_.to_doubles(), w = weights_.tensor().to_doubles();
     const std::size_t per_step = l.size() / static_cast<std::size_t>(length_);
@@ -253,23 +276,34 @@ class Windows {
     else
       for (std::size_t i = 0; i < p.data.size(); ++i) l.give(p.data[i], data_at(i, begin));
     ahead_ = nullptr;
+    const bool bad = any_of_steps(bad_, begin, p.steps);
     take(p, p.losses, losses_, length_, begin);
     const std::int64_t calls = (length_ + call_steps() - 1) / call_steps();
     for (std::size_t i = 0; i < aux_.size(); ++i)
       take(p, p.losses + 1 + i, aux_[i], p.per_call ? calls : length_,
            p.per_call ? begin / call_steps() : begin);
+    if (bad) return leave_out(p, begin);
     l.start();
     give_ahead(p, begin + p.steps);
     const bool finite = l.finish();
     if (finite && !l.left_some()) return true;
-    const std::string found = p.steps == 1 ? fmt::format("step {}", begin)
-                                           : fmt::format("steps {} to {}", begin, begin + p.steps - 1);
+    const std::string found = steps_text(begin, p.steps);
     if (finite) {
       impl_.say_left_out(what_, found);
       return true;
     }
     std::fill_n(skipped_.begin() + begin, p.steps, true);
     impl_.say_not_finite(what_, found);
+    return false;
+  }
+  // A window with data that is not finite, of a learner that leaves such windows out.
+  bool leave_out(const Prepared& p, std::int64_t begin) {
+    std::fill_n(skipped_.begin() + begin, p.steps, true);
+    ++impl_.skipped;
+    clear_part(losses_, length_, begin, p.steps);
+    const std::int64_t calls = (length_ + call_steps() - 1) / call_steps();
+    for (Tensor& a : aux_)
+      p.per_call ? clear_part(a, calls, begin / call_steps(), 1) : clear_part(a, length_, begin, p.steps);
     return false;
   }
 
@@ -308,22 +342,12 @@ class Windows {
     for (std::size_t i = 0; i < arguments.size(); ++i) l.give(arguments[i], &hyper_[i]);
   }
 
-  double weight_of(std::int64_t begin, std::int64_t steps) const {
-    const std::vector<double> all = weights_.tensor().to_doubles();
-    const std::size_t per_step = all.size() / static_cast<std::size_t>(length_);
-    double total = 0.0;
-    for (std::size_t i = static_cast<std::size_t>(begin) * per_step;
-         i < static_cast<std::size_t>(begin + steps) * per_step; ++i)
-      if (!skipped_[i / per_step]) total += all[i];
-    return total;
-  }
-
   const char* what_;
   Learner::Impl& impl_;
   const optim::Optimizer* optimizer_;
   std::int64_t length_;
   Array weights_;
-  StepInput modulator_;
+  CallModulator modulator_;
   WindowPrograms programs_;
   const WindowForm& form_;
   Tensors data_;
@@ -332,6 +356,7 @@ class Windows {
   const Prepared* ahead_ = nullptr;  // whose data is on its way
   std::int64_t ahead_begin_ = 0;
   std::vector<bool> skipped_;  // steps of windows that were not finite
+  std::vector<bool> bad_;      // steps with data that is not; empty: none
   Tensor losses_;
   Tensors aux_;
 };
@@ -384,11 +409,13 @@ Arrays Learner::etrace_evolve(ArraySpan sequences, const EvolveOptions& o) {
   }
   const Array weights = weights_of(what, o.mask, length, impl_->graph);
   const SampleAxis axis(impl_->graph, samples_of(weights).value_or(1));
-  const Arrays data = to_arrays(finite_data(what, sequences, weights, o.freeze, axis));
+  std::vector<bool> bad;
+  const Arrays data =
+      to_arrays(finite_data(what, sequences, weights, o.freeze, axis, impl_->options.not_finite, bad));
   const EvolveForm form{.samples = samples_of(weights), .freeze = o.freeze};
   const std::int64_t window = impl_->execution.window;
-  return impl_->evolve(what, data, o.freeze ? weights : Array(), form, length,
-                       (length + window - 1) / window);
+  return impl_->evolve(what, data, o.freeze ? weights : Array(), form,
+                       {length, (length + window - 1) / window, 0, std::move(bad)});
 }
 
 void require_same_parameters(const char* what, const optim::Optimizer& optimizer,
@@ -416,8 +443,11 @@ SequenceTraining Learner::etrace_train(ArraySpan sequences, const StepFunction& 
   SequenceTraining result;
   result.updates = 0;
   for (const WindowPrograms::Stretch& s : stretches) {
+    const auto count = [&](bool updated) {
+      result.updates += updated && windows.weight_of(s.begin, s.steps) > 0.0 ? 1 : 0;
+    };
     if (s.windows.size() == 1) {
-      result.updates += windows.train(s.begin, s.steps) ? 1 : 0;
+      count(windows.train(s.begin, s.steps));
       continue;
     }
     std::int64_t at = s.begin;
@@ -425,7 +455,7 @@ SequenceTraining Learner::etrace_train(ArraySpan sequences, const StepFunction& 
       windows.sum(at, steps);
       at += steps;
     }
-    result.updates += windows.update(s.begin, s.steps) ? 1 : 0;
+    count(windows.update(s.begin, s.steps));
   }
   result.losses = windows.losses();
   result.loss = windows.loss();

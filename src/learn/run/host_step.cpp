@@ -14,6 +14,20 @@
 
 namespace etrace {
 
+namespace {
+
+// No number was computed: NaN, and no gradient.
+Learner::StepResult of_no_step(const Learner::StepResult& like) {
+  Learner::StepResult out{std::numeric_limits<double>::quiet_NaN(), {}, {like.grads.leaves, {}}};
+  const Scalar none = std::numeric_limits<double>::quiet_NaN(), zero = 0.0;
+  for (const Array& a : like.results)
+    out.results.emplace_back(Tensor::full(a.aval(), is_floating(a.dtype()) ? none : zero));
+  for (const Array& a : like.grads.values) out.grads.values.emplace_back(Tensor::zeros(a.aval()));
+  return out;
+}
+
+}  // namespace
+
 HostStep::HostStep(Learner::Impl& learner, const Loss& loss, optim::Optimizer* optimizer)
     : learner_(learner), loss_(loss), optimizer_(optimizer) {
   if (optimizer != nullptr) hyper_.resize(optimizer->hyperparameters(0).size());
@@ -30,6 +44,7 @@ void HostStep::prepare_evolving() {
     b.result.results.push_back(b.launch.keep(b.launch.result(PortRole::Result, fmt::format("result{}", i))));
   b.result.loss = std::numeric_limits<double>::quiet_NaN();
   b.launch.prepare();
+  if (learner_.options.not_finite == NotFinite::Skip) b.left_out = of_no_step(b.result);
   evolving_.emplace(std::move(b));
 }
 
@@ -43,10 +58,11 @@ void HostStep::prepare_learning(const Aval& target) {
   const StepFunction f = [this, num_args](StepCall& model, ArraySpan s) {
     const std::vector<StepInput> inputs(s.begin(), s.begin() + static_cast<std::ptrdiff_t>(num_args));
     const Arrays out = model(inputs);
-    return LossAndAux{loss_(out[0], s.back()), out};
+    return LossAndAux{loss_(out, s.back()), out};
   };
   WindowForm form;
   if (modulator_.defined()) form.modulator = modulator_.aval();
+  form.modulator_by_group = modulator_by_group_;
   const StepProgram objective = learner_.builder.objective(f, slices);
   Program program =
       learner_.ready(optimizer_ != nullptr ? learner_.builder.train(objective, slices, form, *optimizer_)
@@ -75,15 +91,17 @@ void HostStep::prepare_learning(const Aval& target) {
   if (optimizer_ != nullptr) optim::use_slots(learner_.session, *optimizer_, learner_.params);
   l.prepare();
   kept_.reserve(slices.size());
+  if (learner_.options.not_finite == NotFinite::Skip) b.left_out = of_no_step(b.result);
   learning_.emplace(std::move(b));
 }
 
-void HostStep::set_data(Bound& b, ArraySpan args, const Array* target) {
+bool HostStep::set_data(Bound& b, ArraySpan args, const Array* target) {
   const std::size_t count = args.size() + (target != nullptr ? 1 : 0);
   if (count != b.data.size())
     throw ValueError("step", fmt::format("{} arguments, but the model takes {}", args.size(),
                                          b.data.size() - (target != nullptr ? 1 : 0)));
   kept_.resize(count);
+  bool finite = true;
   for (std::size_t i = 0; i < count; ++i) {
     const Array& given = i < args.size() ? args[i] : *target;
     const Port& port = b.launch.program().arguments[b.data[i]];
@@ -91,14 +109,24 @@ void HostStep::set_data(Bound& b, ArraySpan args, const Array* target) {
       throw ValueError("step", fmt::format("{} {}", i < args.size() ? "an argument" : "the target",
                                            misfit(given.aval(), port.aval)));
     kept_[i] = given.tensor();
-    if (!all_finite(kept_[i]))
+    if (all_finite(kept_[i])) {
+      b.launch.give(b.data[i], kept_[i].bytes());
+      continue;
+    }
+    if (learner_.options.not_finite == NotFinite::Error)
       require_finite("step", i < args.size() ? fmt::format("argument {}", i) : "the target", kept_[i]);
-    b.launch.give(b.data[i], kept_[i].bytes());
+    finite = false;
   }
-  if (b.labels == nullptr || b.labels->empty()) return;
+  if (!finite || b.labels == nullptr || b.labels->empty()) return finite;
   std::copy(args.begin(), args.end(), given_.begin());
   given_.back() = *target;
   b.labels->step("step", given_);
+  return true;
+}
+
+const Learner::StepResult& HostStep::leave_out(Bound& b) {
+  ++learner_.skipped;
+  return b.left_out;
 }
 
 void HostStep::run(Bound& b) {
@@ -110,7 +138,7 @@ void HostStep::run(Bound& b) {
 
 const Learner::StepResult& HostStep::evolve(ArraySpan args) {
   prepare_evolving();
-  set_data(*evolving_, args, nullptr);
+  if (!set_data(*evolving_, args, nullptr)) return leave_out(*evolving_);
   run(*evolving_);
   return evolving_->result;
 }
@@ -122,18 +150,20 @@ void HostStep::take_modulator() {
     throw ValueError("step",
                      fmt::format("{} needs a modulator: set one with set_modulator", learner_.rule->name()));
   const Tensor given = learner_.modulator.tensor();
-  if (modulator_.defined() && modulator_.aval() == given.aval()) {
+  if (modulator_.defined() && modulator_.aval() == given.aval() &&
+      modulator_by_group_ == learner_.modulator_by_group) {
     std::memcpy(modulator_.writable(), given.bytes(), given.aval().bytes());
     return;
   }
   modulator_ = Tensor::copy_of(given.aval(), given.bytes());
+  modulator_by_group_ = learner_.modulator_by_group;
   learning_.reset();
 }
 
 const Learner::StepResult& HostStep::learn(ArraySpan args, const Array& target) {
   prepare_learning(target.aval());
   Bound& b = *learning_;
-  set_data(b, args, &target);
+  if (!set_data(b, args, &target)) return leave_out(b);
   if (optimizer_ != nullptr) {
     optim::use_slots(learner_.session, *optimizer_, learner_.params);
     optimizer_->hyperparameters(learner_.session.integer(PortRole::OptimizerSlot, "optimizer/step"), hyper_);

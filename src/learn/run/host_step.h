@@ -23,18 +23,21 @@ class HostStep {
     Learner::StepResult result;
     Tensor loss;  // of the last step
     std::shared_ptr<const LabelCheck> labels = {};
+    Learner::StepResult left_out = {};  // what comes back where the data is not finite and is to be skipped
   };
   void take_modulator();
-  void set_data(Bound&, ArraySpan args, const Array* target);
+  bool set_data(Bound&, ArraySpan args, const Array* target);  // false: not finite, to be left out
   void run(Bound&);
+  const Learner::StepResult& leave_out(Bound&);
 
   Learner::Impl& learner_;
   Loss loss_;
   optim::Optimizer* optimizer_;
   std::vector<double> hyper_;
   Tensor modulator_;  // for rules that take one: the learner's, as it was at the last call
-  Tensors kept_;      // data of the current call
-  Arrays given_;      // the same, for the labels among it
+  bool modulator_by_group_ = false;
+  Tensors kept_;  // data of the current call
+  Arrays given_;  // the same, for the labels among it
   std::optional<Bound> evolving_, learning_;
 };
 

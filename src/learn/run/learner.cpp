@@ -8,6 +8,7 @@
 #include <cmath>
 #include <iostream>
 
+#include "base/finite.h"
 #include "base/nearest.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
@@ -18,6 +19,8 @@
 #include "learn/run/host_step.h"
 #include "learn/run/learner_impl.h"
 #include "learn/traces/interface.h"
+#include "learn/traces/lists.h"
+#include "module/state_reads.h"
 
 namespace etrace {
 
@@ -41,20 +44,17 @@ CompileOptions compile_options(const LearningRule& rule, const LearnerOptions& o
   return out;
 }
 
-// States that hold a random key start from the seed and their place.
+// Random keys start from the seed and their place.
 void seed_states(Module& model, std::uint64_t seed) {
   for (const StateEntry& e : states(model)) {
-    const Avals types = e.state->avals();
-    const Shape& shape = types[0].shape;
-    const bool per_sample = shape.rank() == 2;  // [batch, 2]
-    if (types.size() != 1 || types[0].dtype != Dtype::U32 || shape.is_scalar() || shape.back() != 2 ||
-        shape.rank() > 2)
-      continue;
-    std::uint32_t place = 2166136261u;
-    for (const char c : to_string(e.path)) place = (place ^ static_cast<unsigned char>(c)) * 16777619u;
+    const bool goes_on = is_a(e.state->kind(), StateKind::Random);
+    if (!goes_on && !is_a(e.state->kind(), StateKind::Key)) continue;
+    std::uint64_t place = 2166136261U;
+    for (const char c : to_string(e.path))
+      place = ((place ^ static_cast<unsigned char>(c)) * 16777619U) & 0xffffffffU;
     const Array key =
-        random::fold_in(random::key(seed), Array(Tensor::full({Dtype::U32, {}}, std::int64_t{place})));
-    e.state->set(per_sample ? random::split(key, shape[0]) : key);
+        random::fold_in(random::key(seed), full({}, static_cast<std::int64_t>(place), Dtype::U32));
+    goes_on ? e.state->set(key) : static_cast<KeyState&>(*e.state).start_from(key);
   }
 }
 
@@ -83,7 +83,7 @@ Model in_lanes(const Model& model, std::int64_t batch) {
     in.per_sample = !in_every_lane(in);
     if (in_every_lane(in)) continue;
     const Array init = in.init;
-    if (in.init.aval() == Aval{Dtype::U32, {2}}) {  // every lane draws for itself
+    if (holds_key(in) && in.init.aval() == Aval{Dtype::U32, {2}}) {  // every lane draws for itself
       in.init = random::split(init, batch).tensor();
       continue;
     }
@@ -152,19 +152,26 @@ Arrays Learner::update(std::span<const StepInput> args) {
     throw ValueError("update",
                      fmt::format("{} arguments, but the model takes {}", args.size(), expected.size()));
   Arrays values;
+  const bool skip = impl_->options.not_finite == NotFinite::Skip;
+  bool bad = false;
   for (std::size_t i = 0; i < args.size(); ++i) {
     const bool many = std::holds_alternative<MultiStepData>(args[i]);
     const Array& x = value_of(args[i]);
     const Aval wanted = many ? Aval{expected[i].dtype, expected[i].shape.with_front(*length)} : expected[i];
     if (x.aval() != wanted)
       throw ValueError("update", fmt::format("argument {} {}", i, misfit(x.aval(), wanted)));
-    require_finite("update", fmt::format("argument {}", i), x.tensor());
+    if (skip)
+      bad = bad || !all_finite(x.tensor());
+    else
+      require_finite("update", fmt::format("argument {}", i), x.tensor());
     values.push_back(x);
   }
   if (length && *length < 1) throw ValueError("update", "multi-step data without a step");
   EvolveForm form;
   for (const StepInput& a : args) form.many.push_back(std::holds_alternative<MultiStepData>(a));
-  Arrays out = impl_->evolve("update", values, {}, form, length.value_or(1), 1);
+  Impl::Course course{length.value_or(1), 1, impl_->counter("age")};
+  course.bad.assign(bad ? static_cast<std::size_t>(course.length) : 0, true);
+  Arrays out = impl_->evolve("update", values, {}, form, course);
   if (!length)
     for (Array& y : out) y = squeeze(y, {0});
   return out;
@@ -208,12 +215,6 @@ ParamValues Learner::solve(ArraySpan signals) {
 }
 
 // The rule's own --------------------------------------------------------------------------------------------
-void Learner::set_modulator(const Array& modulator) {
-  if (!impl_->rule->takes_modulator())
-    throw ValueError("set_modulator", fmt::format("{} takes no modulator", impl_->rule->name()));
-  impl_->modulator = kept_modulator(impl_->graph, modulator);
-}
-
 std::vector<std::string> Learner::rule_param_names() const {
   std::vector<std::string> out;
   for (const TraceSlot& s : impl_->memory)
@@ -290,7 +291,18 @@ std::vector<EligibilityTrace> Learner::get_etrace_of(std::string_view param) con
   return get_etrace_of(StatePath{std::string(param)});
 }
 
-ParamValues Learner::params() const { return {impl_->params, impl_->params_now()}; }
+namespace {
+// A function that this learner's model is recorded with is asking.
+const StateReads* recording(const Learner::Impl& impl) {
+  const StateReads* const reads = StateReads::active();
+  return reads != nullptr && &reads->model() == &impl.graph.module_info.model ? reads : nullptr;
+}
+}  // namespace
+
+ParamValues Learner::params() const {
+  if (const StateReads* r = recording(*impl_)) return {impl_->params, to_list(r->params())};
+  return {impl_->params, impl_->params_now()};
+}
 
 void Learner::set_params(const ParamValues& values) {
   const std::vector<ParamLeafId>& ids = impl_->params;
@@ -319,6 +331,11 @@ const KnownState& find_state(const std::vector<KnownState>& states, std::string_
 }  // namespace
 
 Array Learner::state(std::string_view path) const {
+  if (recording(*impl_) != nullptr)
+    throw NotSupportedError("step_fn", fmt::format("reads the state {} outside of the model's step, where it "
+                                                   "would be a constant: return it from the model's update "
+                                                   "as a result",
+                                                   path));
   return impl_->session.value(PortRole::State, find_state(impl_->states, path).name);
 }
 
@@ -335,7 +352,8 @@ LearnerPlan Learner::plan(const StepFunction& f, std::span<const Aval> slices,
                           const optim::Optimizer* optimizer) const {
   std::optional<Aval> modulator;
   if (impl_->rule->takes_modulator() && impl_->modulator.defined()) modulator = impl_->modulator.aval();
-  LearnerPlan out = impl_->builder.plan(f, slices, impl_->execution.window, optimizer, modulator);
+  LearnerPlan out = impl_->builder.plan(f, slices, impl_->execution.window, optimizer, modulator,
+                                        impl_->modulator_by_group);
   for (Program& p : out.programs) p = impl_->ready(std::move(p));
   return out;
 }

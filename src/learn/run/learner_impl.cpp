@@ -18,6 +18,7 @@
 #include "learn/run/host_step.h"
 #include "learn/run/parts.h"
 #include "learn/traces/interface.h"
+#include "learn/traces/lists.h"
 
 namespace etrace {
 
@@ -48,10 +49,10 @@ const ETraceGraph& with_relations(const ETraceGraph& g) {
   return g;
 }
 
-// Statistics, the mode and random keys: noise must not begin again with every sequence.
+// Statistics, the mode, and keys that go on; what is set back says so by its type (KeyState).
 bool survives_reset(const InputRecord& in) {
   const std::optional<StateKind> kind = state_kind(in.type);
-  return (kind && is_a(*kind, StateKind::LongTerm)) || holds_key(in);
+  return kind && is_a(*kind, StateKind::LongTerm);
 }
 
 }  // namespace
@@ -106,7 +107,8 @@ void Learner::Impl::zero_sums() {
 }
 
 Arrays Learner::Impl::evolve(const char* what, ArraySpan args, const Array& weights, EvolveForm form,
-                             std::int64_t length, std::int64_t calls) {
+                             const Course& course) {
+  const std::int64_t length = course.length;
   form.many.resize(args.size(), true);
   const std::int64_t called = counter("calls");
   Tensors data, results;
@@ -131,13 +133,17 @@ Arrays Learner::Impl::evolve(const char* what, ArraySpan args, const Array& weig
     results.resize(count);
     for (std::size_t i = 0; i < count; ++i)
       take_part(l, l.result(PortRole::Result, fmt::format("result{}", i)), steps, results[i], length, begin);
-    if (!l.run())
-      say_not_finite(what, steps == 1 ? fmt::format("step {}", begin)
-                                      : fmt::format("steps {} to {}", begin, begin + steps - 1));
+    if (any_of_steps(course.bad, begin, steps)) {
+      ++skipped;
+      for (Tensor& r : results) clear_part(r, length, begin, steps);
+    } else if (!l.run()) {
+      say_not_finite(what, steps_text(course.first + begin, steps));
+    }
     begin += steps;
   }
   if (builder.method() == VjpMethod::MultiStep)
-    session.set(PortRole::Counter, "calls", Tensor::full({Dtype::I32, {}}, counted_on(called + calls)));
+    session.set(PortRole::Counter, "calls",
+                Tensor::full({Dtype::I32, {}}, counted_on(called + course.calls)));
   return to_arrays(results);
 }
 
@@ -227,7 +233,7 @@ const Learner::Impl::KnownObjective& Learner::Impl::objective(const StepFunction
   std::size_t number = next_objective++;
   std::shared_ptr<const LabelCheck> labels;
   for (const KnownObjective& known : objectives)
-    if (known.key == key && equal(known.program->program, traced->program)) {
+    if (known.key == key && same(*known.program, *traced)) {
       number = known.number;
       traced = known.program;
       labels = known.labels;
@@ -246,7 +252,7 @@ void Learner::Impl::require_fitted_for(const char* what, const StepProgram& prog
         what, fmt::format("the estimate of {} was fitted for windows of {} steps, and these have {}; use "
                           "those, or fit it anew with train_synthetic_gradient",
                           rule->name(), fitted->window, window));
-  if (!equal(fitted->loss, program.program))
+  if (!same(fitted->loss, program))
     throw ValueError(what,
                      fmt::format("the estimate of {} was fitted for another loss; use that one, or fit it "
                                  "anew with train_synthetic_gradient",
@@ -267,35 +273,52 @@ std::size_t Learner::Impl::optimizer_number(const optim::Optimizer& optimizer) {
 
 namespace {
 
-// One loss per sample: the batch is the leading axis of result and target.
-Array loss_of(const Loss& loss, const Array& output, const Array& target, bool per_sample) {
-  if (!per_sample) return loss(output, target);
-  return vmap([&](ArraySpan a) { return Arrays{loss(a[0], a[1])}; })(Arrays{output, target})[0];
+// One loss per sample: the batch is the leading axis of results and target.
+Array loss_of(const Loss& loss, ArraySpan results, const Array& target, bool per_sample) {
+  if (!per_sample) return loss(results, target);
+  const Function one = [&](ArraySpan a) { return Arrays{loss(a.first(a.size() - 1), a.back())}; };
+  return vmap(one)(joined({results, Arrays{target}}))[0];
 }
 
 }  // namespace
 
+Array Loss::operator()(ArraySpan results, const Array& target) const {
+  if (of_all_) return of_all_(results, target);
+  if (results.size() == 1) return of_one_(results[0], target);
+  throw ValueError(
+      "loss", fmt::format("the model has {} results, and the loss takes one; give a loss of all of them: "
+                          "[](ArraySpan results, const Array& target) {{ … }}",
+                          results.size()));
+}
+
+Loss::OfOne* Loss::plain_function() const {
+  OfOne* const* found = of_one_.target<OfOne*>();
+  return found == nullptr ? nullptr : *found;
+}
+
 StepFunction step_function(const Loss& loss, bool windows, bool per_sample) {
   if (!windows)
     return [=](StepCall& model, ArraySpan s) {
-      return LossAndAux{loss_of(loss, model(s[0]), s[1], per_sample)};
+      return LossAndAux{loss_of(loss, model({s[0]}), s[1], per_sample)};
     };
   return [=](StepCall& model, ArraySpan s) {
-    const Array out = model(MultiStepData{s[0]});
-    const Function one = [&](ArraySpan a) { return Arrays{loss_of(loss, a[0], a[1], per_sample)}; };
-    return LossAndAux{vmap(one)(Arrays{out, s[1]})[0]};
+    const Arrays results = model({MultiStepData{s[0]}});
+    const Function one = [&](ArraySpan a) {
+      return Arrays{loss_of(loss, a.first(a.size() - 1), a.back(), per_sample)};
+    };
+    return LossAndAux{vmap(one)(joined({results, Arrays{s[1]}}))[0]};
   };
 }
 
 // A plain function is known again by its address; of others nothing is known.
 StepFunction Learner::Impl::step_function(const Loss& loss, bool windows, bool per_sample) {
-  const auto* plain = loss.target<Array (*)(const Array&, const Array&)>();
+  Loss::OfOne* const plain = loss.plain_function();
   if (plain == nullptr) return etrace::step_function(loss, windows, per_sample);
   for (const KnownLoss& known : losses)
-    if (known.function == *plain && known.windows == windows && known.per_sample == per_sample)
+    if (known.function == plain && known.windows == windows && known.per_sample == per_sample)
       return known.step;
   if (losses.size() == kRemembered) losses.pop_front();
-  losses.push_back({*plain, windows, per_sample, etrace::step_function(loss, windows, per_sample)});
+  losses.push_back({plain, windows, per_sample, etrace::step_function(loss, windows, per_sample)});
   return losses.back().step;
 }
 

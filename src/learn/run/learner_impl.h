@@ -35,9 +35,13 @@ struct Learner::Impl {
   void zero_sums();
 
   // Moves on without learning: arguments with a time axis in windows. `calls`: how often a multi-step learner
-  // was called thereby.
-  Arrays evolve(const char* what, ArraySpan args, const Array& weights, EvolveForm, std::int64_t length,
-                std::int64_t calls);
+  // was called thereby; `first`: the number of the first step, for errors; windows with bad steps are left
+  // out.
+  struct Course {
+    std::int64_t length, calls, first = 0;
+    std::vector<bool> bad = {};
+  };
+  Arrays evolve(const char* what, ArraySpan args, const Array& weights, EvolveForm, const Course&);
   // What `found` would have carried on is not finite: an error or, on request, counted.
   void say_not_finite(const char* what, const std::string& found);
   // The same for a sum of gradients, of which nobody knows before, and for single elements of what an update
@@ -79,9 +83,12 @@ struct Learner::Impl {
   std::vector<TraceSlot> memory;  // slots of the rule and counters
   Session session{backend.memory()};
   Array modulator;  // where a call gives none
+  bool modulator_by_group = false;
+  // Those of all groups, as a program takes them: [n], or MultiStepData [T, n] if one of them has steps.
+  StepInput packed(const char* what, std::span<const GroupModulator>) const;
   // What the rule's estimate was fitted for, by train_synthetic_gradient; none: nothing, or set by hand.
   struct FittedFor {
-    ClosedJaxpr loss;
+    StepProgram loss;
     std::int64_t window;
   };
   std::optional<FittedFor> fitted;
@@ -107,7 +114,7 @@ struct Learner::Impl {
   std::deque<KnownOptimizer> optimizers;
   std::size_t next_optimizer = 0;
   struct KnownLoss {
-    Array (*function)(const Array&, const Array&);
+    Loss::OfOne* function;
     bool windows, per_sample;
     StepFunction step;
   };

@@ -162,7 +162,7 @@ std::vector<double> train_synthetic_gradient(Learner& learner, ArraySpan sequenc
   }
   for (const TraceSlot& slot : impl.memory)
     if (slot.role == PortRole::RuleParam) impl.session.set(slot.role, slot.name, fit.fitted(slot.name));
-  impl.fitted = Learner::Impl::FittedFor{objective->program, o.chunk_size};
+  impl.fitted = Learner::Impl::FittedFor{*objective, o.chunk_size};
   return errors;
 }
 

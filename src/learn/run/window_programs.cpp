@@ -24,6 +24,7 @@ WindowPrograms::WindowPrograms(Learner::Impl& impl, const StepFunction& f, Types
   form_.reduction = o.reduction;
   form_.modulator = types_.modulator;
   form_.modulator_per_step = types_.modulator_per_step;
+  form_.modulator_by_group = types_.modulator_by_group;
 }
 
 const Learner::Impl::KnownObjective& WindowPrograms::objective(std::int64_t steps) const {
@@ -62,11 +63,11 @@ WindowPrograms::Known WindowPrograms::window(std::int64_t steps, bool updates) c
   const Learner::Impl::KnownObjective known = objective(steps);
   WindowForm form = form_;
   if (steps > 1) form.steps = steps;
-  return {fmt::format("{} {} {} {} {} {} {} {} {}",
+  return {fmt::format("{} {} {} {} {} {} {} {} {} {}",
                       updates ? fmt::format("train {}", impl_.optimizer_number(*optimizer_)) : "window",
                       known.number, steps, form.weighted, form.samples.value_or(0), form.freeze,
                       static_cast<int>(form.reduction), form.modulator ? to_string(*form.modulator) : "",
-                      form.modulator_per_step),
+                      form.modulator_per_step, form.modulator_by_group),
           [this, form, updates, objective = known.program] {
             return updates ? impl_.builder.train(*objective, types_.slices, form, *optimizer_)
                            : impl_.builder.window(*objective, types_.slices, form);
@@ -89,10 +90,13 @@ LearnerPlan Learner::train_plan(std::span<const Aval> slices, std::int64_t lengt
   WindowPrograms::Types types{{slices.begin(), slices.end()}};
   types.weighted = o.mask.defined();
   if (o.mask.defined() && o.mask.rank() == 2) types.samples = o.mask.shape()[1];
-  const Array own = value_of(o.modulator);
+  const bool by_group = !o.modulators.empty();
+  const StepInput given = by_group ? impl_->packed(what, o.modulators) : o.modulator;
+  const Array own = value_of(given);
   const Array modulator = own.defined() ? kept_modulator(impl_->graph, own) : impl_->modulator;
   if (impl_->rule->takes_modulator() && modulator.defined()) {
-    types.modulator_per_step = own.defined() && std::holds_alternative<MultiStepData>(o.modulator);
+    types.modulator_by_group = own.defined() ? by_group : impl_->modulator_by_group;
+    types.modulator_per_step = own.defined() && std::holds_alternative<MultiStepData>(given);
     types.modulator = types.modulator_per_step ? Aval{own.dtype(), own.shape().without(0)} : modulator.aval();
   }
   const WindowPrograms programs(*impl_, f, std::move(types), length, o, &optimizer);

@@ -14,7 +14,7 @@ class WindowPrograms {
     bool weighted = false;
     std::optional<std::int64_t> samples = {};  // weights are per sample
     std::optional<Aval> modulator = {};        // of one step, if it is given for each
-    bool modulator_per_step = false;
+    bool modulator_per_step = false, modulator_by_group = false;
   };
   WindowPrograms(Learner::Impl&, const StepFunction&, Types, std::int64_t length, const SequenceOptions&,
                  const optim::Optimizer*);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "etrace/error.h"
+#include "etrace/module.h"
 #include "etrace/ops/elementwise.h"
 
 namespace etrace {
@@ -44,8 +45,8 @@ std::vector<StatePath> state_paths(const ETraceGraph& g) {
 }
 
 bool holds_key(const InputRecord& in) {
-  const Aval& a = in.init.aval();
-  return a.dtype == Dtype::U32 && a.shape.rank() > 0 && a.shape.back() == 2;
+  const std::optional<StateKind> kind = state_kind(in.type);
+  return kind && (is_a(*kind, StateKind::Random) || is_a(*kind, StateKind::Key));
 }
 
 namespace {

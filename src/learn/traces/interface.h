@@ -10,7 +10,7 @@ Avals argument_types(const ETraceGraph&);  // by argument number
 Avals result_types(const ETraceGraph&);
 Avals state_types(const ETraceGraph&);  // hidden and other states, in the order of the program's inputs
 std::vector<StatePath> state_paths(const ETraceGraph&);
-bool holds_key(const InputRecord&);  // of random numbers
+bool holds_key(const InputRecord&);  // of random numbers, as its type says
 std::vector<bool> states_per_sample(
     const ETraceGraph&);  // per state: whether its leading axis counts samples
 // For samples that stand still one by one. NotSupportedError if nothing says whether an axis of this size
