@@ -54,7 +54,7 @@ const BinaryRow kBinary[] = {
     {"__or__", "__ror__", logical_or},
     {"__xor__", "__rxor__", logical_xor},
     {"__lshift__", "__rlshift__", shift_left},
-    {"__rshift__", "__rrshift__", shift_right_arithmetic},
+    {"__rshift__", "__rrshift__", shift_right},
     {"__eq__", nullptr, equal_to},
     {"__ne__", nullptr, not_equal_to},
     {"__lt__", nullptr, less},

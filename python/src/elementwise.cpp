@@ -124,7 +124,8 @@ const BinaryRow kBinary[] = {
     {"multiply", mul, mul, "a·b, elementwise."},
     {"div", true_divide, div, "a / b; integers become floats."},
     {"divide", true_divide, div, "a / b; integers become floats."},
-    {"floor_divide", floor_divide, nullptr, "a // b: the quotient rounded down."},
+    {"floor_divide", floor_divide, nullptr,
+     "a // b: the quotient rounded down; for integers a // 0 is -1 (all bits set)."},
     {"mod", mod, nullptr, "a % b: has the sign of b."},
     {"remainder", mod, nullptr, "a % b: has the sign of b."},
     {"fmod", rem, rem, "The remainder with the sign of a, as in C."},
@@ -142,7 +143,7 @@ const BinaryRow kBinary[] = {
     {"bitwise_or", logical_or, nullptr, "a | b, bit by bit."},
     {"bitwise_xor", logical_xor, nullptr, "a ^ b, bit by bit."},
     {"shift_left", shift_left, nullptr, "a << b."},
-    {"shift_right", shift_right_arithmetic, nullptr, "a >> b; the sign stays."},
+    {"shift_right", shift_right, nullptr, "a >> b; the sign stays, where the type has one."},
     {"shift_right_logical", shift_right_logical, nullptr, "a >> b; zeros come in."},
 };
 

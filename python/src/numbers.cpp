@@ -55,28 +55,39 @@ void require_fit(const Array& a, const Array& b) {
 
 Array true_divide(const Array& a, const Array& b) {
   require_fit(a, b);
-  if (!is_floating(a.dtype()) && !is_floating(b.dtype())) {
-    if (a.is_weak() && b.is_weak()) return div(full({}, to_double(*a.splat()), Dtype::F32), b);
-    return div(a.is_weak() ? Array(to_double(*a.splat())) : floating(a),
-               b.is_weak() ? Array(to_double(*b.splat())) : floating(b));
-  }
-  return div(a, b);
+  if (is_floating(a.dtype()) || is_floating(b.dtype())) return div(a, b);
+  if (a.is_weak() && b.is_weak()) return div(full({}, to_double(*a.splat()), Dtype::F32), b);
+  const Promoted p = promote_operands(a, b);  // beside 64 bits, 32 bits are as exact
+  return div(floating(p.a), floating(p.b));
 }
 
 Array mod(const Array& a, const Array& b) {
   const Promoted p = both(a, b);
   const Array r = rem(p.a, p.b);
   if (p.a.dtype() == Dtype::U32) return r;
-  return where(wrong_side(r, p.b), r + p.b, r);
+  const Array moved = where(wrong_side(r, p.b), r + p.b, r);
+  if (!is_floating(r.dtype())) return moved;
+  // A zero has the sign of b, and the derivative of r.
+  const Array zero = r - stop_gradient(r), zero_below = -(stop_gradient(r) - r);
+  return where(equal_to(r, 0), where(less(p.b, 0), zero_below, zero), moved);
 }
 
 Array floor_divide(const Array& a, const Array& b) {
   const Promoted p = both(a, b);
   if (p.a.dtype() == Dtype::U32) return div(p.a, p.b);
-  const Array r = rem(p.a, p.b);
-  if (is_floating(p.a.dtype())) return round(div(p.a - where(wrong_side(r, p.b), r + p.b, r), p.b));
-  const Array q = div(p.a, p.b);
-  return where(wrong_side(r, p.b), q - 1, q);
+  const Array r = rem(p.a, p.b), wrong = wrong_side(r, p.b);
+  const Array q = div(is_floating(r.dtype()) ? p.a - r : p.a, p.b);
+  if (!is_floating(r.dtype())) return where(logical_and(wrong, not_equal_to(p.b, 0)), q - 1, q);
+  const Array whole = where(wrong, q - 1, q);
+  // As NumPy: an infinite b divides nothing, a zero has the sign of a/b, and a/0 is infinite.
+  const Array ratio = div(stop_gradient(p.a), stop_gradient(p.b));
+  const Array rounded = where(equal_to(whole, 0), 0 * ratio, round(whole));
+  return where(equal_to(p.b, 0), ratio, rounded);
+}
+
+Array shift_right(const Array& a, const Array& n) {
+  const Promoted p = promote_operands(a, n);
+  return p.a.dtype() == Dtype::U32 ? shift_right_logical(p.a, p.b) : shift_right_arithmetic(p.a, p.b);
 }
 
 Array power(const Array& a, const Array& b) {

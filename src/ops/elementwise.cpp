@@ -66,10 +66,11 @@ Array bind_promoted(const Primitive& p, Arrays x) {
   return bind_primitive(p, promoted(p.name(), std::move(x)))[0];
 }
 
-// Functions that only make sense for floats take integers as f32.
+// Functions that only make sense for floats take integers as floats of the same width.
 Array as_float(const Primitive& p, const Array& x) {
   require_defined(p.name(), {&x, 1});
-  return is_floating(x.dtype()) ? convert(x, x.dtype()) : convert(x, promote(x.dtype(), Dtype::F32));
+  if (is_floating(x.dtype())) return convert(x, x.dtype());
+  return convert(x, x.dtype() == Dtype::I64 && !x.is_weak() ? Dtype::F64 : Dtype::F32);
 }
 Array bind_float(const Primitive& p, const Array& x) { return bind1(p, {as_float(p, x)}); }
 

@@ -91,8 +91,11 @@ Array elu(const Array& x, double alpha) {
   return where(positive, x, alpha * expm1(negative_part));
 }
 
-// -|x| as min(x, -x), whose derivative at 0 is 0, as that of the sum must have it.
-Array softplus(const Array& x) { return maximum(x, 0) + log1p(exp(minimum(x, -x))); }
+// x⁺ + log(1 + e^-|x|). A choice of formulas, each with all its derivatives: at 0 that of the left is right.
+Array softplus(const Array& x) {
+  const Array positive = greater(x, 0);
+  return where(positive, x, zero_of(x)) + log1p(exp(where(positive, -x, x)));
+}
 Array silu(const Array& x) { return x * logistic(x); }
 
 Array gelu(const Array& x) {  // the usual approximation by tanh

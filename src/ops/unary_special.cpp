@@ -96,9 +96,9 @@ double cotangent_derivative(int m, double x) {
     }
     p = std::move(next);
   }
-  const double part = x - std::floor(x), c = part == 0.5 ? 0.0 : 1.0 / std::tan(kPi * part);
-  double value = 0.0;
-  for (std::size_t j = p.size(); j-- > 0;) value = value * c + p[j];
+  const double part = x - std::rint(x), c = std::abs(part) == 0.5 ? 0.0 : 1.0 / std::tan(kPi * part);
+  double value = p.back();
+  for (std::size_t j = p.size() - 1; j-- > 0;) value = value * c + p[j];
   return std::pow(kPi, m + 1) * value;
 }
 

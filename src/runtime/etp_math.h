@@ -366,42 +366,87 @@ ETP_FN double etp_log1p_f64(double x) {
   return x > -1.0 ? y : (x == -1.0 ? -__builtin_inf() : __builtin_nan(""));
 }
 
-/* ---- the rest: libm ---- */
+/* ---- the rest: libm ----
+ * Compilers know these functions by name: they write x * x for pow(x, 2), and numbers of their own where
+ * arguments are constants, with other bits than the library gives for an argument of the same value. So it is
+ * called by pointers that no compiler looks through. */
+#ifndef ETP_CALL /* a device has its own way */
+#ifdef __cplusplus
+#define ETP_DECLARED(function)
+#else
+#define ETP_DECLARED(function) function; /* not everybody has <math.h> */
+#endif
+#ifdef __GNUC__
+#define ETP_CALL(T, f, types, ...) \
+  ETP_DECLARED(T f types)          \
+  T(*call) types = f;              \
+  __asm__("" : "+r"(call));        \
+  return call(__VA_ARGS__);
+#else
+#define ETP_CALL(T, f, types, ...) \
+  ETP_DECLARED(T f types)          \
+  T(*volatile call) types = f;     \
+  return call(__VA_ARGS__);
+#endif
+#define ETP_UNKNOWN(x) x
+#endif
 
-#define ETP_LIBM(name)                                                      \
-  ETP_FN float etp_##name##_f32(float x) { return __builtin_##name##f(x); } \
-  ETP_FN double etp_##name##_f64(double x) { return __builtin_##name(x); }
-ETP_LIBM(tan)
-ETP_LIBM(asin)
-ETP_LIBM(acos)
-ETP_LIBM(atan)
-ETP_LIBM(sinh)
-ETP_LIBM(cosh)
-ETP_LIBM(asinh)
-ETP_LIBM(acosh)
-ETP_LIBM(atanh)
-ETP_LIBM(erf)
-ETP_LIBM(erfc)
-ETP_LIBM(cbrt)
-ETP_LIBM(sqrt)
+#define ETP_LIBM(name, f, T, S) \
+  ETP_FN T etp_##name##_##S(T x) { ETP_CALL(T, f, (T), ETP_UNKNOWN(x)) }
+#define ETP_LIBM_OF_TWO(name, f, T, S) \
+  ETP_FN T etp_##name##_##S(T x, T y) { ETP_CALL(T, f, (T, T), ETP_UNKNOWN(x), ETP_UNKNOWN(y)) }
+#define ETP_BOTH(form, name, g) form(name, g##f, float, f32) form(name, g, double, f64)
+ETP_BOTH(ETP_LIBM, tan, tan)
+ETP_BOTH(ETP_LIBM, asin, asin)
+ETP_BOTH(ETP_LIBM, acos, acos)
+ETP_BOTH(ETP_LIBM, atan, atan)
+ETP_BOTH(ETP_LIBM, sinh, sinh)
+ETP_BOTH(ETP_LIBM, cosh, cosh)
+ETP_BOTH(ETP_LIBM, asinh, asinh)
+ETP_BOTH(ETP_LIBM, acosh, acosh)
+ETP_BOTH(ETP_LIBM, atanh, atanh)
+ETP_BOTH(ETP_LIBM, erf, erf)
+ETP_BOTH(ETP_LIBM, erfc, erfc)
+ETP_BOTH(ETP_LIBM, cbrt, cbrt)
+ETP_BOTH(ETP_LIBM_OF_TWO, atan2, atan2)
+ETP_BOTH(ETP_LIBM_OF_TWO, other_pow, pow)
+#undef ETP_BOTH
 #undef ETP_LIBM
+#undef ETP_LIBM_OF_TWO
 
-ETP_FN float etp_atan2_f32(float y, float x) { return __builtin_atan2f(y, x); }
-ETP_FN double etp_atan2_f64(double y, double x) { return __builtin_atan2(y, x); }
-ETP_FN float etp_pow_f32(float x, float y) { return __builtin_powf(x, y); }
-ETP_FN double etp_pow_f64(double x, double y) { return __builtin_pow(x, y); }
-ETP_FN float etp_rsqrt_f32(float x) { return 1.0f / __builtin_sqrtf(x); }
-ETP_FN double etp_rsqrt_f64(double x) { return 1.0 / __builtin_sqrt(x); }
+/* Powers that are one operation, rounded once, are that for every exponent of the value, known or not: so a
+ * compiler that knows it has them for nothing. The root of -0 is -0, that of -inf none, and their powers are
+ * 0 and inf. */
+#define ETP_POW(T, S, F)                                                                   \
+  ETP_FN T etp_pow_##S(T x, T y) {                                                         \
+    if (__builtin_rint##F(y * (T)2) == y * (T)2 && __builtin_fabs##F(y) <= (T)2) {         \
+      if (y == (T)2) return x * x;                                                         \
+      if (y == (T)1) return x;                                                             \
+      if (y == (T)0) return (T)1;                                                          \
+      if (y == (T)-1) return (T)1 / x;                                                     \
+      if (y == (T)0.5) return x == -__builtin_inf##F() ? -x : __builtin_sqrt##F(x) + (T)0; \
+    }                                                                                      \
+    return etp_other_pow_##S(x, y);                                                        \
+  }
+ETP_POW(float, f32, f)
+ETP_POW(double, f64, )
+#undef ETP_POW
 
 /* log |Gamma(x)|. The _r form: plain lgamma writes the global signgam, a race between threads. */
 ETP_FN float etp_lgamma_f32(float x) {
   int sign;
-  return lgammaf_r(x, &sign);
+  ETP_CALL(float, lgammaf_r, (float, int*), ETP_UNKNOWN(x), &sign)
 }
 ETP_FN double etp_lgamma_f64(double x) {
   int sign;
-  return lgamma_r(x, &sign);
+  ETP_CALL(double, lgamma_r, (double, int*), ETP_UNKNOWN(x), &sign)
 }
+
+/* Roots have one right result, whoever computes them. */
+ETP_FN float etp_sqrt_f32(float x) { return __builtin_sqrtf(x); }
+ETP_FN double etp_sqrt_f64(double x) { return __builtin_sqrt(x); }
+ETP_FN float etp_rsqrt_f32(float x) { return 1.0f / __builtin_sqrtf(x); }
+ETP_FN double etp_rsqrt_f64(double x) { return 1.0 / __builtin_sqrt(x); }
 
 /* w with erf(w) = x, to 2 units in the last place, with the same bits everywhere: a logarithm, a root and a
  * polynomial of degree 20 on [-1, 1] (interpolated at Chebyshev points, error 2^-55), no branch.
@@ -441,13 +486,14 @@ ETP_FN double etp_erf_inv_f64(double x) {
 }
 ETP_FN float etp_erf_inv_f32(float x) { return (float)etp_erf_inv_f64((double)x); }
 
-/* psi(x) = d/dx log Gamma(x): reflection for x < 1/2, the recurrence up to 10, then the asymptotic series. */
+/* psi(x) = d/dx log Gamma(x): reflection for x <= -1/2, the recurrence up to 10, then the asymptotic series.
+ * At the pole 0 the limit from the side of its sign, at the others NaN. */
 ETP_FN double etp_digamma_f64(double x) {
   double y = 0.0;
-  if (x == 0.0 || (x < 0.0 && __builtin_floor(x) == x)) return __builtin_nan(""); /* a pole */
-  if (x < 0.5) {
-    double frac = x - __builtin_floor(x); /* tan(pi x) from the fraction: exact period */
-    y = -3.14159265358979323846 / __builtin_tan(3.14159265358979323846 * frac);
+  if (x < 0.0 && __builtin_floor(x) == x) return __builtin_nan("");
+  if (x <= -0.5) {
+    double r = x - __builtin_rint(x); /* tan(pi x) from what is exact */
+    y = -3.14159265358979323846 / etp_tan_f64(3.14159265358979323846 * r);
     x = 1.0 - x;
   }
   for (; x < 10.0; x += 1.0) y -= 1.0 / x;
@@ -459,7 +505,7 @@ ETP_FN double etp_digamma_f64(double x) {
   p = __builtin_fma(p, -z, 1.0 / 252.0);
   p = __builtin_fma(p, -z, 1.0 / 120.0);
   p = __builtin_fma(p, -z, 1.0 / 12.0);
-  return y + (__builtin_log(x) - 0.5 / x - z * p);
+  return y + (etp_log_f64(x) - 0.5 / x - z * p);
 }
 ETP_FN float etp_digamma_f32(float x) { return (float)etp_digamma_f64((double)x); }
 

@@ -20,8 +20,4 @@
 #define ETP_LOOP static
 #endif
 
-/* Of POSIX, not of C99: without the global sign of lgamma(). */
-double lgamma_r(double, int*);
-float lgammaf_r(float, int*);
-
 #endif /* ETP_STANDARD_H */

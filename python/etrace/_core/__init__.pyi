@@ -743,7 +743,9 @@ def divide(a: ArrayLike, b: ArrayLike) -> Array:
     """a / b; integers become floats."""
 
 def floor_divide(a: ArrayLike, b: ArrayLike) -> Array:
-    """a // b: the quotient rounded down."""
+    """
+    a // b: the quotient rounded down; for integers a // 0 is -1 (all bits set).
+    """
 
 def mod(a: ArrayLike, b: ArrayLike) -> Array:
     """a % b: has the sign of b."""
@@ -799,7 +801,7 @@ def shift_left(a: ArrayLike, b: ArrayLike) -> Array:
     """a << b."""
 
 def shift_right(a: ArrayLike, b: ArrayLike) -> Array:
-    """a >> b; the sign stays."""
+    """a >> b; the sign stays, where the type has one."""
 
 def shift_right_logical(a: ArrayLike, b: ArrayLike) -> Array:
     """a >> b; zeros come in."""
