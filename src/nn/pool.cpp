@@ -24,8 +24,25 @@ Dims positive(const std::string& name, const char* what, Dims values, std::size_
       wrong_option(name, std::string(what) + " holds " + std::to_string(v) + "; expected at least 1");
   return values;
 }
+
+// What no entry is below.
+Scalar least(Dtype dtype) {
+  if (dtype == Dtype::I64) return std::numeric_limits<std::int64_t>::min();
+  if (dtype == Dtype::I32) return std::int64_t{std::numeric_limits<std::int32_t>::min()};
+  if (!is_floating(dtype)) return std::int64_t{0};
+  return -std::numeric_limits<double>::infinity();
+}
+
+// The larger of two, and of equal ones the first, which gets the whole derivative. A NaN is larger.
+Array first_of_largest(const Array& a, const Array& b) {
+  Array wins = greater_equal(a, b);
+  if (is_floating(a.dtype())) wins = logical_or(wins, not_equal_to(a, a));
+  return where(wins, a, b);
+}
 }  // namespace
 
+// Where entries of a window are equal, the first in row-major order is the maximum: rows are pooled first.
+// (Sums start with the first axis.)
 Array Pool::update(const Array& x) {
   if (x.rank() != space_ + 1 && x.rank() != space_ + 2)
     wrong_input("an " + name_, x,
@@ -33,25 +50,28 @@ Array Pool::update(const Array& x) {
                     std::to_string(space_) + " axes of space, or a batch of these");
   const std::size_t first = x.rank() - space_ - (channel_first_ ? 0 : 1);
   Array y = x;
-  for (std::size_t i = 0; i < space_; ++i) y = along(y, static_cast<int>(first + i), i);
+  for (std::size_t k = 0; k < space_; ++k) {
+    const std::size_t i = kind_ == Kind::Max ? space_ - 1 - k : k;
+    y = along(y, static_cast<int>(first + i), i);
+  }
   return y;
 }
 
-// Entry k of every window is one slice where the windows are equally long and far apart, else windows are
-// taken one by one.
+// Entry k of every window is one slice where the windows are equally long and far apart, else it is picked
+// out (shorter windows repeat their last one, which changes no maximum), or windows are summed one by one.
 Array Pool::pooled(const Array& x, int axis, const Windows& windows,
                    std::pair<std::int64_t, std::int64_t> padding, bool count_padding) const {
   const bool mean_of = kind_ == Kind::Mean;
   const std::int64_t n = x.dim(axis);
-  const double outside = mean_of ? 0.0 : -std::numeric_limits<double>::infinity();
+  const Scalar outside = mean_of ? Scalar(0.0) : least(x.dtype());
   Array in = x;
   if (padding.first != 0 || padding.second != 0) {
     std::vector<PadAxis> around(x.rank());
     around[static_cast<std::size_t>(axis)] = {padding.first, padding.second, 0};
     in = pad(x, full({}, outside, x.dtype()), around);
   }
-  const auto join = [&](const Array& a, const Array& b) { return mean_of ? a + b : maximum(a, b); };
-  const std::int64_t length = windows[0].second - windows[0].first;
+  const auto join = [&](const Array& a, const Array& b) { return mean_of ? a + b : first_of_largest(a, b); };
+  std::int64_t length = windows[0].second - windows[0].first;
   const std::int64_t stride = windows.size() > 1 ? windows[1].first - windows[0].first : 1;
   bool regular = true;
   for (std::size_t i = 0; i < windows.size(); ++i)
@@ -69,13 +89,20 @@ Array Pool::pooled(const Array& x, int axis, const Windows& windows,
       const Array entry = slice_axis(in, axis, windows[0].first + k, last + k + 1, stride);
       total = total.defined() ? join(total, entry) : entry;
     }
-  } else {
+  } else if (mean_of) {
     Arrays parts;
-    for (const auto& [begin, end] : windows) {
-      const Array window = slice_axis(in, axis, begin, end);
-      parts.push_back(mean_of ? sum(window, {axis}, true) : max(window, {axis}, true));
-    }
+    for (const auto& [begin, end] : windows)
+      parts.push_back(sum(slice_axis(in, axis, begin, end), {axis}, true));
     total = concatenate(parts, axis);
+  } else {
+    for (const auto& [begin, end] : windows) length = std::max(length, end - begin);
+    for (std::int64_t k = 0; k < length; ++k) {
+      std::vector<std::int32_t> places;
+      for (const auto& [begin, end] : windows)
+        places.push_back(static_cast<std::int32_t>(std::min(begin + k, end - 1)));
+      const Array entry = take(in, Tensor::of(places, {static_cast<std::int64_t>(places.size())}), axis);
+      total = total.defined() ? join(total, entry) : entry;
+    }
   }
   if (!mean_of) return total;
   const bool equal_counts =

@@ -1,5 +1,5 @@
 // Pooling over windows of space, in 1 to 3 dimensions.
-//   AvgPool: the mean of a window   MaxPool: its largest value
+//   AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative
 //   AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is
 //   [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)
 #pragma once
