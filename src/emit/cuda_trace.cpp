@@ -34,6 +34,7 @@ enum Operand : std::uint8_t {
   Weighted,
   Go,
   Total,
+  Rounding,
   Next,
   Gradient,
   Sums,
@@ -79,7 +80,7 @@ class TraceStep {
     };
     set(Trace, at_.trace), set(Transition, at_.transition), set(Injection, at_.injection);
     set(Source, at_.source), set(Gain, at_.gain), set(Entry, at_.entry), set(Weighted, at_.weighted);
-    set(Go, at_.go), set(Total, at_.total);
+    set(Go, at_.go), set(Total, at_.total), set(Rounding, at_.rounding);
     pointers_[Next] = b_.place(q_.out[0]);
     if (d_.has_gradient != 0) pointers_[Gradient] = b_.place(q_.out[1]);
   }
@@ -146,10 +147,10 @@ class TraceStep {
     constant("sum_parts", parts + (tile && weighted ? 1 : 0));
     text += fmt::format(
         "  static constexpr bool has_gain = {}, has_gradient = {}, has_weighted = {}, has_total = {}, has_go "
-        "= {};\n"
+        "= {}, has_rounding = {};\n"
         "  static constexpr bool shared = {}, direct = {};\n",
         d_.has_gain != 0, d_.has_gradient != 0, weighted, d_.has_total != 0, at_.go.has_value(),
-        d_.shared != 0, parts == 1 && d_.shared == 0);
+        at_.rounding.has_value(), d_.shared != 0, parts == 1 && d_.shared == 0);
     text += more;
     const std::string name = b_.unique("trace_shape");
     b_.declare(fmt::format("struct {} {{\n{}}};\n", name, text));

@@ -14,6 +14,7 @@
 #include "kernels/context.h"
 #include "kernels/trace_forms.h"
 #include "ops/conv_kernel.h"
+#include "ops/stochastic_round.h"
 #include "ops/trace_window.h"
 
 namespace etrace::emit {
@@ -172,7 +173,8 @@ class Pass {
     const Array& trace = x_[at_.trace];
     Arrays next;
     for (Index a = 0; a < d_.states; ++a) next.push_back(moved(a));
-    Array stored = convert(stack(next, 1), trace.dtype());
+    Array stored =
+        stochastic_round(stack(next, 1), trace.dtype(), at_.rounding ? x_[*at_.rounding] : Array());
     if (at_.go) stored = select_n(x_[*at_.go], Arrays{trace, stored});
     if (!at_.entry) return {stored};
     Array g = gradient();

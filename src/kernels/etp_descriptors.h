@@ -25,7 +25,7 @@ ETP_DESCRIPTOR(etp_matrix_product, ETP_MATRIX_PRODUCT)
 
 /* trace_step, trace_tiles, trace_products, trace_rows, trace_lines, trace_patches, trace_wide: one pass of
  * trace_window, each where its form fits. Operands, null where there is none: trace, transition, injection,
- * source, gain, entry, weighted, go, total, tables -> trace, gradient.
+ * source, gain, entry, weighted, go, total, rounding, tables -> trace, gradient.
  * dtype is that of all numbers but the trace, which is `stored`. Slots are walked as matrices of rows and
  * columns; what a step along an axis adds to the places in source, anchor and parameter stands beside its
  * size. Tables, of int64 without further word:

@@ -184,10 +184,10 @@ class DirectPass {
                     b_.storage.bytes,
                 near);
       };
-      for_streams([&](std::size_t at, T* near) { b_.storage.load(b_.trace + at, count, near); });
+      for_streams([&](std::size_t at, T* near) { b_.load(b_.trace + at, count, near); });
       l.e = l.out = room - c;
       l.packed = stretch<M, R, S, Gradient, Packed>(l, c, c + count);
-      for_streams([&](std::size_t at, T* near) { b_.storage.store(near, count, b_.next + at); });
+      for_streams([&](std::size_t at, T* near) { b_.store(near, count, b_.next + at); });
     }
   }
 

@@ -45,6 +45,7 @@ Buffers<T> buffers_of(const etp_trace_window& d, const void* const* in, void* co
           operand(kEntry),
           operand(kWeighted),
           operand(kTotal),
+          static_cast<const std::uint32_t*>(in[kRounding]),
           static_cast<std::byte*>(out[0]),
           d.has_gradient != 0 ? static_cast<T*>(out[1]) : nullptr,
           storage_of<T>(d.stored)};

@@ -23,6 +23,7 @@ enum Operand : std::uint8_t {
   kWeighted,
   kGo,
   kTotal,
+  kRounding,
   kTables,  // and what follows
 };
 
@@ -62,16 +63,25 @@ struct Storage {
   std::size_t bytes = sizeof(T);
   void (*load)(const void* from, Index n, T* to) = nullptr;  // null: stored as it is computed
   void (*store)(const T* from, Index n, void* to) = nullptr;
+  // Stochastically; `place` is that of the first.
+  void (*round)(const T* from, Index n, void* to, std::uint32_t key, std::uint32_t place) = nullptr;
 };
 
 template <class T>
 struct Buffers {
   const std::byte* trace;
   const T *transition, *injection, *source, *gain, *entry, *weighted, *total;
+  const std::uint32_t* rounding;
   std::byte* next;
   T* gradient;
   Storage<T> storage;
   bool as_computed() const { return storage.load == nullptr; }
+  void load(const std::byte* from, Index n, T* to) const { storage.load(from, n, to); }
+  void store(const T* from, Index n, std::byte* to) const {
+    if (rounding == nullptr) return storage.store(from, n, to);
+    const auto place = static_cast<std::size_t>(to - next) / storage.bytes;
+    storage.round(from, n, to, *rounding, static_cast<std::uint32_t>(place));
+  }
 };
 
 // The code of a form, for sums of one type. Where it does not add the gradient so far, who calls it does.

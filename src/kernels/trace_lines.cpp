@@ -183,7 +183,7 @@ class SparsePass {
       if (b_.as_computed())
         std::copy_n(reinterpret_cast<const T*>(b_.trace) + at, length, row + j);
       else
-        b_.storage.load(b_.trace + static_cast<std::size_t>(at) * b_.storage.bytes, length, row + j);
+        b_.load(b_.trace + static_cast<std::size_t>(at) * b_.storage.bytes, length, row + j);
     }
   }
   void store_row(Index b, Index state, Index i, Index n) {
@@ -195,7 +195,7 @@ class SparsePass {
       if (b_.as_computed())
         std::copy_n(row + j, length, reinterpret_cast<T*>(b_.next) + at);
       else
-        b_.storage.store(row + j, length, b_.next + static_cast<std::size_t>(at) * b_.storage.bytes);
+        b_.store(row + j, length, b_.next + static_cast<std::size_t>(at) * b_.storage.bytes);
     }
   }
 

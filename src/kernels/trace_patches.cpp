@@ -204,15 +204,14 @@ class PatchPass {
     if (b_.as_computed())
       std::copy_n(reinterpret_cast<const T*>(b_.trace) + at, columns_, old_ + state * width_);
     else
-      b_.storage.load(b_.trace + static_cast<std::size_t>(at) * b_.storage.bytes, columns_,
-                      old_ + state * width_);
+      b_.load(b_.trace + static_cast<std::size_t>(at) * b_.storage.bytes, columns_, old_ + state * width_);
   }
   void store(Index b, Index state, Index slot, const T* row) {
     const Index at = (b * f_.states + state) * f_.slots + slot;
     if (b_.as_computed())
       std::copy_n(row, columns_, reinterpret_cast<T*>(b_.next) + at);
     else
-      b_.storage.store(row, columns_, b_.next + static_cast<std::size_t>(at) * b_.storage.bytes);
+      b_.store(row, columns_, b_.next + static_cast<std::size_t>(at) * b_.storage.bytes);
   }
 
   Index source_step() const { return f_.batch * f_.elements; }

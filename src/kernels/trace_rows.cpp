@@ -231,7 +231,7 @@ class Pass {
     const Index at = start + state * g_.slots;
     if (b_.as_computed()) return reinterpret_cast<const T*>(b_.trace) + at;
     T* row = old_ + state * kColumns;
-    b_.storage.load(b_.trace + static_cast<std::size_t>(at) * b_.storage.bytes, n, row);
+    b_.load(b_.trace + static_cast<std::size_t>(at) * b_.storage.bytes, n, row);
     return row;
   }
   T* new_row(Index start, Index state) {
@@ -241,8 +241,8 @@ class Pass {
   void finish(Index start, Index n) {
     if (b_.as_computed()) return;
     for (Index a = 0; a < g_.states; ++a)
-      b_.storage.store(fresh_ + a * kColumns, n,
-                       b_.next + static_cast<std::size_t>(start + a * g_.slots) * b_.storage.bytes);
+      b_.store(fresh_ + a * kColumns, n,
+               b_.next + static_cast<std::size_t>(start + a * g_.slots) * b_.storage.bytes);
   }
 
   void one_state(Index n, Index start, const T* const* moves, const T* const* adds, const T* const* signals) {

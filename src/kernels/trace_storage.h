@@ -16,6 +16,21 @@ struct Brain {
 };
 
 template <class T, class S>
+constexpr auto round_to() -> decltype(Storage<T>::round) {
+  if constexpr (sizeof(S) != 2)
+    return nullptr;
+  else
+    return [](const T* from, Index n, void* to, std::uint32_t key, std::uint32_t place) {
+      S* p = static_cast<S*>(to);
+      for (Index j = 0; j < n; ++j) {
+        const auto x = static_cast<float>(from[j]);
+        const std::uint32_t at = place + static_cast<std::uint32_t>(j);
+        p[j].bits = std::is_same_v<S, Half> ? etp_f32_to_f16_at(x, key, at) : etp_f32_to_bf16_at(x, key, at);
+      }
+    };
+}
+
+template <class T, class S>
 Storage<T> stored_as() {
   if (std::is_same_v<T, S>) return {};
   return {sizeof(S),
@@ -40,7 +55,8 @@ Storage<T> stored_as() {
               else
                 p[j] = static_cast<S>(from[j]);
             }
-          }};
+          },
+          round_to<T, S>()};
 }
 
 template <class T>

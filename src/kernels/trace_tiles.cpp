@@ -182,15 +182,15 @@ class TilePass {
   template <int M>
   void bring(Line& l, Index columns, T* room) const {
     for (Index a = 0; a < M; ++a)
-      b_.storage.load(b_.trace + static_cast<std::size_t>(l.at + a * g_.slots) * b_.storage.bytes, columns,
-                      room + a * kPanel);
+      b_.load(b_.trace + static_cast<std::size_t>(l.at + a * g_.slots) * b_.storage.bytes, columns,
+              room + a * kPanel);
     l.e = l.out = room, l.slots = kPanel;
   }
   template <int M>
   void put_back(const Line& l, Index columns) const {
     for (Index a = 0; a < M; ++a)
-      b_.storage.store(l.out + a * kPanel, columns,
-                       b_.next + static_cast<std::size_t>(l.at + a * g_.slots) * b_.storage.bytes);
+      b_.store(l.out + a * kPanel, columns,
+               b_.next + static_cast<std::size_t>(l.at + a * g_.slots) * b_.storage.bytes);
   }
 
   // Rows that are lists -------------------------------------------------------------------------------------

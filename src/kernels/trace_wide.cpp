@@ -141,7 +141,7 @@ class WidePass {
     for (Index j = 0; j < n; ++j) {
       const T* beside = from + slot[j];
       if (!b_.as_computed()) {
-        b_.storage.load(stored(b_.trace, row, slot[j]), count, stretch);
+        b_.load(stored(b_.trace, row, slot[j]), count, stretch);
         beside = stretch;
       }
       for (Index q = 0; q < count; ++q) to[q * block() + j] = beside[q];
@@ -153,7 +153,7 @@ class WidePass {
     for (Index j = 0; j < n; ++j) {
       T* beside = b_.as_computed() ? to + slot[j] : stretch;
       for (Index q = 0; q < count; ++q) beside[q] = from[q * block() + j];
-      if (!b_.as_computed()) b_.storage.store(stretch, count, stored(b_.next, row, slot[j]));
+      if (!b_.as_computed()) b_.store(stretch, count, stored(b_.next, row, slot[j]));
     }
   }
   template <class Byte>

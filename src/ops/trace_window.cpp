@@ -9,6 +9,7 @@
 #include "etrace/ops/reduce.h"
 #include "etrace/ops/shape.h"
 #include "kernels/context.h"
+#include "ops/stochastic_round.h"
 #include "ops/structure_common.h"
 
 namespace etrace {
@@ -56,6 +57,7 @@ Layout::Layout(const Params& params) {
   if (params.boolean_or("has_gain", false)) gain = count++;
   if (params.boolean_or("has_entry", false)) entry = count++;
   if (params.boolean_or("has_weighted", false)) weighted = count++;
+  if (params.boolean_or("has_rounding", false)) rounding = count++;
   if (params.boolean_or("has_go", false)) go = count++;
   if (params.boolean_or("has_total", false)) total = count++;
 }
@@ -118,8 +120,12 @@ Avals abstract(const Params& params, std::span<const Aval> in) {
   const Dtype dtype = in[at.injection].dtype;
   if (at.go && in[*at.go] != Aval{Dtype::Bool, {}})
     refuse_type(kOp, "whether to go on is said by " + to_string(in[*at.go]) + ", expected bool[]");
+  const Dtype stored = in[at.trace].dtype;
+  if (at.rounding && (in[*at.rounding] != Aval{Dtype::U32, {}} || size_of(stored) != 2))
+    refuse_type(kOp, "a trace of type " + to_string(in[at.trace]) + " has the rounding key " +
+                         to_string(in[*at.rounding]) + "; expected u32[], and for traces of 16 bits alone");
   for (std::size_t i = 1; i < in.size(); ++i)
-    if (at.go == i)
+    if (at.go == i || at.rounding == i)
       continue;
     else if (in[i].dtype != dtype || !is_floating(dtype))
       refuse_type(kOp, "operand " + std::to_string(i) + " has type " + to_string(in[i]) +
@@ -162,7 +168,8 @@ Arrays lower(const Params& params, ArraySpan x) {
     return at.go ? select_n(x[*at.go], Arrays{otherwise, then}) : then;
   };
   next = if_it_goes_on(next, reshape(old, {batch, states, n}));
-  Arrays out{reshape(convert(next, x[at.trace].dtype()), x[at.trace].shape().to_dims())};
+  Arrays out{stochastic_round(reshape(next, x[at.trace].shape().to_dims()), x[at.trace].dtype(),
+                              at.rounding ? x[*at.rounding] : Array())};
   if (!at.entry) return out;
   const Array signal = transpose(at_anchor(x[*at.entry]), {1, 0, 2});  // [b, c, s]
   Array gradient = reduce_sum(signal * reshape(old, {batch, states, n}), {0, 1});
@@ -177,24 +184,25 @@ Arrays lower(const Params& params, ArraySpan x) {
 
 Params params_of(const TracePattern& p, const TraceWindow& w) {
   Dims positions(p.position_axes.begin(), p.position_axes.end());
-  const Params out{{"slots", p.slots},
-                   {"position_axes", positions},
-                   {"anchor_strides", p.anchor_strides},
-                   {"anchor_table", p.anchor_table.attr()},
-                   {"source_strides", p.source_strides},
-                   {"source_table", p.source_table.attr()},
-                   {"has_source", w.source.defined()},
-                   {"has_gain", w.gain.defined()},
-                   {"has_entry", w.entry.defined()},
-                   {"has_weighted", w.weighted.defined()},
-                   {"has_total", w.total.defined()}};
-  if (w.go.defined()) return (w.name.empty() ? out : out.with("trace", w.name)).with("has_go", true);
+  Params out{{"slots", p.slots},
+             {"position_axes", positions},
+             {"anchor_strides", p.anchor_strides},
+             {"anchor_table", p.anchor_table.attr()},
+             {"source_strides", p.source_strides},
+             {"source_table", p.source_table.attr()},
+             {"has_source", w.source.defined()},
+             {"has_gain", w.gain.defined()},
+             {"has_entry", w.entry.defined()},
+             {"has_weighted", w.weighted.defined()},
+             {"has_total", w.total.defined()}};
+  if (w.rounding.defined()) out = out.with("has_rounding", true);
+  if (w.go.defined()) out = out.with("has_go", true);
   return w.name.empty() ? out : out.with("trace", w.name);
 }
 
 Arrays operands_of(const TraceWindow& w) {
   Arrays x{w.trace, w.transition, w.injection};
-  for (const Array* a : {&w.source, &w.gain, &w.entry, &w.weighted, &w.go, &w.total})
+  for (const Array* a : {&w.source, &w.gain, &w.entry, &w.weighted, &w.rounding, &w.go, &w.total})
     if (a->defined()) x.push_back(*a);
   return x;
 }
@@ -222,6 +230,10 @@ Samples samples(std::uint64_t seed) {
     if (gradient > 2) w.total = r.floats(Shape(p.parameter_dims()), dtype);
     if (stored) w.trace = convert(w.trace, *stored);
     out.push_back({operands_of(w), params_of(p, w), !stored});
+    if (stored && size_of(*stored) == 2) {
+      w.rounding = full({}, 123456789.0, Dtype::U32);
+      out.push_back({operands_of(w), params_of(p, w), false});
+    }
     if (out.size() % 4 != 0) return;
     w.go = full({}, out.size() % 8 == 0, Dtype::Bool);
     out.push_back({operands_of(w), params_of(p, w), !stored});
@@ -284,8 +296,8 @@ const Primitive trace_window_p{{
     .doc = "e ← P·e + gain·Σ_k x_k·q_k at every slot's anchor, and the gradient (so far +) u·e + "
            "gain·Σ_k x_k·w_k",
     .params = {"slots", "position_axes", "anchor_strides", "anchor_table", "source_strides", "source_table",
-               "has_source", "has_gain", "has_entry", "has_weighted", "has_go", "has_total", "trace", "form",
-               "threads"},
+               "has_source", "has_gain", "has_entry", "has_weighted", "has_rounding", "has_go", "has_total",
+               "trace", "form", "threads"},
     .abstract = abstract,
     .kernel = trace_pass::make_kernel,
     .lower = lower,

@@ -13,7 +13,7 @@ namespace etrace::trace_pass {
 struct Layout {
   explicit Layout(const Params&);
   std::size_t trace = 0, transition = 1, injection = 2;
-  std::optional<std::size_t> source, gain, entry, weighted, go, total;
+  std::optional<std::size_t> source, gain, entry, weighted, rounding, go, total;
   std::size_t count = 3;
 };
 

@@ -154,7 +154,7 @@ Kernel make_kernel(const KernelRequest& r) {
   const Layout at(r.params);
   return named_kernel(NamedKernel::of(std::string("trace_") + name(form), described.d,
                                       {at.trace, at.transition, at.injection, at.source, at.gain, at.entry,
-                                       at.weighted, at.go, at.total},
+                                       at.weighted, at.go, at.total, at.rounding},
                                       std::move(described.tables)),
                       r.context);
 }

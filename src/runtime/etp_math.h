@@ -541,6 +541,36 @@ ETP_FN uint16_t etp_f32_to_f16(float x) {
   return (uint16_t)(sign | (u > 0x7f800000u ? nan : h));
 }
 
+/* Stochastic rounding: up with the probability that says what is cut off, so that sums in 16 bits are right
+ * on average (to nearest, a trace that decays slowly stops). What decides is a hash of the number, of its
+ * place in the array and of a key that changes from time to time: the same bits wherever and by however many
+ * it is computed. Infinite from half a unit beyond the largest number on, as to nearest. */
+ETP_FN uint32_t etp_decided(float x, uint32_t key, uint32_t place) {
+  uint32_t h = etp_bits_f32(x) ^ (key + place);
+  return (h ^ h >> 15) * 0x846ca68bu; /* its high bits are good */
+}
+
+ETP_FN uint16_t etp_f32_to_bf16_at(float x, uint32_t key, uint32_t place) {
+  uint32_t u = etp_bits_f32(x), size = u & 0x7fffffffu;
+  uint32_t up = size < 0x7f7f0000u ? etp_decided(x, key, place) >> 16 : 0x8000u;
+  uint32_t rounded = (u + up) >> 16, nan = (u >> 16) | 0x40u;
+  return (uint16_t)(size > 0x7f800000u ? nan : rounded);
+}
+
+/* Below 2^-14, numbers are multiples of 2^-24. */
+ETP_FN uint16_t etp_f32_to_f16_at(float x, uint32_t key, uint32_t place) {
+  uint32_t b = etp_bits_f32(x), sign = (b >> 16) & 0x8000u, u = b & 0x7fffffffu;
+  uint32_t up = etp_decided(x, key, place);
+  uint32_t normal = (u - (112u << 23) + (up >> 19)) >> 13;
+  uint32_t small = u < (113u << 23) ? u : 0u;
+  uint32_t subnormal = ((uint32_t)(int32_t)(etp_from_bits_f32(small) * 0x1p40f) + (up >> 16)) >> 16;
+  uint32_t nan = 0x7e00u | ((u >> 13) & 0x3ffu);
+  uint32_t largest = u < 0x477ff000u ? 0x7bffu : 0x7c00u;
+  uint32_t h = u < (113u << 23) ? subnormal : normal;
+  h = u < 0x477fe000u ? h : largest;
+  return (uint16_t)(sign | (u > 0x7f800000u ? nan : h));
+}
+
 #ifndef ETP_SCALARS_ALONE
 /* ---- arrays: y[i] = f(x[i]), y == x allowed, otherwise no overlap ----
  * The innermost loops have 16 steps, a constant, so that gcc vectorises them at -O2 too. A tail of less than

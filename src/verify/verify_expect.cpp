@@ -544,7 +544,10 @@ class Theory {
     for (const EligibilityTrace& t : traces_)
       if (std::find(t.params.begin(), t.params.end(), leaf.path) != t.params.end() &&
           size_of(t.value.dtype()) < size_of(working_dtype(g_)))
-        reasons.note(fmt::format("its trace is kept in {}", name(t.value.dtype())), past);
+        reasons.note(
+            fmt::format("its trace is kept in {}{}", name(t.value.dtype()),
+                        size_of(t.value.dtype()) == 2 ? ", right on average (rounded stochastically)" : ""),
+            past);
   }
 
   static constexpr const char* kOwnStepOnly =

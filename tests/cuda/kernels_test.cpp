@@ -158,6 +158,11 @@ std::string expect_trace(const TraceCase& c, double tolerance) {
   add(c.gradient > 2, parameter);
   Tensors args;
   for (std::size_t i = 0; i < types.size(); ++i) args.push_back(numbers(types[i], i));
+  const bool rounds = c.stored && size_of(*c.stored) == 2;
+  if (rounds) {
+    types.push_back({Dtype::U32, {}});
+    args.push_back(Tensor::full({Dtype::U32, {}}, std::int64_t{123456789}));
+  }
   types.push_back({Dtype::Bool, {}});
   args.push_back(Tensor::full({Dtype::Bool, {}}, std::int64_t{c.go ? 1 : 0}));
   Program p = as_program(make_jaxpr(
@@ -170,13 +175,14 @@ std::string expect_trace(const TraceCase& c, double tolerance) {
         if (c.gradient > 0) w.entry = x[at++];
         if (c.gradient > 1) w.weighted = x[at++];
         if (c.gradient > 2) w.total = x[at++];
+        if (rounds) w.rounding = x[at++];
         w.go = x[at];
         const TraceWindowResult r = trace_window(c.pattern, w);
         return c.gradient > 0 ? Arrays{r.trace, r.gradient} : Arrays{r.trace};
       },
       types));
   p.aliases.push_back({0, 0});
-  if (c.gradient > 2) p.aliases.push_back({1, types.size() - 2});
+  if (c.gradient > 2) p.aliases.push_back({1, types.size() - (rounds ? 3 : 2)});
   return expect_same(p, args, tolerance);
 }
 
@@ -199,6 +205,8 @@ TEST_F(CudaKernels, TracesOfDenseWeights) {
   expect_trace({dense(13, 67), 67, 13, 3, 4, 3, 2, Dtype::F64}, 1e-13);
   expect_trace({dense(13, 64), 64, 13, 9, 1, 2, 1, Dtype::F32, Dtype::F16}, 1e-2);
   expect_trace({dense(13, 64), 64, 13, 9, 1, 1, 3, Dtype::F32, {}, false}, 0);
+  expect_trace({dense(13, 64), 64, 13, 9, 1, 1, 3, Dtype::F32, Dtype::BF16, false}, 0);
+  expect_trace({dense(9, 12), 12, 9, 4, 2, 2, 2, Dtype::F32, Dtype::BF16, true, true}, 1e-2);
   // Grouped: several matrices.
   expect_trace({{{3, 10, 8}, {}, {8, 0, 1}, {}, {10, 1, 0}, {}}, 24, 30, 4, 2, 6, 3, Dtype::F64}, 1e-13);
   expect_trace({{{3, 10, 8}, {}, {8, 0, 1}, {}, {10, 1, 0}, {}}, 24, 30, 4, 2, 1, 3, Dtype::F64}, 1e-13);

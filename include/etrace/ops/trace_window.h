@@ -22,8 +22,8 @@
 namespace etrace {
 
 // params: slots, position_axes, anchor_strides or anchor_table, source_strides or source_table, has_source,
-// has_gain, has_entry, has_weighted, has_go, has_total; for people and planners: trace (its name), form,
-// threads
+// has_gain, has_entry, has_weighted, has_rounding, has_go, has_total; for people and planners: trace (its
+// name), form, threads
 extern const Primitive trace_window_p;
 
 struct TracePattern {
@@ -48,6 +48,7 @@ struct TraceWindow {
   Array gain;        // of the parameter's elements; undefined: 1
   Array entry;       // u [M, B, positions]; undefined: no gradient
   Array weighted;    // w [K, B, positions]; undefined: none
+  Array rounding;    // key u32[] of stochastic rounding, for traces of 16 bits; undefined: to the nearest
   Array go;          // a truth value; false: the trace stays as it is, and nothing is added. Undefined: true
   Array total;       // gradient so far, parameter_dims(); undefined: none
 };

@@ -4,7 +4,8 @@
  * A pass that is told not to go on leaves all as it is. G is the geometry, constants of the text:
  *   T, S         types of the sums and of the trace as it is stored
  *   batch, states, steps, positions, elements (0: no source), slots, parameters, parts
- *   has_gain, has_gradient, has_weighted, has_total, has_go; direct: the pass writes the gradient itself
+ *   has_gain, has_gradient, has_weighted, has_total, has_go, has_rounding; direct: the
+ *              pass writes the gradient itself
  *   etp_place place(slot, p)   where a slot points
  * Dense passes also have matrices, rows, columns, row_source, row_parameter, lanes (columns that a thread
  * takes together), depth (rows that it takes), and etp_place start(matrix).
@@ -26,6 +27,7 @@ enum {
   ETP_WEIGHTED,
   ETP_GO,
   ETP_TOTAL,
+  ETP_ROUNDING,
   ETP_NEXT,
   ETP_GRADIENT,
   ETP_SUMS,
@@ -45,6 +47,22 @@ ETP_DEVICE bool etp_trace_goes_on(const etp_trace_pointers& p) {
 template <class G>
 ETP_DEVICE const typename G::T* etp_trace_operand(const etp_trace_pointers& p, int which) {
   return (const typename G::T*)p.at[which];
+}
+
+/* N numbers of the new trace, from `place` on. */
+template <class G, int N>
+ETP_DEVICE void etp_trace_store(const etp_trace_pointers& p, int64_t place,
+                                const etp_pack<typename G::T, N>& x) {
+  typedef typename G::S S;
+  etp_pack<S, N> to;
+#pragma unroll
+  for (int j = 0; j < N; ++j) {
+    if constexpr (G::has_rounding)
+      to.at[j] = etp_rounded<S>((float)x.at[j], *(const uint32_t*)p.at[ETP_ROUNDING], (uint32_t)(place + j));
+    else
+      to.at[j] = etp_narrow<S, typename G::T>::of(x.at[j]);
+  }
+  etp_put_once((S*)p.at[ETP_NEXT] + place, to);
 }
 
 /* What the pass has found for a parameter. */
@@ -102,7 +120,8 @@ ETP_DEVICE void etp_trace_any(const etp_trace_pointers& p) {
       for (int c = 0; c < G::states; ++c)
         sum[a] = etp_fused(transition[(a * G::states + c) * all + place], old[c], sum[a]);
     }
-    for (int a = 0; a < G::states; ++a) next[first + a * G::slots] = etp_narrow<S, T>::of(sum[a]);
+    for (int a = 0; a < G::states; ++a)
+      etp_trace_store<G, 1>(p, first + a * G::slots, etp_pack<T, 1>{{sum[a]}});
     if (!G::has_gradient) continue;
     if (G::has_gain) own *= gain;
     for (int c = 0; c < G::states; ++c) own = etp_fused(entry[c * all + place], old[c], own);
@@ -223,7 +242,7 @@ ETP_DEVICE void etp_trace_direct(const etp_trace_pointers& p) {
             sum.at[j] = s;
           }
         }
-        etp_store_once((S*)p.at[ETP_NEXT] + (b * G::states + a) * G::slots + slot + r * G::columns, sum);
+        etp_trace_store<G, G::lanes>(p, (b * G::states + a) * G::slots + slot + r * G::columns, sum);
       }
       if (!G::has_gradient || !go) continue;
 #pragma unroll
@@ -342,8 +361,8 @@ ETP_DEVICE void etp_trace_tile(const etp_trace_pointers& p) {
 #pragma unroll
       for (int a = 0; a < G::states; ++a)
         if (inside && row + r < G::rows)
-          etp_store_once((S*)p.at[ETP_NEXT] + b * G::states * G::slots + slot + r * G::columns + a * G::slots,
-                         e[r * G::states + a]);
+          etp_trace_store<G, G::lanes>(p, b * G::states * G::slots + slot + r * G::columns + a * G::slots,
+                                       e[r * G::states + a]);
   }
   if (!G::has_gradient || !inside) return;
 #pragma unroll

@@ -41,6 +41,17 @@ template <class T>
 struct etp_narrow<etp_brain, T> {
   ETP_DEVICE static etp_brain of(T x) { return {etp_f32_to_bf16((float)x)}; }
 };
+/* Stochastically. */
+template <class S>
+ETP_DEVICE S etp_rounded(float x, uint32_t key, uint32_t place);
+template <>
+ETP_DEVICE etp_half etp_rounded<etp_half>(float x, uint32_t key, uint32_t place) {
+  return {etp_f32_to_f16_at(x, key, place)};
+}
+template <>
+ETP_DEVICE etp_brain etp_rounded<etp_brain>(float x, uint32_t key, uint32_t place) {
+  return {etp_f32_to_bf16_at(x, key, place)};
+}
 template <class T, class S>
 ETP_DEVICE T etp_wide(S x) {
   if constexpr (sizeof(S) == 2)
@@ -71,19 +82,17 @@ ETP_DEVICE etp_pack<T, N> etp_load_once(const S* p) {
 #endif
   return etp_load<T, N>(p);
 }
-template <class T, int N, class S>
-ETP_DEVICE void etp_store_once(S* p, const etp_pack<T, N>& x) {
-  etp_pack<S, N> to;
-  for (int i = 0; i < N; ++i) to.at[i] = etp_narrow<S, T>::of(x.at[i]);
+template <int N, class S>
+ETP_DEVICE void etp_put_once(S* p, const etp_pack<S, N>& x) {
 #ifdef __CUDACC__
   if constexpr (sizeof(etp_pack<S, N>) == 16) {
     uint4 bits;
-    memcpy(&bits, &to, sizeof bits);
+    memcpy(&bits, &x, sizeof bits);
     __stcs((uint4*)p, bits);
     return;
   }
 #endif
-  *(etp_pack<S, N>*)p = to;
+  *(etp_pack<S, N>*)p = x;
 }
 
 #endif /* ETP_CUDA_VECTOR_H */

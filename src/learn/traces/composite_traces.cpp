@@ -13,6 +13,8 @@ namespace etrace {
 
 namespace {
 
+constexpr std::size_t kFirstNumber = 1 << 16;  // behind those of traces of single parameters
+
 // How the result of a composite relation lies to the positions of a group.
 struct Lanes {
   std::int64_t positions, samples;  // of the states; positions of all samples
@@ -221,6 +223,7 @@ Arrays CompositeTraces::advance(const WindowData& w, ArraySpan kept, ArraySpan m
     TraceWindow tw;
     tw.name = slots_[i].name;
     tw.trace = memory[i];
+    tw.rounding = rounding_key(w, tw.trace.dtype(), kFirstNumber + i);
     tw.transition = at_outputs(carried.transition, outputs);
     tw.injection = rows_as_steps(injection(carried, f), lanes);
     tw.source = source;

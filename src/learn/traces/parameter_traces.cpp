@@ -541,6 +541,7 @@ BoundRule::Advanced ParameterTraces::advance(const WindowData& w, ArraySpan old,
     tw.gain = own.gain;
     tw.name = m.slots[t.slot].name;
     tw.trace = old[t.slot];
+    tw.rounding = rounding_key(w, tw.trace.dtype(), t.slot);
     const TraceWindowResult moved = trace_window(t.slots.pattern(), tw);
     result.memory[t.slot] = moved.trace;
     if (moved.gradient.defined())

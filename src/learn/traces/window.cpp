@@ -213,6 +213,14 @@ Array position_mask(const Array& active, const HiddenGroup& group) {
   return reshape(broadcast_to(expand_dims(active, {2}), {steps, samples, all / samples}), {steps, 1, all});
 }
 
+Array rounding_key(const WindowData& w, Dtype stored, std::size_t trace) {
+  if (size_of(stored) != 2) return {};
+  const auto word = [](std::uint64_t v) {
+    return full({}, static_cast<double>(static_cast<std::uint32_t>(v)), Dtype::U32);
+  };
+  return convert(w.calls, Dtype::U32) * word(0x9e3779b9) + word(0x85ebca6b * (trace + 1));
+}
+
 Arrays parameter_operands(const ETraceGraph& g, const HiddenParamOpRelation& r, ArraySpan params) {
   const ClosedJaxpr& program = g.module_info.closed_jaxpr;
   const auto constant = [&](const Var& v) -> Array {

@@ -52,6 +52,10 @@ ScanResult over_steps(std::int64_t steps, const ScanBody& f, const Arrays& init,
 Array sample_mask(const Array& active, std::size_t rank);
 Array position_mask(const Array& active, const HiddenGroup&);
 
+// The key of stochastic rounding, which differs from call to call and from trace to trace; undefined for
+// traces of more than 16 bits.
+Array rounding_key(const WindowData&, Dtype stored, std::size_t trace);
+
 // Operands of a relation that parameters determine, at the values given; x is undefined.
 Arrays parameter_operands(const ETraceGraph&, const HiddenParamOpRelation&, ArraySpan params);
 
