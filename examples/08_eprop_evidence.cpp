@@ -78,8 +78,8 @@ struct Network : et::Module {
   }
 };
 
-// d/dn of c/2·Σ (n̄/T − f)², n̄ the mean of the counts over the samples, in the units of the loss (a mean over
-// the steps of the decision): the signal to the counts, zero to the other states.
+// d/dn of c/2·Σ (n/T − f)², n the counts of each sample by itself, in the units of the loss (a mean over the
+// samples and the steps of the decision): the signal to the counts, zero to the other states.
 et::Arrays rate_signals(const et::Learner& learner, std::int64_t steps) {
   constexpr double kStrength = 300.0, kTargetRate = 0.01;
   const auto length = static_cast<double>(steps);
@@ -88,9 +88,9 @@ et::Arrays rate_signals(const et::Learner& learner, std::int64_t steps) {
     et::Arrays states;
     for (const et::HiddenInfo& h : group.hidden_states) {
       const et::Array value = learner.state(et::to_string(h.path));  // [samples, units]
-      const et::Array too_many = et::mean(value, {0}, true) / length - kTargetRate;
+      const et::Array too_many = value / length - kTargetRate;
       const double share = kStrength / length / kRecall / static_cast<double>(value.shape()[0]);
-      states.push_back(et::to_string(h.path) == "count" ? share * et::broadcast_to(too_many, value.shape())
+      states.push_back(et::to_string(h.path) == "count" ? share * too_many
                                                         : et::zeros_like(value));
     }
     out.push_back(group.concat_hidden(states));

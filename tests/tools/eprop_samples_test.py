@@ -1,4 +1,5 @@
-"""examples/08_eprop_evidence.cpp with several samples per update: twice the same sample is that sample."""
+"""examples/08_eprop_evidence.cpp with several samples per update: twice the same sample is that sample, and two
+others learn as e-prop's equations in plain NumPy do, which give the recorded losses to 1e-12."""
 
 import ast
 import os
@@ -38,17 +39,32 @@ def repeated(npy_file, times, updates):
     return npy(description, b"".join(data[i * size:(i + 1) * size] * times for i in range(updates)))
 
 
+def joined(npy_file, times, updates):
+    """The first updates × times samples of [all updates, 1, …] as [updates, times, …]."""
+    description, data = parts(npy_file)
+    size = len(data) // description["shape"][0]
+    description["shape"] = (updates, times) + tuple(description["shape"][2:])
+    return npy(description, data[:updates * times * size])
+
+
 class Samples(unittest.TestCase):
     def test_two_of_the_same(self):
-        updates = 2
         recorded = re.search(r"// numbers to 1e-8: (.*)", SOURCE.read_text(encoding="utf-8")).group(1).split()
+        self.learns(repeated, recorded)
+
+    # The rates of the samples differ, and each is regularised by itself.
+    def test_two_others(self):
+        self.learns(joined, ["0.750010067486", "0.641097988040"])
+
+    def learns(self, sampled_as, recorded):
+        updates = 2
         with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(DATA) as source:
             path = Path(folder) / "two.npz"
             with zipfile.ZipFile(path, "w") as target:
                 for name in source.namelist():
                     data = source.read(name)
                     sampled = name in ("input_spikes.npy", "target.npy")
-                    target.writestr(name, repeated(data, 2, updates) if sampled else data)
+                    target.writestr(name, sampled_as(data, 2, updates) if sampled else data)
             done = subprocess.run([str(PROGRAM), str(path)], capture_output=True, text=True, check=True)
         losses = [float(line) for line in done.stdout.split()]
         self.assertEqual(len(losses), updates)
