@@ -152,7 +152,8 @@ Lines diagnostic_lines(const ExpectedGraph& e) {
 Lines diagnostic_lines(const ETraceGraph& graph) {
   Lines out;
   for (const CompilationRecord& r : graph.diagnostics) {
-    if (r.kind == DiagnosticKind::RECURRENCE_DROPPED || r.kind == DiagnosticKind::DIAGONAL_PRODUCT_KEPT)
+    if (r.kind == DiagnosticKind::RECURRENCE_DROPPED || r.kind == DiagnosticKind::DIAGONAL_PRODUCT_KEPT ||
+        r.kind == DiagnosticKind::TRACE_WITHOUT_SIGNAL)
       continue;
     const bool readout = r.kind == DiagnosticKind::RELATION_EXCLUDED_NON_TEMPORAL;
     out.push_back(record_line(name(r.kind), name(readout ? DiagnosticLevel::Warning : r.level), r.weight_path,

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "compiler/credit.h"
 #include "compiler/dropped_ways.h"
 #include "compiler/pipeline.h"
 #include "compiler/program_index.h"
@@ -142,6 +143,7 @@ void Passes::find_relations() {
 }
 
 void Passes::finish() {
+  report_traces_without_signal(graph, reporter_);
   extend_outputs(graph, loops_.stacked);
   if (graph.options.include_hidden_perturb)
     graph.hidden_perturb = add_hidden_perturbation_from_minfo(graph.module_info, reporter_, graph.options);

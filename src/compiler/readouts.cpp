@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compiler/credit.h"
 #include "compiler/mixing.h"
 #include "compiler/program_index.h"
 #include "etrace/ops/elementwise.h"
@@ -13,19 +14,12 @@ namespace etrace {
 
 namespace {
 
-// Values that depend on some of a set, through the equations of a program: as derivatives see it, or by
-// value.
-enum class Dependence : std::uint8_t { Derivative, Value };
-VarIds spread(const Jaxpr& program, VarIds from, Dependence how = Dependence::Derivative) {
-  for (const Eqn& eqn : program.eqns) {
-    if (how == Dependence::Derivative && eqn.prim == &stop_gradient_p) continue;
-    const bool reached = std::any_of(eqn.in.begin(), eqn.in.end(), [&](const Atom& a) {
-      return as_var(a) != nullptr && from.contains(as_var(a)->id);
-    });
-    if (!reached) continue;
-    for (const Var& v : eqn.out)
-      if (how == Dependence::Value || is_floating(v.aval.dtype)) from.insert(v.id);
-  }
+// Values that are computed from some of a set.
+VarIds computed_from(const Jaxpr& program, VarIds from) {
+  for (const Eqn& eqn : program.eqns)
+    if (std::any_of(eqn.in.begin(), eqn.in.end(),
+                    [&](const Atom& a) { return as_var(a) != nullptr && from.contains(as_var(a)->id); }))
+      for (const Var& v : eqn.out) from.insert(v.id);
   return from;
 }
 
@@ -47,8 +41,8 @@ class ReadoutSearch {
     const std::vector<InputRecord>& inputs = g.module_info.model.inputs;
     for (std::size_t i = 0; i < inputs.size(); ++i)
       (inputs[i].role == Role::Param ? parameters : data).insert(program_.invars[i].id);
-    from_parameters_ = spread(program_, std::move(parameters), Dependence::Value);
-    from_data_ = spread(program_, std::move(data), Dependence::Value);
+    from_parameters_ = computed_from(program_, std::move(parameters));
+    from_data_ = computed_from(program_, std::move(data));
   }
 
   std::optional<LeakyReadout> operator()(const HiddenGroup& group) const {
@@ -61,7 +55,7 @@ class ReadoutSearch {
   bool is_fed(const HiddenGroup& group) const {
     for (const HiddenGroup& other : g_.hidden_groups) {
       if (other.index == group.index) continue;
-      const VarIds reached = spread(program_, states_of(other));
+      const VarIds reached = influenced_by(program_, states_of(other));
       for (const Var& v : group.hidden_outvars)
         if (reached.contains(v.id)) return true;
     }
@@ -69,7 +63,7 @@ class ReadoutSearch {
   }
 
   bool feeds_results_alone(const HiddenGroup& group) const {
-    const VarIds reached = spread(program_, states_of(group));
+    const VarIds reached = influenced_by(program_, states_of(group));
     for (const Eqn& eqn : program_.eqns)
       if (is_weighted(eqn) &&
           std::any_of(eqn.in.begin(), eqn.in.end(), [&](const Atom& a) { return contains(reached, a); }))
@@ -106,7 +100,7 @@ class ReadoutSearch {
     Arrays values;
     for (std::size_t i = 0; i < in.size(); ++i) {
       const bool used =
-          contains(spread(found.jaxpr, {found.jaxpr.invars[i].id}, Dependence::Value), found.jaxpr.outs[0]);
+          contains(computed_from(found.jaxpr, {found.jaxpr.invars[i].id}), found.jaxpr.outs[0]);
       const Var* source = i < states ? nullptr : &group.transition_jaxpr.constvars[i - states];
       if (used && (source == nullptr || from_data_.contains(source->id))) return std::nullopt;
       parameters = parameters || (used && from_parameters_.contains(source->id));
@@ -169,7 +163,7 @@ std::vector<LeakyReadout> leaky_readouts(const ETraceGraph& g) {
 std::vector<bool> groups_that_feed(const ETraceGraph& g, const std::vector<std::size_t>& groups) {
   std::vector<bool> out(g.hidden_groups.size(), false);
   for (const HiddenGroup& from : g.hidden_groups) {
-    const VarIds reached = spread(g.module_info.jaxpr(), states_of(from));
+    const VarIds reached = influenced_by(g.module_info.jaxpr(), states_of(from));
     for (const std::size_t to : groups)
       for (const Var& v : g.hidden_groups[to].hidden_outvars)
         if (reached.contains(v.id)) out[from.index] = true;

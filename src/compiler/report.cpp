@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "compiler/credit.h"
 #include "compiler/explain_text.h"
 #include "compiler/memory_table.h"
 #include "etrace/graph.h"
@@ -19,15 +20,25 @@ bool is_exclusion(DiagnosticKind k) {
     case DiagnosticKind::RELATION_EXCLUDED_SHAPE_MISMATCH:
     case DiagnosticKind::RELATION_EXCLUDED_WEIGHT_TO_WEIGHT:
     case DiagnosticKind::RELATION_EXCLUDED_SLICED_WEIGHT:
+    case DiagnosticKind::TRACE_WITHOUT_SIGNAL:
       return true;
     default:
       return false;
   }
 }
 
-// Whether some relation traces a leaf.
-bool is_learned(const ETraceGraph& graph, const StatePath& path, std::int64_t leaf) {
-  for (const HiddenParamOpRelation* r : graph.all_relations())
+// Relations whose traces meet a signal.
+std::vector<const HiddenParamOpRelation*> relations_that_learn(const ETraceGraph& graph) {
+  std::vector<const HiddenParamOpRelation*> out = graph.all_relations();
+  for (const TraceWithoutSignal& silent : traces_without_signal(graph)) out[silent.relation] = nullptr;
+  std::erase(out, nullptr);
+  return out;
+}
+
+// Whether one of these traces a leaf.
+bool is_learned(const std::vector<const HiddenParamOpRelation*>& relations, const StatePath& path,
+                std::int64_t leaf) {
+  for (const HiddenParamOpRelation* r : relations)
     for (const TrainableSource& t : r->trainables) {
       if (t.leaves.empty() && t.path == path && t.leaf == leaf) return true;
       if (std::find(t.leaves.begin(), t.leaves.end(), std::pair(path, leaf)) != t.leaves.end()) return true;
@@ -60,15 +71,18 @@ std::vector<StatePath> states_outside_groups(const ETraceGraph& graph) {
 CompilationReport::CompilationReport(const ETraceGraph& graph)
     : dynamic_states(states_outside_groups(graph)), diagnostics(graph.diagnostics) {
   for (const HiddenGroup& g : graph.hidden_groups) hidden_groups.emplace_back(g.index, g.hidden_paths);
-  const std::vector<const HiddenParamOpRelation*> all = graph.all_relations();
-  for (std::size_t i = 0; i < all.size(); ++i)
+  const std::vector<const HiddenParamOpRelation*> all = graph.all_relations(),
+                                                  learn = relations_that_learn(graph);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (std::find(learn.begin(), learn.end(), all[i]) == learn.end()) continue;
     for (const TrainableSource& t : all[i]->trainables)
       etrace_weights.push_back({t.path, t.key, all[i]->hidden_groups, join(graph.module_info.leaf_names(t)),
                                 i >= graph.hidden_param_op_relations.size()});
+  }
   for (const WeightInfo& w : graph.module_info.weights) {
     std::vector<std::string> leaves;
     for (std::size_t i = 0; i < w.invars.size(); ++i)
-      if (const auto leaf = static_cast<std::int64_t>(i); !is_learned(graph, w.path, leaf))
+      if (const auto leaf = static_cast<std::int64_t>(i); !is_learned(learn, w.path, leaf))
         leaves.push_back(graph.module_info.leaf_name(w.path, leaf));
     if (!leaves.empty()) excluded_weights.push_back({w.path, exclusion_of(graph, w.path), join(leaves)});
   }

@@ -60,6 +60,10 @@ std::string relation_text(const ExplainView& v, std::size_t index) {
   for (std::size_t i = 0; i < info.connected_hidden_paths.size(); ++i)
     out += fmt::format("      -> {}: {}\n", to_string(info.connected_hidden_paths[i]),
                        name(info.path_classification[i]));
+  for (const CompilationRecord& record : v.graph.diagnostics)
+    if (record.kind == DiagnosticKind::RELATION_EXCLUDED_SHAPE_MISMATCH && record.weight_path == info.path())
+      out +=
+          paragraph(fmt::format("not traced into {}: {}", path_list(record.hidden_paths), record.message), 6);
   for (std::size_t i = 0; i < info.tail_reasons.size(); ++i)
     if (!info.tail_reasons[i].empty())
       out += paragraph(fmt::format("tail to group {}: {}", info.hidden_groups[i], info.tail_reasons[i]), 6);
@@ -193,7 +197,8 @@ std::string ETraceGraph::explain(const std::vector<std::string>& notes) const {
     if (!body.empty()) out += fmt::format("\n{}\n{}", title, body);
   };
   std::string learned, excluded, groups, dynamic;
-  for (std::size_t i = 0; i < v.relations.size(); ++i) learned += relation_text(v, i);
+  for (std::size_t i = 0; i < v.relations.size(); ++i)
+    if (v.relations[i].has_signal) learned += relation_text(v, i);
   for (const ExplainView::Weight& w : v.weights)
     if (!w.excluded_leaves().empty()) excluded += excluded_text(w);
   for (const HiddenGroup& g : hidden_groups) groups += group_text(v, g);

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <unordered_set>
 
+#include "compiler/credit.h"
 #include "compiler/dropped_ways.h"
 #include "compiler/explain_text.h"
 
@@ -191,9 +192,12 @@ ExplainView::ExplainView(const ETraceGraph& g)
   relations_at.resize(g.module_info.jaxpr().eqns.size());
   const HiddenSources sources(g);
   const std::vector<const HiddenParamOpRelation*> all = g.all_relations();
+  const std::vector<TraceWithoutSignal> silent = traces_without_signal(g);
   for (std::size_t i = 0; i < all.size(); ++i) {
     const HiddenParamOpRelation& info = *all[i];
     Relation r{&info, std::nullopt, {}, relation_slots(g, info), {}};
+    r.has_signal = std::none_of(silent.begin(), silent.end(),
+                                [&](const TraceWithoutSignal& s) { return s.relation == i; });
     const auto& scan = info.control_flow_context;
     if (const auto it = position.find(scan ? scan->eqn_id : info.eqn_id); it != position.end())
       r.equation = it->second;
@@ -209,7 +213,8 @@ ExplainView::ExplainView(const ETraceGraph& g)
         r.weights.push_back(it->second);
         weights[it->second].relations.push_back(i);
       }
-    for (const TrainableSource& t : info.trainables) mark_learned(t, index_of_path);
+    if (r.has_signal)
+      for (const TrainableSource& t : info.trainables) mark_learned(t, index_of_path);
     if (r.equation) relations_at[*r.equation].push_back(i);
     if (i == 0) number_bytes = static_cast<std::int64_t>(size_of(info.y_var.aval.dtype));
     relations.push_back(std::move(r));

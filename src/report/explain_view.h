@@ -50,6 +50,7 @@ struct ExplainView {
     std::vector<Read> reads;
     RelationSlots slots;
     std::vector<std::size_t> weights;  // indices below, without repetition
+    bool has_signal = true;            // else its traces stay without effect in single steps
     std::vector<std::string> keys_of(const ExplainView&, std::size_t weight) const;  // "weight", "bias"
     std::vector<std::string> leaves(const ExplainView&) const;                       // names
   };

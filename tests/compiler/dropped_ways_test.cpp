@@ -216,5 +216,47 @@ TEST(DroppedWays, InsideALoopTheGroupHasItsFinalNumber) {
   EXPECT_THAT(to_string(g.explain_records({{}, {}, Kind::RECURRENCE_DROPPED}).at(0)), HasSubstr("group 1"));
 }
 
+// What is traced must be heard: a result of the same step, or the way on to later ones, depends on the
+// states.
+TEST(TracesWithoutSignal, AreNotCalledLearnedOnline) {
+  const std::vector<testing::StepInput> inputs{arg("x", {3}),          hidden("h", {4}),
+                                               hidden("late", {2, 4}), hidden("same", {4}),
+                                               param("w", {3, 4}),     param("u", {4, 4})};
+  // The result reads h by way of a delay: of another shape, of the same shape, and beside h itself.
+  const auto model = [&](bool other_shape, bool beside) {
+    return step_model(inputs, [=](In& in) {
+      in.set("h", 0.5 * in["h"] + matmul(in["x"], in["w"]));
+      const Array old = other_shape ? squeeze(slice_axis(in["late"], 0, 0, 1), {0}) : in["same"];
+      if (other_shape)
+        in.set("late", concatenate(Arrays{slice_axis(in["late"], 0, 1, 2), expand_dims(in["h"], {0})}, 0));
+      else
+        in.set("same", in["h"]);
+      const Array read = matmul(old, in["u"]);
+      return beside ? read + in["h"] : read;
+    });
+  };
+  for (const bool other_shape : {false, true})
+    for (const bool beside : {false, true}) {
+      SCOPED_TRACE(fmt::format("{} {}", other_shape, beside));
+      const Model m = model(other_shape, beside);
+      const ETraceGraph g = compile_etrace_graph(m);
+      const CompilationReport report(g);
+      const bool silent = other_shape && !beside;
+      EXPECT_EQ(count(g, Kind::TRACE_WITHOUT_SIGNAL), silent ? 1U : 0U);
+      EXPECT_EQ(report.etrace_weights.size(), silent ? 0U : 1U);
+      EXPECT_EQ(unwrapped(g.explain()).find("0 of 2 parameters are learned online") != std::string::npos,
+                silent);
+      if (!silent) continue;
+      const CompilationRecord r = g.explain_records({{}, {}, Kind::TRACE_WITHOUT_SIGNAL}).at(0);
+      EXPECT_EQ(r.weight_path, StatePath{"w"});
+      EXPECT_THAT(r.message, HasSubstr("w is traced into h; no result of the same step depends on that"));
+      EXPECT_THAT(r.message, HasSubstr("through late, where no trace of it is kept"));
+      EXPECT_THAT(report.to_string(), HasSubstr("w: a weight is traced into hidden states that no result"));
+      CompileOptions strict;
+      strict.strict = true;
+      EXPECT_THROW(compile_etrace_graph(m, strict), CompilationError);
+    }
+}
+
 }  // namespace
 }  // namespace etrace

@@ -25,7 +25,8 @@ const std::map<std::string, std::string> kDiffers = {
 std::multiset<std::string> records(const ETraceGraph& g) {
   std::multiset<std::string> out;
   for (const CompilationRecord& r : g.diagnostics) {
-    if (r.kind == DiagnosticKind::RECURRENCE_DROPPED || r.kind == DiagnosticKind::DIAGONAL_PRODUCT_KEPT)
+    if (r.kind == DiagnosticKind::RECURRENCE_DROPPED || r.kind == DiagnosticKind::DIAGONAL_PRODUCT_KEPT ||
+        r.kind == DiagnosticKind::TRACE_WITHOUT_SIGNAL)
       continue;
     const bool readout = r.kind == DiagnosticKind::RELATION_EXCLUDED_NON_TEMPORAL;
     std::string line = std::string(name(r.kind)) + " " + (readout ? "" : std::string(name(r.level))) + " " +
