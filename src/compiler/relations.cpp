@@ -209,11 +209,52 @@ class RelationFinder {
       r.trainables.push_back(std::move(source));
     }
     if (!r.trainables.empty()) return true;
+    if (report_changing_weight(eqn, layout[0])) return false;
     emit(DiagnosticKind::RELATION_EXCLUDED_NO_PARAMSTATE, eqn,
          fmt::format("{} has no trainable operand that comes from a parameter", eqn.prim->name()), {}, {},
          {{"trainable_var", layout[0].operand}, {"key", layout[0].key}},
          "pass the value of a ParamState, or use a plain product");
     return false;
+  }
+
+  // A weight that is a parameter together with what changes from step to step: a mask kept as a state, a
+  // factor that is an argument.
+  bool report_changing_weight(const Eqn& eqn, const Trainable& t) {
+    const Var* operand = as_var(eqn.in[t.operand]);
+    if (compat_ || operand == nullptr) return false;
+    VarIds seen{operand->id};
+    std::vector<Var> todo{*operand};
+    std::optional<StatePath> parameter;
+    std::vector<std::string> data;
+    while (!todo.empty()) {
+      const Var v = todo.back();
+      todo.pop_back();
+      if (const WeightInfo* w = info_.weight_of(v)) {
+        if (!parameter) parameter = w->path;
+      } else if (const std::size_t* p = index_.producer(v)) {
+        for (const Atom& a : index_.eqn(*p).in)
+          if (const Var* u = as_var(a); u != nullptr && seen.insert(u->id).second) todo.push_back(*u);
+      } else {
+        const std::vector<Var>& in = info_.jaxpr().invars;
+        const auto at = static_cast<std::size_t>(std::find(in.begin(), in.end(), v) - in.begin());
+        if (at == in.size()) continue;  // a constant
+        const InputRecord& record = info_.model.inputs[at];
+        data.push_back(record.role == Role::Arg ? fmt::format("argument {}", record.index)
+                                                : "state " + to_string(record.path));
+      }
+    }
+    if (!parameter || data.empty()) return false;
+    std::sort(data.begin(), data.end());
+    emit(
+        DiagnosticKind::RELATION_EXCLUDED_NO_PARAMSTATE, eqn,
+        fmt::format("operand '{}' of {} is made of parameter {} together with {}, which may change from step "
+                    "to step; traces follow weights that are made of parameters and constants alone",
+                    t.key, eqn.prim->name(), to_string(*parameter), join(data)),
+        parameter, {}, {{"trainable_var", t.operand}, {"key", t.key}},
+        "keep what multiplies the weight as a constant or as a parameter that is not updated (a frozen one "
+        "can "
+        "be set between steps), or multiply the operator's input or result by it");
+    return true;
   }
 
   std::vector<bool> fixed_operands(const HiddenParamOpRelation& r) const {

@@ -129,6 +129,23 @@ TEST(Records, NoParamstateAndNotAParamstate) {
        Kind::TRAINABLE_INVAR_NOT_PARAMSTATE, Level::Info, {"key", "invar_index"});
 }
 
+// The reason names the parameter and what it is mixed with, and the report finds it.
+TEST(Records, AWeightThatChangesFromStepToStep) {
+  Inputs inputs = kCell;
+  inputs.push_back(hidden("mask", {3, 4}));
+  const Model m = step_model(
+      inputs, [](In& in) { return decaying(in, matmul(in["x"], in["w"] * in["mask"] * sum(in["x"]))); });
+  const ETraceGraph g = compile_etrace_graph(m);
+  const auto r =
+      only(g.diagnostics, Kind::RELATION_EXCLUDED_NO_PARAMSTATE, Level::Warning, {"trainable_var", "key"});
+  EXPECT_EQ(r.weight_path, StatePath{"w"});
+  EXPECT_NE(r.message.find("parameter w together with argument 0, state mask"), std::string::npos)
+      << r.message;
+  EXPECT_NE(r.note.find("or multiply the operator's input or result"), std::string::npos) << r.note;
+  const CompilationReport report(g);
+  EXPECT_EQ(report.excluded_weights.at(0).reason, Kind::RELATION_EXCLUDED_NO_PARAMSTATE);
+}
+
 TEST(Records, MultiOutputOperator) {
   static const EtpRules rules{.trainables =
                                   [](const Params&) {
