@@ -90,8 +90,7 @@ et::Arrays rate_signals(const et::Learner& learner, std::int64_t steps) {
       const et::Array value = learner.state(et::to_string(h.path));  // [samples, units]
       const et::Array too_many = value / length - kTargetRate;
       const double share = kStrength / length / kRecall / static_cast<double>(value.shape()[0]);
-      states.push_back(et::to_string(h.path) == "count" ? share * too_many
-                                                        : et::zeros_like(value));
+      states.push_back(et::to_string(h.path) == "count" ? share * too_many : et::zeros_like(value));
     }
     out.push_back(group.concat_hidden(states));
   }

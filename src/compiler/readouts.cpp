@@ -99,8 +99,7 @@ class ReadoutSearch {
     bool parameters = false;
     Arrays values;
     for (std::size_t i = 0; i < in.size(); ++i) {
-      const bool used =
-          contains(computed_from(found.jaxpr, {found.jaxpr.invars[i].id}), found.jaxpr.outs[0]);
+      const bool used = contains(computed_from(found.jaxpr, {found.jaxpr.invars[i].id}), found.jaxpr.outs[0]);
       const Var* source = i < states ? nullptr : &group.transition_jaxpr.constvars[i - states];
       if (used && (source == nullptr || from_data_.contains(source->id))) return std::nullopt;
       parameters = parameters || (used && from_parameters_.contains(source->id));

@@ -6,8 +6,8 @@
 // and, along one direction, forward mode and, where the model is smooth, finite differences. What `verify`
 // expects of every leaf must be met: what is called exact is so to 1e-9, what is called approximate is not
 // exact on every draw of values, single steps give the same gradient for every execution window, and nothing
-// fails but with a typed refusal. At the first step there is no past, so whatever a rule makes of the past, its
-// gradient is that of BPTT, unless it learns from a signal of its own or from random numbers.
+// fails but with a typed refusal. At the first step there is no past, so whatever a rule makes of the past,
+// its gradient is that of BPTT, unless it learns from a signal of its own or from random numbers.
 #pragma once
 
 #include <cmath>
