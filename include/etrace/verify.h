@@ -26,6 +26,9 @@ struct VerifyOptions {
   // Braintrace: the reference system's decisions, known faults included; theory then says nothing.
   Compat compat = Compat::None;
   std::string backend = "interpreter";  // of the rule's own runs; the references are interpreted
+  // The same model recorded without calls of jit, by which the model is checked; null: it holds none. It must
+  // outlive the call.
+  const Model* as_written = nullptr;
 };
 
 // How close a gradient is to the reference.
@@ -94,6 +97,10 @@ struct VerifyReport {
     // there is no gradient.
     std::optional<std::int64_t> bptt_horizon = {}, online_horizon = {};
     std::optional<double> finite_differences = {}, full_rtrl = {};  // deviation of BPTT from these
+    // BPTT is that of the function as it was written. How far that of the program that learns is from it;
+    // and how far its slope along one direction is from differences of the function, where it is smooth.
+    double as_recorded = 0.0;
+    std::optional<double> slope = {};
   };
 
   std::string model, rule;

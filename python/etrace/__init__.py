@@ -7,6 +7,8 @@ import typing as _typing
 
 from . import _cpu
 
+if not _cpu.main_interpreter():
+    raise ImportError("etrace works in the main interpreter of a process only; use threads, or processes of their own")
 if _cpu.missing():
     raise ImportError(
         f"this CPU has no {_cpu.missing()}, which the kernels of etrace are built for (x86-64-v3); build it on this "

@@ -11,8 +11,19 @@ from ._trace import Root
 from ._trees import flatten, unflatten
 
 
+def _recorded(root, model):
+    """The model as a program, and as it was written where et.jit was met: None where it was not."""
+
+    def record():
+        return _core._trace_step(root.node, root.update, root.leaves, type(model).__name__)
+
+    calls = _core._recorded_calls()
+    core = record()
+    return core, None if _core._recorded_calls() == calls else _core._record_as_written(record)
+
+
 def _bench(what, model, sequences, loss, step_fn):
-    """A traced model, data, the function as the library knows it, and the function that it calls back."""
+    """A traced model, the same as it was written, data, the function as the library knows it, and that called back."""
     sequences = list(sequences)
     if step_fn is None and loss is None and sequences and callable(sequences[-1]):
         loss = sequences.pop()
@@ -34,8 +45,7 @@ def _bench(what, model, sequences, loss, step_fn):
                 stage=what,
             )
         root = Root(model, (data[0][0],))
-        core = _core._trace_step(root.node, root.update, root.leaves, type(model).__name__)
-        return core, data, _core._Function.of_loss(False, False), loss_of_results(loss, root.out_tree)
+        return *_recorded(root, model), data, _core._Function.of_loss(False, False), loss_of_results(loss, root.out_tree)
     require_callable("step_fn", step_fn)
     if not _in_python(model):
         raise _errors.NotSupportedError(
@@ -56,7 +66,7 @@ def _bench(what, model, sequences, loss, step_fn):
     if not found:
         raise _errors.CompilationError(f"the step function of {what} does not call model(x)", stage=what)
     root = Root(model, found[0])
-    core = _core._trace_step(root.node, root.update, root.leaves, type(model).__name__)
+    core, as_written = _recorded(root, model)
 
     def step(slices):
         def call(*args):
@@ -67,7 +77,7 @@ def _bench(what, model, sequences, loss, step_fn):
         value, extra = out if isinstance(out, tuple) and len(out) == 2 else (out, ())
         return value, flatten(extra)[0]
 
-    return core, data, _core._Function.of_steps(), step
+    return core, as_written, data, _core._Function.of_steps(), step
 
 
 class _Found(BaseException):
@@ -80,10 +90,10 @@ def verify(model, rule, *sequences, loss=None, step_fn=None, **options) -> _core
     `et.verify(model, et.D_RTRL(), xs, ys, et.loss.mse)`: the model as it stands; it is left as it was. Options:
     `windows`, `lags`, `finite_differences`, `full_rtrl`, `method`, `backend`, `compat`, `control_flow`.
     """
-    core, data, step, function = _bench("verify", model, sequences, loss, step_fn)
+    core, as_written, data, step, function = _bench("verify", model, sequences, loss, step_fn)
     made = rule_of(rule)
     own = [made] if python_part(made) else []
-    return _core._verify(core, made._rule, data, step, function, options, own)
+    return _core._verify(core, as_written, made._rule, data, step, function, options, own)
 
 
 def compare_rules(model, *sequences, rules=(), loss=None, step_fn=None, progress=None, **options):
@@ -92,7 +102,7 @@ def compare_rules(model, *sequences, rules=(), loss=None, step_fn=None, progress
     `et.compare_rules(model, xs, ys, et.loss.mse)`. Options: `single_step`, `windows`, `lags`, `repeats`, `seconds`,
     `backend`, `compat`, `control_flow`.
     """
-    core, data, step, function = _bench("compare_rules", model, sequences, loss, step_fn)
+    core, _, data, step, function = _bench("compare_rules", model, sequences, loss, step_fn)
     made = [rule_of(r) for r in rules]
     own = [r for r in made if python_part(r)]
     shown = None if progress is None else (lambda n, name: progress(n, name))

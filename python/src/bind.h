@@ -10,7 +10,6 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -18,6 +17,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "etrace/etrace.h"
+#include "text.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;  // NOLINT: "x"_a in every definition

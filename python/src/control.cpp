@@ -4,6 +4,7 @@
 #include "base/interruptible.h"
 #include "calls.h"
 #include "control/as_written.h"
+#include "gil.h"
 
 namespace etrace::python {
 
@@ -30,7 +31,9 @@ nb::list to_list(ArraySpan arrays) {
 
 namespace {
 
-nb::object call(const nb::object& f, ArraySpan args) { return f(*to_list(args)); }
+nb::object call(const nb::object& f, ArraySpan args) {
+  return python_called([&] { return f(*to_list(args)); });
+}
 
 }  // namespace
 
@@ -228,7 +231,7 @@ class Jitted {
 
  private:
   Tensors run(const Tensors& args) {
-    const nb::gil_scoped_release released;
+    const Released released;
     std::call_once(compiled_, [this] { runnable_ = compile(); });
     std::vector<const void*> in;
     for (const Tensor& t : args) in.push_back(t.bytes());

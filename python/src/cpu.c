@@ -15,7 +15,14 @@ static PyObject* missing(PyObject* self, PyObject* none) {
   Py_RETURN_NONE;
 }
 
+static PyObject* main_interpreter(PyObject* self, PyObject* none) {
+  (void)self;
+  (void)none;
+  return PyBool_FromLong(PyInterpreterState_GetID(PyInterpreterState_Get()) == 0);
+}
+
 static PyMethodDef methods[] = {
+    {"main_interpreter", main_interpreter, METH_NOARGS, "Whether this is the process's first interpreter."},
     {"missing", missing, METH_NOARGS, "The name of the first instruction set that is missing, or None."},
     {NULL, NULL, 0, NULL}};
 

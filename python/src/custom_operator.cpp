@@ -3,6 +3,7 @@
 // A registered row lives as long as the program, longer than the interpreter: it keeps its functions without
 // counting them, and calls them with the GIL.
 #include "calls.h"
+#include "gil.h"
 
 namespace etrace::python {
 
@@ -77,7 +78,7 @@ struct Rule {
 };
 
 Arrays forward(const Rule& rule, const Params& params, ArraySpan operands) {
-  const nb::gil_scoped_acquire gil;
+  const Taken gil;
   const nb::object out = rule.f(*to_list(operands), **options_of(params));
   if (PyTuple_Check(out.ptr()) || PyList_Check(out.ptr())) return returned_list(out);
   return {returned(out, "operator")};
@@ -122,7 +123,7 @@ EtpRules etp_rules_of(const nb::dict& trainable, const nb::object& anchors, cons
   rules.trainables = [trainables](const Params&) { return trainables; };
   rules.anchors = [rule = Rule(anchors)](const Params&, std::string_view key, std::span<const Aval> in,
                                          const Aval& y) {
-    const nb::gil_scoped_acquire gil;
+    const Taken gil;
     const nb::object map = rule.f(std::string(key), shapes_of(in), y.shape);
     if (!nb::isinstance<AnchorMap>(map))
       throw TypeError("register_primitive",
@@ -132,7 +133,7 @@ EtpRules etp_rules_of(const nb::dict& trainable, const nb::object& anchors, cons
   if (!source.is_none())
     rules.source = [rule = Rule(source)](const Params&, std::string_view key,
                                          ArraySpan operands) -> std::optional<TraceSource> {
-      const nb::gil_scoped_acquire gil;
+      const Taken gil;
       const nb::object found = rule.f(std::string(key), *to_list(operands));
       if (found.is_none()) return std::nullopt;
       if (!nb::isinstance<TraceSource>(found))

@@ -3,6 +3,7 @@
 #include "data/catalog.h"
 #include "data/reader.h"
 #include "errors.h"
+#include "gil.h"
 #include "options.h"
 
 namespace etrace::python {
@@ -34,7 +35,7 @@ Loaded loaded(const std::string& given, const std::string& format, const nb::dic
   data::GivenOptions read;
   for (const auto& [key, value] : options)
     read.emplace_back(nb::cast<std::string>(key), text("option", value));
-  const nb::gil_scoped_release free;
+  const Released free;
   const data::KnownData* known = data::find_known_data(given);
   if (known == nullptr) return {data::read_data(given, format, read), given};
   for (std::string own = read.empty() ? known->read : ""; !own.empty();) {  // "channels=28,steps=10"
@@ -68,7 +69,7 @@ Array series(const Dataset& d, std::size_t i) {
 Array padded(const Dataset& d) {
   std::int64_t steps = 0;
   for (const data::Sample& s : d.samples) steps = std::max(steps, s.steps);
-  const nb::gil_scoped_release free;
+  const Released free;
   const auto n = static_cast<std::int64_t>(d.samples.size());
   Tensor out = Tensor::uninitialized({Dtype::F32, Shape{n, steps, d.channels}});
   auto* to = reinterpret_cast<float*>(out.writable());

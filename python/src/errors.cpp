@@ -1,5 +1,7 @@
 // C++ exceptions become those of etrace/_errors.py, with stage, message, module path and the user's line.
 #include <exception>
+#include <new>
+#include <stdexcept>
 #include <typeinfo>
 
 #include "bind.h"
@@ -50,6 +52,15 @@ void set_python_error(const Error& e) {
   PyErr_SetObject(type.ptr(), error.ptr());
 }
 
+// Of another library, or of the standard one: none should come this far.
+void set_unknown(const std::exception& e) {
+  try {
+    set_python_error(InternalError("python", std::string("an exception that is not ours: ") + e.what()));
+  } catch (nb::python_error& failed) {
+    failed.restore();
+  }
+}
+
 void translate(const std::exception_ptr& p, void*) {
   try {
     std::rethrow_exception(p);
@@ -59,10 +70,21 @@ void translate(const std::exception_ptr& p, void*) {
     } catch (nb::python_error& failed) {  // the error that says so is set instead
       failed.restore();
     }
+  } catch (const nb::python_error&) {
+    throw;  // Python's own
+  } catch (const nb::builtin_exception&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    PyErr_SetString(PyExc_MemoryError, "etrace: there is not enough memory for what was asked for");
+  } catch (const std::length_error&) {
+    PyErr_SetString(PyExc_MemoryError, "etrace: no memory holds as many elements as were asked for");
   } catch (const std::bad_cast&) {  // of nanobind, which says no more
     const nb::object type = nb::module_::import_("etrace._errors").attr("TypeError");
     PyErr_SetString(type.ptr(),
-                    "an argument is of another kind than is wanted here, or a whole number beyond 64 bits");
+                    "an argument is of another kind than is wanted here, a whole number beyond 64 bits, or a "
+                    "text with a lone surrogate");
+  } catch (const std::exception& e) {
+    set_unknown(e);
   }
 }
 

@@ -1,4 +1,5 @@
 #include "fields.h"
+#include "gil.h"
 
 #include <array>
 #include <cmath>
@@ -20,9 +21,8 @@ void Place::wrong_value(const std::string& why) const { throw ValueError(who, na
 
 namespace {
 void let_go(PyObject* p) {
-  if (Py_IsInitialized() == 0) return;
-  const nb::gil_scoped_acquire gil;
-  Py_XDECREF(p);
+  const TakenIfThere gil;
+  if (gil) Py_XDECREF(p);
 }
 }  // namespace
 
@@ -52,7 +52,7 @@ namespace {
 std::function<Array(const Array&)> function_of(const Place& at, nb::handle h, bool number_for_all) {
   return [f = KeptFunction(h, KeptFunction::Hold::Weak), who = at.who + "." + at.name,
           number_for_all](const Array& x) {
-    const nb::gil_scoped_acquire gil;
+    const Taken gil;
     const Array y = returned(f.get(who.c_str())(x), who.c_str());
     if (y.shape() != x.shape() && !(number_for_all && y.rank() == 0))
       throw ValueError(who, "the function made " + to_string(y.aval()) + " of " + to_string(x.aval()) +
@@ -211,7 +211,7 @@ nn::Initializer Reader<nn::Initializer>::read(const Place& at, nb::handle h) {
   if (PyCallable_Check(h.ptr()) != 0) {
     return [f = KeptFunction(h, KeptFunction::Hold::Strong), who = at.who + "." + at.name](
                const Array& key, const Shape& shape, Dtype dtype) {
-      const nb::gil_scoped_acquire gil;
+      const Taken gil;
       const Array made = returned(f.get(who.c_str())(key, nb::cast(shape), nb::cast(dtype)), who.c_str());
       if (made.shape() != shape)
         throw ValueError(who, "the function drew " + to_string(made.aval()) + "; expected the shape " +

@@ -1,5 +1,6 @@
 // Files: tensors by name, parameters, checkpoints, models.
 #include "convert.h"
+#include "gil.h"
 #include "learner.h"
 
 namespace etrace::python {
@@ -48,7 +49,7 @@ nb::tuple to_tuple(const TensorFile& f) {
 // Work on files without the GIL.
 template <class F>
 auto freely(F&& f) {
-  const nb::gil_scoped_release free;
+  const Released free;
   return f();
 }
 

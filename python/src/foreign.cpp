@@ -1,6 +1,8 @@
 // Memory of other libraries: the buffer protocol and DLPack.
 #include "foreign.h"
+#include "gil.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace etrace::python {
@@ -22,8 +24,8 @@ namespace {
 template <class Release>
 std::shared_ptr<const void> owner(Release release) {
   return {static_cast<const void*>(""), [release](const void*) mutable {
-            const nb::gil_scoped_acquire gil;
-            if (gil.is_valid()) release();  // else the interpreter has gone, and all memory with it
+            const TakenIfThere gil;
+            if (gil) release();  // else the interpreter has gone, and all memory with it
           }};
 }
 
@@ -35,10 +37,30 @@ struct Element {
   char narrow = 0;             // 'b' 'B' 'h' 'H': widened to int32
 };
 
+std::size_t bytes_of(char format) {
+  switch (format) {
+    case '?':
+    case 'b':
+    case 'B':
+      return 1;
+    case 'e':
+    case 'h':
+    case 'H':
+      return 2;
+    case 'f':
+      return 4;
+    case 'd':
+      return 8;
+    default:
+      return 0;  // as the exporter says
+  }
+}
+
 Element element_of(const Py_buffer& b) {
   const char* f = b.format == nullptr ? "B" : b.format;
   if (*f == '@' || *f == '=' || *f == '<') ++f;
   if (f[0] == '\0' || f[1] != '\0') return {};
+  if (const std::size_t n = bytes_of(f[0]); n != 0 && b.itemsize != static_cast<Py_ssize_t>(n)) return {};
   switch (f[0]) {
     case '?':
       return {Dtype::Bool};
@@ -93,9 +115,16 @@ std::int32_t widened(char kind, const char* p) {
 struct Buffer {
   Py_buffer view{};
   bool held = false;
+  std::vector<Py_ssize_t> strides;  // where the exporter gives none: row-major, as is meant then
   explicit Buffer(nb::handle source) {
     held = PyObject_GetBuffer(source.ptr(), &view, PyBUF_RECORDS_RO) == 0;
-    if (!held) PyErr_Clear();
+    if (!held) {
+      PyErr_Clear();
+      return;
+    }
+    if (view.ndim == 0 || view.strides != nullptr) return;
+    strides.resize(static_cast<std::size_t>(view.ndim), view.itemsize);
+    for (std::size_t i = strides.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * view.shape[i + 1];
   }
   ~Buffer() {
     if (held) PyBuffer_Release(&view);
@@ -103,6 +132,17 @@ struct Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
+  std::span<const Py_ssize_t> steps() const {
+    if (view.strides == nullptr) return strides;
+    return {view.strides, static_cast<std::size_t>(view.ndim)};
+  }
+  // What the protocol promises, and what an exporter may still get wrong.
+  bool consistent() const {
+    if (view.ndim < 0 || view.itemsize <= 0 || (view.ndim > 0 && view.shape == nullptr)) return false;
+    for (int i = 0; i < view.ndim; ++i)
+      if (view.shape[i] < 0) return false;
+    return view.suboffsets == nullptr;
+  }
   Shape shape() const {
     return Shape(std::span<const std::int64_t>(reinterpret_cast<const std::int64_t*>(view.shape),
                                                static_cast<std::size_t>(view.ndim)));
@@ -137,7 +177,7 @@ Tensor packed(const Buffer& b, const Aval& aval) {
   const auto n = static_cast<std::size_t>(b.view.ndim);
   if (aval.bytes() != 0)
     copy_strided(reinterpret_cast<char*>(t.writable()), static_cast<const char*>(b.view.buf),
-                 {b.view.shape, n}, {b.view.strides, n}, static_cast<std::size_t>(b.view.itemsize));
+                 {b.view.shape, n}, b.steps(), static_cast<std::size_t>(b.view.itemsize));
   return t;
 }
 
@@ -147,8 +187,7 @@ Tensor widen(const Buffer& b, char kind) {
   const auto item = static_cast<std::size_t>(b.view.itemsize);
   std::vector<char> bytes(static_cast<std::size_t>(shape.size()) * item);
   if (!bytes.empty())
-    copy_strided(bytes.data(), static_cast<const char*>(b.view.buf), {b.view.shape, n}, {b.view.strides, n},
-                 item);
+    copy_strided(bytes.data(), static_cast<const char*>(b.view.buf), {b.view.shape, n}, b.steps(), item);
   Tensor t = Tensor::uninitialized({Dtype::I32, shape});
   auto* out = reinterpret_cast<std::int32_t*>(t.writable());
   for (std::int64_t i = 0; i < shape.size(); ++i)
@@ -156,7 +195,28 @@ Tensor widen(const Buffer& b, char kind) {
   return t;
 }
 
+// One byte each, and only 0 and 1 are truth values: whatever else the memory holds is true.
+bool only_zero_and_one(const void* data, std::size_t n) {
+  const auto* bytes = static_cast<const unsigned char*>(data);
+  return std::all_of(bytes, bytes + n, [](unsigned char b) { return b <= 1; });
+}
+
+Tensor with_truth_values(Tensor t) {
+  if (t.dtype() != Dtype::Bool) return t;
+  std::byte* const out = t.writable();
+  for (std::size_t i = 0; i < t.aval().bytes(); ++i) out[i] = std::byte(out[i] != std::byte(0) ? 1 : 0);
+  return t;
+}
+
+// Memory that may be shared as it is. Never for truth values that are none of ours.
+bool holds_truth_values(nb::handle source, const Aval& aval, const void* data, Copy copy) {
+  if (aval.dtype != Dtype::Bool || only_zero_and_one(data, aval.bytes())) return true;
+  if (copy == Copy::Never) cannot_share(source, "its truth values are other bytes than 0 and 1");
+  return false;
+}
+
 Tensor from_held(nb::handle source, Buffer& b, Copy copy) {
+  if (!b.consistent()) refuse(source, "gives memory whose shape or elements are not described");
   const Element element = element_of(b.view);
   if (!element.dtype && element.narrow == 0)
     refuse(source,
@@ -171,7 +231,8 @@ Tensor from_held(nb::handle source, Buffer& b, Copy copy) {
   if (copy == Copy::Never && !fits && aval.bytes() != 0)
     cannot_share(source,
                  contiguous ? "its elements are not aligned" : "it is not contiguous in row-major order");
-  if (copy == Copy::Always || !fits) return packed(b, aval);
+  if (copy == Copy::Always || !fits || !holds_truth_values(source, aval, b.view.buf, copy))
+    return with_truth_values(packed(b, aval));
   const void* data = b.view.buf;
   return Tensor::over(aval, data, b.release_to_owner());
 }
@@ -209,6 +270,12 @@ std::optional<Tensor> from_numpy_bfloat16(nb::handle source, Copy copy) {
 }  // namespace
 
 std::optional<Tensor> from_buffer(nb::handle source, Copy copy) {
+  // Times of NumPy give their bytes away as numbers.
+  if (nb::hasattr(source, "dtype") && nb::hasattr(source.attr("dtype"), "kind"))
+    if (const std::string kind = text_of(source.attr("dtype").attr("kind")); kind == "M" || kind == "m")
+      refuse(source,
+             "holds times, which no array does; give numbers, for example (x / numpy.timedelta64(1, "
+             "'s')).astype('float32')");
   if (PyObject_CheckBuffer(source.ptr()) == 0) return std::nullopt;
   Buffer b(source);
   if (b.held) return from_held(source, b, copy);
@@ -242,7 +309,7 @@ Tensor from_dlpack(nb::handle source, Copy copy) {
   const bool fits = contiguous && aval.bytes() != 0 && aligned(a.data(), size_of(aval.dtype));
   if (copy == Copy::Never && !fits && aval.bytes() != 0)
     cannot_share(source, "it is not contiguous in row-major order");
-  if (copy != Copy::Always && fits) {
+  if (copy != Copy::Always && fits && holds_truth_values(source, aval, a.data(), copy)) {
     auto* kept = new nb::ndarray<nb::ro>(a);
     return Tensor::over(aval, a.data(), owner([kept] { delete kept; }));
   }
@@ -255,7 +322,7 @@ Tensor from_dlpack(nb::handle source, Copy copy) {
     copy_strided(reinterpret_cast<char*>(t.writable()), static_cast<const char*>(a.data()), shape, strides,
                  item);
   }
-  return t;
+  return with_truth_values(std::move(t));
 }
 
 }  // namespace etrace::python

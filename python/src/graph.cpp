@@ -5,6 +5,7 @@
 #include "etrace/plan_text.h"
 #include "etrace/summary.h"
 #include "etrace/verify.h"
+#include "gil.h"
 #include "learner.h"
 #include "options.h"
 #include "paths.h"
@@ -111,7 +112,7 @@ ETraceGraph compiled_graph(Module& module, nb::handle update, Given<Arrays> exam
   Call call;
   call.root = &module;
   call.update = update.is_none() ? nb::handle() : update;
-  const nb::gil_scoped_release free;
+  const Released free;
   return compile_etrace_graph(module, ArraySpan(args), o);
 }
 
@@ -219,16 +220,18 @@ Fields verify_fields(VerifyOptions& o) {
           {"backend", [&](nb::handle v) { o.backend = text("backend", v); }}};
 }
 
-VerifyReport verified(const Model& model, const Rule& rule, Given<Arrays> sequences, const PythonFunction& f,
-                      nb::handle function, const nb::dict& options, const nb::list& python_rules) {
+VerifyReport verified(const Model& model, const Model* as_written, const Rule& rule, Given<Arrays> sequences,
+                      const PythonFunction& f, nb::handle function, const nb::dict& options,
+                      const nb::list& python_rules) {
   const Arrays data = sequences.get();
   VerifyOptions o;
+  o.as_written = as_written;
   read_fields("verify", options, verify_fields(o));
   Call call;
   call.function = function;
   call.learner = &model;
   for (nb::handle r : python_rules) call.rules.push_back(r);
-  const nb::gil_scoped_release free;
+  const Released free;
   return verify(model, *rule.rule, data, f.step, o);
 }
 
@@ -252,14 +255,14 @@ RuleComparison compared(const nb::list& draws, const nb::list& rules, const Pyth
   read_fields("compare_rules", options, fields);
   if (!on_row.is_none())
     o.on_row = [on_row](const RuleComparison& c) {
-      const nb::gil_scoped_acquire gil;
+      const Taken gil;
       on_row(nb::cast(c.rows.size()), c.rows.empty() ? nb::none() : nb::cast(c.rows.back().rule));
     };
   Call call;
   call.function = function;
   call.learner = &all.front().model;
   for (nb::handle r : python_rules) call.rules.push_back(r);
-  const nb::gil_scoped_release free;
+  const Released free;
   return compare_rules(all, some, f.step, o);
 }
 
@@ -303,8 +306,8 @@ void bind_reports(nb::module_& m) {
   report_class<RuleComparison>(m, "RuleComparison",
                                "Rules side by side: memory, time, and how close they come to BPTT.")
       .def("to_markdown", &RuleComparison::to_markdown);
-  m.def("_verify", verified, "model"_a, "rule"_a, "sequences"_a, "step"_a, "function"_a, "options"_a,
-        "python_rules"_a);
+  m.def("_verify", verified, "model"_a, "as_written"_a.none(), "rule"_a, "sequences"_a, "step"_a,
+        "function"_a, "options"_a, "python_rules"_a);
   m.def("_compare_rules", compared, "draws"_a, "rules"_a, "step"_a, "function"_a, "on_row"_a.none(),
         "options"_a, "python_rules"_a);
   m.def("_call_model", call_model, "args"_a);

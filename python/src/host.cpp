@@ -3,6 +3,7 @@
 
 #include "bind.h"
 #include "etrace/host.h"
+#include "gil.h"
 #include "native/background.h"
 #include "recording.h"
 #include "runtime/thread_pool.h"
@@ -32,7 +33,7 @@ void between_programs() {
   Call* const call = Call::current();
   if (call == nullptr && PyThread_get_thread_ident() != main_thread)
     return;  // perhaps one of the library's own
-  const nb::gil_scoped_acquire gil;
+  const Taken gil;
   const bool signalled = PyErr_CheckSignals() != 0;
   if (call != nullptr && call->on_signal) {
     after_signal(*call, signalled);
@@ -75,9 +76,10 @@ void bind_host(nb::module_& m) {
   });
   // Before the interpreter goes: what runs in the background is waited for, and asks nobody any more.
   nb::module_::import_("atexit").attr("register")(nb::cpp_function([] {
-    set_interrupt_hook({});
+    set_interrupt_hook(stand_still_if_ending);
     set_warning_sink({});
-    const nb::gil_scoped_release gil;
+    end_of_python();
+    const Released gil;
     native::drop_compilations();
   }));
   m.def(
@@ -104,7 +106,7 @@ void bind_host(nb::module_& m) {
       "wait_for_compilations",
       [] {
         {
-          const nb::gil_scoped_release gil;
+          const Released gil;
           native::wait_for_compilations();
         }
         show_warnings();

@@ -125,6 +125,7 @@ class IndexReader {
       ++axis_;
     } else if (is_integer_object(p)) {
       const nb::object number = nb::steal(PyNumber_Index(p.ptr()));
+      if (!number.is_valid()) throw nb::python_error();
       Item item{Item::Single};
       int beyond = 0;
       const std::int64_t position = PyLong_AsLongLongAndOverflow(number.ptr(), &beyond);

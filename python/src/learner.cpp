@@ -1,5 +1,6 @@
 // Learners: compile, sequences, access. Single steps are in step.cpp.
 #include "learner.h"
+#include "gil.h"
 
 #include "convert.h"
 #include "options.h"
@@ -117,7 +118,7 @@ void compile_learner(LearnerObject* self, Module& module, nb::handle update, con
   if (!python_rule.is_none()) call.rules.push_back(python_rule);
   std::shared_ptr<Core> core;
   {
-    const nb::gil_scoped_release free;
+    const Released free;
     core = std::make_shared<Core>(compile(module, *rule.rule, ArraySpan(args), o));
   }
   show_warnings();
@@ -137,7 +138,7 @@ void learner_of_model(LearnerObject* self, const Model& model, const Rule& rule,
   if (!python_rule.is_none()) call.rules.push_back(python_rule);
   std::shared_ptr<Core> core;
   {
-    const nb::gil_scoped_release free;
+    const Released free;
     core = std::make_shared<Core>(Learner(compile_etrace_graph(model, c), *rule.rule, o));
   }
   put(self, std::move(core), python_rule);

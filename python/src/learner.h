@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "bind.h"
+#include "gil.h"
 #include "recording.h"
 
 namespace etrace::python {
@@ -70,13 +71,13 @@ class LongCall {
   auto run(F&& f) {
     if constexpr (std::is_void_v<decltype(f())>) {
       {
-        const nb::gil_scoped_release free;
+        const Released free;
         f();
       }
       show_warnings();
     } else {
       auto result = [&] {
-        const nb::gil_scoped_release free;
+        const Released free;
         return f();
       }();
       show_warnings();

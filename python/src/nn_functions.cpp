@@ -2,6 +2,7 @@
 #include "calls.h"
 #include "convert.h"
 #include "fields.h"
+#include "gil.h"
 #include "nn_objects.h"
 #include "operands.h"
 
@@ -169,7 +170,7 @@ void bind_neuron_input(nb::module_& m) {
             if (PyCallable_Check(of.ptr()) == 0)
               throw TypeError("NeuronInput", "current_of is a function of V, not " + describe(of));
             self->current_of = [f = KeptFunction(of, KeptFunction::Hold::Strong)](const Array& V) {
-              const nb::gil_scoped_acquire gil;
+              const Taken gil;
               return returned(f.get("NeuronInput")(V), "current_of");
             };
           },

@@ -5,6 +5,7 @@
 #include "calls.h"
 #include "convert.h"
 #include "fields.h"
+#include "gil.h"
 #include "layers.h"
 #include "params.h"
 
@@ -21,7 +22,7 @@ Schedule schedule_of(const Place& at, nb::handle h) {
   if (nb::isinstance<Schedule>(h)) return nb::cast<Schedule>(h);
   if (PyCallable_Check(h.ptr()) != 0) {
     return Schedule([f = KeptFunction(h, KeptFunction::Hold::Strong)](const Array& step) {
-      const nb::gil_scoped_acquire gil;
+      const Taken gil;
       const Array rate = returned(f.get("schedule")(step), "schedule");
       return rate.dtype() == step.dtype() ? rate : convert(rate, step.dtype());
     });

@@ -1,4 +1,5 @@
 #include "python_rule.h"
+#include "gil.h"
 
 #include "convert.h"
 #include "options.h"
@@ -40,7 +41,7 @@ ParameterTraceOptions trace_options(const std::shared_ptr<const PythonRuleForm>&
   o.rule = form->name;
   if (form->jacobian)
     o.jacobian = [form](const Array& d) {
-      const nb::gil_scoped_acquire gil;
+      const Taken gil;
       return checked(*form, "jacobian", rule_of_call(*form).attr("jacobian")(d), d.aval());
     };
   return o;
@@ -70,7 +71,7 @@ class PythonTraces final : public ParameterTraces {
       : ParameterTraces(graph, trace_options(form)),
         form_(std::move(form)),
         traces_(ParameterTraces::slots().size()) {
-    const nb::gil_scoped_acquire gil;
+    const Taken gil;
     own_ = own_arrays(rule_of_call(*form_));
   }
 
@@ -89,7 +90,7 @@ class PythonTraces final : public ParameterTraces {
   }
   Advanced advance(const WindowData& w, ArraySpan memory, const Signals& signals) const override {
     const ArraySpan own = memory.subspan(traces_);
-    const nb::gil_scoped_acquire gil;
+    const Taken gil;
     const Standing standing(rule_of_call(*form_), own);
     Advanced out = ParameterTraces::advance(w, memory.first(traces_), signals);
     out.memory.insert(out.memory.end(), own.begin(), own.end());
@@ -101,7 +102,7 @@ class PythonTraces final : public ParameterTraces {
   OwnStep own_step() const override { return form_->signal ? OwnStep::Signal : ParameterTraces::own_step(); }
   Arrays learning_signal(const WindowData& w, ArraySpan memory, SignalTo to, Arrays signal) const override {
     if (!form_->signal) return ParameterTraces::learning_signal(w, memory, to, std::move(signal));
-    const nb::gil_scoped_acquire gil;
+    const Taken gil;
     const Standing standing(rule_of_call(*form_), memory.subspan(traces_));
     const nb::object function = rule_of_call(*form_).attr("learning_signal");
     for (std::size_t k = 0; k < signal.size(); ++k)

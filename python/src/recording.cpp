@@ -1,4 +1,5 @@
 #include "recording.h"
+#include "gil.h"
 
 #include <atomic>
 
@@ -32,9 +33,9 @@ class Instead {
 
 LossAndAux step_of_call(StepCall& model, ArraySpan slices) {
   Call& call = call_with_function();
-  const nb::gil_scoped_acquire gil;
+  const Taken gil;
   const Instead here(call.model, &model);
-  const nb::object out = call.function(to_list(slices));
+  const nb::object out = python_called([&] { return call.function(to_list(slices)); });
   return {returned(out[0], "the step function"), returned_list(out[1])};
 }
 
@@ -53,8 +54,8 @@ Arrays Node::update_all(ArraySpan x) {
   if (call == nullptr || call->root != this || !call->update.is_valid())
     throw NotSupportedError("module", "a module written in Python is called from Python only",
                             OriginScope::current());
-  const nb::gil_scoped_acquire gil;
-  return returned_list(call->update(to_list(x)));
+  const Taken gil;
+  return returned_list(python_called([&] { return call->update(to_list(x)); }));
 }
 
 PythonFunction PythonFunction::of_steps() { return {StepFunction(step_of_call)}; }
@@ -65,8 +66,8 @@ PythonFunction PythonFunction::of_loss(bool windows, bool per_sample) {
 
 Array loss_of_call(ArraySpan results, const Array& target) {
   Call& call = call_with_function();
-  const nb::gil_scoped_acquire gil;
-  return returned(call.function(to_list(results), target), "the loss");
+  const Taken gil;
+  return returned(python_called([&] { return call.function(to_list(results), target); }), "the loss");
 }
 
 nb::tuple to_tuple(ArraySpan arrays) { return nb::tuple(to_list(arrays)); }

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "convert.h"
+#include "gil.h"
 #include "learner.h"
 
 namespace etrace::python {
@@ -122,7 +123,7 @@ const Learner::StepResult& timed(LearnerObject& l, const F& f) {
   if (l.step_seconds < kShort) {
     result = &f();
   } else {
-    const nb::gil_scoped_release free;
+    const Released free;
     result = &f();
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();

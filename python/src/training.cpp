@@ -6,6 +6,7 @@
 #include "etrace/host.h"
 #include "etrace/train.h"
 #include "fields.h"
+#include "gil.h"
 #include "options.h"
 #include "recording.h"
 #include "train/compare_page.h"
@@ -47,7 +48,7 @@ class PythonTask final : public Task {
 
  private:
   TaskBatch draw(const Draw& d) const override {
-    const nb::gil_scoped_acquire gil;
+    const Taken gil;
     const std::uint64_t number = first_batch(d.part) + d.index;
     const nb::object given =
         called(Call::current(), true, [&] { return batch_.get(spec().name.c_str())(number, d.size); });
@@ -196,7 +197,7 @@ class PythonView final : public train::RunView {
   }
   bool stop_requested() override {
     if (stopped_ == nullptr && !asked_) {
-      const nb::gil_scoped_acquire gil;
+      const Taken gil;
       check_interrupt();
     }
     return stopped_ != nullptr || asked_;
@@ -208,7 +209,7 @@ class PythonView final : public train::RunView {
  private:
   template <class... Args>
   void tell(const char* what, const Args&... args) {
-    const nb::gil_scoped_acquire gil;
+    const Taken gil;
     const nb::object answer = called(&call_, false, [&] { return nb::object(told_.attr(what)(args...)); });
     if (!answer.is_none() && nb::cast<bool>(answer)) asked_ = true;
   }
@@ -240,7 +241,7 @@ nb::dict told_run(const nb::dict& objects, nb::handle told, F&& run) {
   PythonView view(call, told);
   train::RunResult result;
   {
-    const nb::gil_scoped_release free;
+    const Released free;
     result = run(view);
   }
   show_warnings();
@@ -276,7 +277,7 @@ nb::dict evaluated(const std::string& folder, const std::string& part, std::int6
   Call call;
   train::Score score;
   {
-    const nb::gil_scoped_release free;
+    const Released free;
     score = train::evaluate(folder, o);
   }
   show_warnings();
@@ -300,11 +301,11 @@ nb::tuple predicted(const std::string& folder, nb::handle data, const std::strin
   train::Predictions out;
   if (nb::isinstance<nb::str>(data)) {
     const auto file = nb::cast<std::string>(data);
-    const nb::gil_scoped_release free;
+    const Released free;
     out = train::predict(folder, file, on, labelled);
   } else {
     const train::SeriesArrays arrays = series_of(data);
-    const nb::gil_scoped_release free;
+    const Released free;
     out = train::predict(folder, arrays, on);
   }
   show_warnings();

@@ -196,3 +196,52 @@ def test_a_sequence_is_read_where_it_lies():
     xs[:], ys[:] = 0, 0
     assert np.array_equal(np.asarray(first.losses), losses)
     assert all(np.array_equal(first.grads.numpy()[k], v) for k, v in grads.items())
+
+
+# --- memory that is not what it seems ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "times", [np.timedelta64(1, "s"), np.datetime64("2020-01-01"), np.array(["2020-01-01"], "M8[D]"), np.ones(2, "m8[s]")]
+)
+def test_times_are_refused(times):
+    with pytest.raises(et.TypeError, match="holds times"):
+        et.asarray(times)
+
+
+class ByDlpack:
+    """Memory that is offered by DLPack only."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **kwargs):
+        return self.array.__dlpack__()
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+@pytest.mark.parametrize("offered", [lambda a: a, ByDlpack], ids=["buffer", "dlpack"])
+def test_truth_values_are_zero_and_one(offered):
+    odd = np.frombuffer(bytearray(b"\x02\x00\xff\x01"), np.bool_)
+    for source in (odd, odd[::2]):
+        a = et.asarray(offered(source))
+        assert a.tolist() == [bool(v) for v in source.view("u1")]
+        assert et.sum(a.astype("int32")).item() == sum(v != 0 for v in source.view("u1"))
+        assert np.asarray(a).view("u1").max() == 1
+    with pytest.raises(BufferError, match="other bytes than 0 and 1"):
+        et.asarray(offered(odd), copy=False)
+
+
+def test_texts_that_are_no_utf8_are_bytes_as_in_python(tmp_path):
+    name = "w\udc80"
+    model = GruNet()
+    path = tmp_path / f"m{name}.npz"
+    et.save_parameters(model, path)
+    assert path.exists()
+    et.load_parameters(model, str(path))
+    with pytest.raises(et.ValueError, match="surrogate"):
+        et.nn.spike(et.ones(2), name)
+    with pytest.raises(TypeError):
+        et.save_parameters(model, "lone \ud800")

@@ -161,3 +161,13 @@ def test_derivatives_pass_through_an_index():
     same(g, want)
     g = et.grad(lambda v: et.sum(et.asarray(x).at[1].set(v) * 2.0))(np.ones(4, np.float32))
     assert g.tolist() == [2, 2, 2, 2]
+
+
+def test_what_an_index_raises_comes_through():
+    class Odd:
+        def __index__(self):
+            raise LookupError("mine")
+
+    for x in (et.ones(3), et.ones(3) * et.units.mV):
+        with pytest.raises(LookupError, match="mine"):
+            x[Odd()]

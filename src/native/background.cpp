@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "etrace/error.h"
@@ -89,7 +90,11 @@ class CompileQueue {
   }
   void add(std::function<void()> job) {
     const std::lock_guard lock(mutex_);
-    start();
+    try {
+      start();
+    } catch (const std::system_error& e) {
+      return say_why_interpreted(std::string("there is no thread to compile in (") + e.what() + ")");
+    }
     jobs_.push_back(std::move(job));
     changed_.notify_all();
   }
@@ -116,7 +121,14 @@ class CompileQueue {
       jobs_.pop_front();
       busy_ = true;
       lock.unlock();
-      job();
+      try {
+        job();
+      } catch (const std::exception& e) {  // above all out of memory; nobody waits here who could be told
+        try {
+          say_why_interpreted(std::string("native code could not be made (") + e.what() + ")");
+        } catch (const std::exception&) {  // nor is there memory to say so
+        }
+      }
       lock.lock();
       busy_ = false;
       changed_.notify_all();
@@ -165,6 +177,7 @@ std::shared_ptr<const Runnable> compile_in_background(const Program& p,
   return program;
 }
 
+void run_in_background(std::function<void()> job) { queue().add(std::move(job)); }
 void wait_for_compilations() { queue().wait(); }
 void drop_compilations() {
   queue().drop();

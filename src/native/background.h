@@ -1,6 +1,7 @@
 // Native code that is compiled while the interpreter already runs.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "core/workspace.h"
@@ -13,6 +14,9 @@ namespace etrace::native {
 // once and the interpreter stays.
 std::shared_ptr<const Runnable> compile_in_background(const Program&, const std::shared_ptr<Workspace>& = {});
 
+// In the compiling thread, after what waits there. A job that throws is given up, and its program stays
+// interpreted.
+void run_in_background(std::function<void()> job);
 // Returns when everything that was asked for so far is compiled or has failed.
 void wait_for_compilations();
 // The same without what has not begun, which stays interpreted: for a process that is about to end.

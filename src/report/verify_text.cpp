@@ -141,6 +141,17 @@ std::vector<std::string> VerifyReport::failures() const {
                                   m.window == 0       ? leaf.expected.single_step.reason
                                   : m.window >= steps ? "a window over the whole sequence is reverse mode"
                                                       : leaf.expected.windows.reason));
+    if (!(leaf.as_recorded < leaf.tolerance))
+      out.push_back(fmt::format(
+          "{}: BPTT through the program that learns deviates by {} from BPTT through the function as it was "
+          "written; a pass has changed its derivative",
+          who, scientific(leaf.as_recorded)));
+    if (leaf.slope && !(*leaf.slope < leaf.oracle_tolerance))
+      out.push_back(
+          fmt::format("{}: along one direction the slope by BPTT deviates by {} from differences of the "
+                      "function as it was "
+                      "written; a derivative is wrong",
+                      who, scientific(*leaf.slope)));
     if (leaf.finite_differences && leaf.differences_exempt.empty() &&
         !(*leaf.finite_differences < leaf.oracle_tolerance))
       out.push_back(fmt::format("{}: BPTT itself deviates by {} from finite differences", who,
@@ -241,6 +252,26 @@ std::string oracle_table(const VerifyReport& r) {
   return t.rows.empty() ? "" : t.to_string();
 }
 
+// What BPTT itself was held against.
+std::string reference_list(const VerifyReport& r) {
+  std::size_t checked = 0, exempt = 0, floating = 0;
+  for (const VerifyReport::Leaf& leaf : r.leaves) {
+    if (leaf.measures.empty()) continue;
+    ++floating;
+    checked += leaf.slope ? 1 : 0;
+    exempt += leaf.differences_exempt.empty() ? 0 : 1;
+  }
+  std::string out = fmt::format(
+      "BPTT through the function as it was written, before any pass; held against differences along one "
+      "direction for {} of {} parameters",
+      checked, floating);
+  if (exempt != 0) out += fmt::format(", {} have derivatives of their own on their way", exempt);
+  if (checked + exempt < floating)
+    out += fmt::format(", {} no slope that differences show (a kink, a jump, or too small)",
+                       floating - checked - exempt);
+  return wrapped_text(out, 2);
+}
+
 std::string where_text(const VerifyReport::Reason& reason) {
   if (reason.single_step && reason.windows) return "";
   return reason.single_step ? " in single steps" : " in windows";
@@ -316,6 +347,7 @@ std::string VerifyReport::to_string() const {
         "\nIn {}: direction, size and signs; steps back that hold 90 % of the last step's credit\n",
         window_text(windows.front()));
   out += fidelity_table(*this);
+  out += "\nThe reference\n" + reference_list(*this);
   if (const std::string oracles = oracle_table(*this); !oracles.empty()) {
     out += "\nBPTT itself: relative deviation from central differences and from full RTRL\n" + oracles;
     out += exemption_list(*this);
@@ -374,6 +406,8 @@ Json leaf_json(const VerifyReport::Leaf& leaf) {
   out["finite_differences"] = deviation(leaf.finite_differences);
   out["differences_exempt"] = leaf.differences_exempt.empty() ? Json() : Json(leaf.differences_exempt);
   out["full_rtrl"] = deviation(leaf.full_rtrl);
+  out["as_recorded"] = number_json(leaf.as_recorded);
+  out["slope"] = deviation(leaf.slope);
   return out;
 }
 

@@ -12,6 +12,7 @@
 #include "compiler/dropped_ways.h"
 #include "compiler/explain_text.h"
 #include "compiler/scopes.h"
+#include "control/as_written.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
@@ -174,8 +175,8 @@ LeafExpectation under_compat() {
 }
 
 // Everything that is known before the rule has run.
-VerifyReport start_report(const ETraceGraph& graph, const LearningRule& rule, const StepProgram& step,
-                          const SequenceOracle::Gradient& reference) {
+VerifyReport start_report(const ETraceGraph& graph, const LearningRule& rule,
+                          const std::vector<LeafWay>& ways, const SequenceOracle::Gradient& reference) {
   VerifyReport report;
   report.model = graph.module_info.model.name;
   report.rule = rule.describe_on(graph);
@@ -186,7 +187,6 @@ VerifyReport start_report(const ETraceGraph& graph, const LearningRule& rule, co
   report.scopes = scopes_text(scope_costs(graph), scope_name(graph.options));
   const std::vector<ParamLeafId> ids = param_leaf_ids(graph.module_info);
   const std::vector<LeafExpectation> expected = expected_gradients(graph, rule);
-  const std::vector<LeafWay> ways = ways_of_parameters(graph.module_info, step);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     VerifyReport::Leaf leaf;
     leaf.id = ids[i];
@@ -205,6 +205,22 @@ VerifyReport start_report(const ETraceGraph& graph, const LearningRule& rule, co
   }
   check_finite(report);
   return report;
+}
+
+// The reference against the function itself, where it is smooth, and the program that learns against the
+// reference.
+void check_reference(VerifyReport& report, const SequenceOracle& written,
+                     const SequenceOracle::Gradient& reference, const SequenceOracle::Gradient& recorded) {
+  ProgramRun forward = written.forward();
+  for (std::size_t i = 0; i < report.leaves.size(); ++i) {
+    if (!reference.values[i].defined()) continue;
+    VerifyReport::Leaf& leaf = report.leaves[i];
+    const std::vector<double> found = recorded.values[i].to_doubles();
+    if (leaf.alive || norm(found) > kAlive)
+      leaf.as_recorded = agreement(found, reference.values[i].to_doubles()).deviation;
+    if (leaf.differences_exempt.empty())
+      leaf.slope = written.slope_deviation(forward, reference, i, leaf.dtype);
+  }
 }
 
 void check_oracle(VerifyReport& report, const SequenceOracle& oracle,
@@ -239,6 +255,11 @@ bool runs(const LearningRule& rule, VjpMethod method, const std::optional<VjpMet
   }
 }
 
+StepProgram step_without_calls(const Model& model, const StepFunction& f, std::span<const Aval> slices) {
+  const AsWritten scope;
+  return StepProgram::trace(model, f, slices);
+}
+
 }  // namespace
 
 VerifyReport verify(const Model& model, const LearningRule& rule, ArraySpan sequences, const StepFunction& f,
@@ -255,13 +276,20 @@ VerifyReport verify(const Model& model, const LearningRule& rule, ArraySpan sequ
   const ETraceGraph graph = compile_etrace_graph(model, options);
   Avals slices;
   for (const Array& a : sequences) slices.push_back({a.dtype(), a.shape().without(0)});
+  const std::uint64_t calls = recorded_calls();
   const StepProgram step = StepProgram::trace(graph, f, slices);
+  const Model& model_as_written = o.as_written != nullptr ? *o.as_written : model;
+  const StepProgram step_as_written =
+      recorded_calls() == calls ? step : step_without_calls(model_as_written, f, slices);
 
-  const SequenceOracle oracle(model, step, sequences);
-  const SequenceOracle::Gradient reference = oracle.bptt();
-  VerifyReport report = start_report(graph, rule, step, reference);
+  const SequenceOracle written(model_as_written, step_as_written, sequences, SequenceOracle::Form::AsWritten),
+      oracle(model, step, sequences);
+  const SequenceOracle::Gradient reference = written.bptt();
+  VerifyReport report =
+      start_report(graph, rule, ways_of_parameters(model_as_written, step_as_written), reference);
   report.steps = steps;
-  check_oracle(report, oracle, reference, o);
+  check_reference(report, written, reference, oracle.bptt());
+  check_oracle(report, written, reference, o);
   const OnlineRun online(graph, rule, sequences, f, step, o.backend);
   if (single) measure(report, 0, online.single_step(), reference);
   for (const std::int64_t k : windows)
@@ -274,8 +302,16 @@ VerifyReport verify(Module& module, const LearningRule& rule, const Array& input
                     const Loss& loss, const VerifyOptions& o) {
   check_sequences("verify", Arrays{inputs, targets});
   const Aval example{inputs.dtype(), inputs.shape().without(0)};
-  const Model model = trace_step(module, std::span<const Aval>(&example, 1)).model;
-  return verify(model, rule, Arrays{inputs, targets}, step_function(loss), o);
+  const auto record = [&] { return trace_step(module, std::span<const Aval>(&example, 1)).model; };
+  const std::uint64_t calls = recorded_calls();
+  const Model model = record();
+  VerifyOptions options = o;
+  std::optional<Model> as_written;
+  if (recorded_calls() != calls) {
+    const AsWritten scope;
+    options.as_written = &as_written.emplace(record());
+  }
+  return verify(model, rule, Arrays{inputs, targets}, step_function(loss), options);
 }
 
 }  // namespace etrace

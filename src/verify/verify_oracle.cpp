@@ -52,13 +52,13 @@ Agreement agreement(const Tensor& gradient, const Tensor& reference) {
 }
 
 // The sequence ----------------------------------------------------------------------------------------------
-SequenceOracle::SequenceOracle(const Model& model, const StepProgram& step, ArraySpan sequences)
-    : plan_(model), step_(step), sequences_(sequences) {
+SequenceOracle::SequenceOracle(const Model& model, const StepProgram& step, ArraySpan sequences, Form form)
+    : plan_(model), step_(step), sequences_(sequences), form_(form) {
   for (const Array& a : sequences) slices_.push_back({a.dtype(), a.shape().without(0)});
 }
 
 ProgramRun SequenceOracle::bound(Program p) const {
-  ProgramRun run(find_backend("interpreter"), lean(std::move(p)));
+  ProgramRun run(find_backend("interpreter"), form_ == Form::Lean ? lean(std::move(p)) : std::move(p));
   for (const ModelPlan::Start& each : plan_.params()) run.set(PortRole::Param, each.port.name, each.value);
   start(run);
   for (std::size_t i = 0; i < sequences_.size(); ++i)
@@ -105,7 +105,7 @@ Tensors SequenceOracle::last_step_by_origin() const {
 std::vector<double> SequenceOracle::finite_differences(const Gradient& gradient,
                                                        const std::vector<Dtype>& narrowest) const {
   constexpr std::int64_t kEntries = 64;
-  ProgramRun run = bound(plan_.forward(step_, slices_, {.steps = steps()}));
+  ProgramRun run = forward();
   std::vector<double> out(plan_.params().size(), 0.0);
   for (std::size_t leaf = 0; leaf < out.size(); ++leaf) {
     if (!is_floating(leaf)) continue;
@@ -134,6 +134,69 @@ std::vector<double> SequenceOracle::finite_differences(const Gradient& gradient,
     if (norm(numeric) > kAlive || norm(exact) > kAlive) out[leaf] = agreement(exact, numeric).deviation;
   }
   return out;
+}
+
+ProgramRun SequenceOracle::forward() const {
+  return bound(plan_.forward(step_, slices_, {.steps = steps()}));
+}
+
+namespace {
+
+double dot_product(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// Half along the gradient, so that its size shows, half anywhere, so that what is missing from it does.
+std::vector<double> direction(const std::vector<double>& gradient) {
+  const double size = norm(gradient), count = static_cast<double>(gradient.size());
+  std::vector<double> out;
+  std::uint64_t bits = 0x9e3779b97f4a7c15;
+  for (const double g : gradient) {
+    bits = bits * 6364136223846793005 + 1442695040888963407;
+    const double anywhere = static_cast<double>(bits >> 11) / 4503599627370496.0 - 1.0;  // in [-1, 1)
+    out.push_back((size > 0.0 ? g / size : 0.0) + anywhere / std::sqrt(count));
+  }
+  const double length = norm(out);
+  for (double& x : out) x /= length;
+  return out;
+}
+
+}  // namespace
+
+std::optional<double> SequenceOracle::slope_deviation(ProgramRun& run, const Gradient& gradient,
+                                                      std::size_t leaf, Dtype narrowest) const {
+  const std::string& name = plan_.params()[leaf].port.name;
+  const Tensor& at = plan_.params()[leaf].value;
+  const std::optional<double> tolerance = differences_below(narrowest);
+  if (!tolerance || at.size() == 0) return std::nullopt;
+  const std::vector<double> values = at.to_doubles(), exact = gradient.values[leaf].to_doubles(),
+                            along = direction(exact);
+  const auto loss = [&](double by) {
+    std::vector<double> moved = values;
+    for (std::size_t i = 0; i < moved.size(); ++i) moved[i] += by * along[i];
+    run.set(PortRole::Param, name, array(moved, at.shape(), at.dtype()).tensor());
+    start(run);
+    run();
+    return total(run);
+  };
+  const double h = std::cbrt(unit_roundoff(narrowest)) *
+                   std::max(1.0, norm(values) / std::sqrt(static_cast<double>(values.size())));
+  const double here = loss(0.0), ahead = loss(h), behind = loss(-h), near = loss(h / 2), back = loss(-h / 2);
+  run.set(PortRole::Param, name, at);
+  const double wide = (ahead - behind) / (2.0 * h), slope = (near - back) / h;
+  const double expected = dot_product(exact, along), size = std::max(std::abs(slope), std::abs(expected));
+  const double rounding = 16.0 * unit_roundoff(narrowest) * (std::abs(here) + std::abs(ahead)) / h;
+  // A smooth function bends half as much over half the way; at a kink the sides differ over any.
+  const double bend = std::abs(ahead - 2.0 * here + behind) / h,
+               small_bend = std::abs(near - 2.0 * here + back) / (h / 2);
+  const bool smooth = small_bend <= 0.75 * bend + rounding;
+  const double unsure = 10.0 * std::abs(wide - slope) + rounding;
+  const double off = std::abs(slope - expected);
+  if (!std::isfinite(off) || !smooth || (size <= kAlive && off <= kAlive)) return std::nullopt;
+  if (off > *tolerance * size && off <= unsure) return std::nullopt;
+  return off / size;
 }
 
 Tensors SequenceOracle::full_rtrl(std::int64_t max_influence) const {

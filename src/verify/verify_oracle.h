@@ -12,7 +12,10 @@ inline constexpr double kAlive = 1e-8;  // norms at or below count as zero
 // in, not the compiler's, and knows nothing of groups, relations and traces.
 class SequenceOracle {
  public:
-  SequenceOracle(const Model& model, const StepProgram& step, ArraySpan sequences);  // all must outlive it
+  // Simplified as the programs of learners are, or equation by equation, before any pass.
+  enum class Form : std::uint8_t { Lean, AsWritten };
+  SequenceOracle(const Model& model, const StepProgram& step, ArraySpan sequences,
+                 Form form = Form::Lean);  // all must outlive it
 
   struct Gradient {
     double loss;
@@ -24,6 +27,11 @@ class SequenceOracle {
   // Deviation of the gradient from central differences, per leaf, on at most 64 entries each. The narrowest
   // type on the way of each leaf sets the step.
   std::vector<double> finite_differences(const Gradient&, const std::vector<Dtype>& narrowest) const;
+  // The same along one direction of all entries, by two steps: none where the function has a kink or a jump
+  // there, or differences are lost in rounding. `leaf` must be floating.
+  std::optional<double> slope_deviation(ProgramRun& forward, const Gradient&, std::size_t leaf,
+                                        Dtype narrowest) const;
+  ProgramRun forward() const;
   // The gradient by forward mode: the influence of every parameter element on every state is carried along.
   Tensors full_rtrl(std::int64_t max_influence) const;
 
@@ -41,6 +49,7 @@ class SequenceOracle {
   const StepProgram& step_;
   ArraySpan sequences_;
   Avals slices_;
+  Form form_;
 };
 
 double norm(std::span<const double>);

@@ -52,12 +52,13 @@ constexpr std::string_view kStopped =
 
 class InfluenceWalk {
  public:
-  InfluenceWalk(const ModuleInfo& info, std::size_t input, std::size_t leaf) : info_(info), leaf_(leaf) {
-    reach(info.jaxpr().invars[input]);
+  InfluenceWalk(const Model& model, const Jaxpr& program, std::size_t input, std::size_t leaf)
+      : model_(model), program_(program), leaf_(leaf) {
+    reach(program.invars[input]);
     // A state that is reached at the end of a step is there at the start of the next.
     for (std::size_t before = 0; before != seen_.size();) {
       before = seen_.size();
-      cross_all(info.jaxpr());
+      cross_all(program);
       carry_over();
     }
   }
@@ -65,9 +66,9 @@ class InfluenceWalk {
   // From the model's results, and from the parameter itself, on to the loss.
   void enter(const StepProgram& step) {
     std::size_t result = step.num_slices;
-    for (const std::size_t o : result_outputs(info_.model)) {
+    for (const std::size_t o : result_outputs(model_)) {
       const Var& in = step.program.jaxpr.invars[result++];
-      if (reached(info_.jaxpr().outs[o])) reach(in);
+      if (reached(program_.outs[o])) reach(in);
     }
     for (const std::size_t p : step.params) {
       const Var& in = step.program.jaxpr.invars[result++];
@@ -114,28 +115,30 @@ class InfluenceWalk {
   }
 
   void carry_over() {
-    const Model& model = info_.model;
-    for (std::size_t o = 0; o < model.outputs.size(); ++o) {
-      const OutputRecord& out = model.outputs[o];
-      if (!is_state(out.role) || !reached(info_.jaxpr().outs[o])) continue;
-      for (std::size_t i = 0; i < model.inputs.size(); ++i)
-        if (is_state(model.inputs[i].role) && model.inputs[i].path == out.path &&
-            model.inputs[i].leaf == out.leaf)
-          reach(info_.jaxpr().invars[i]);
+    for (std::size_t o = 0; o < model_.outputs.size(); ++o) {
+      const OutputRecord& out = model_.outputs[o];
+      if (!is_state(out.role) || !reached(program_.outs[o])) continue;
+      for (std::size_t i = 0; i < model_.inputs.size(); ++i)
+        if (is_state(model_.inputs[i].role) && model_.inputs[i].path == out.path &&
+            model_.inputs[i].leaf == out.leaf)
+          reach(program_.invars[i]);
     }
   }
 
-  const ModuleInfo& info_;
+  const Model& model_;
+  const Jaxpr& program_;
   std::size_t leaf_;
   std::unordered_set<std::uint64_t> seen_;
 };
 
 }  // namespace
 
-std::vector<LeafWay> ways_of_parameters(const ModuleInfo& info, const StepProgram& step) {
+std::vector<LeafWay> ways_of_parameters(const Model& model, const StepProgram& step) {
+  const ClosedJaxpr program = inline_calls(model.program);
   std::vector<LeafWay> out;
-  for (const ParamLeaf& leaf : param_leaves(info)) {
-    InfluenceWalk walk(info, leaf.input, out.size());
+  for (std::size_t i = 0; i < model.inputs.size(); ++i) {
+    if (model.inputs[i].role != Role::Param) continue;
+    InfluenceWalk walk(model, program.jaxpr, i, out.size());
     walk.enter(step);
     out.push_back(std::move(walk.way));
   }

@@ -14,8 +14,8 @@ struct LeafWay {
   Dtype narrowest = Dtype::F64;    // of the floating values that depend on it, over all steps
   std::string differences_exempt;  // why finite differences see another function than the gradient; or empty
 };
-// In the order of param_leaves().
-std::vector<LeafWay> ways_of_parameters(const ModuleInfo&, const StepProgram&);
+// In the order of param_leaves(), for the model as it came in.
+std::vector<LeafWay> ways_of_parameters(const Model&, const StepProgram&);
 
 // Deviations below which two gradients of values of this type count as equal: between rules and BPTT, and
 // between BPTT and finite differences. None: differences of such values say nothing.

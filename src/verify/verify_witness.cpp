@@ -106,7 +106,8 @@ class Witness {
   void look() {
     const StepFunction loss = squared_distances(graph_);
     const StepProgram step = StepProgram::trace(graph_, loss, slices_);
-    for (const LeafWay& way : ways_of_parameters(graph_.module_info, step)) types_.push_back(way.narrowest);
+    for (const LeafWay& way : ways_of_parameters(graph_.module_info.model, step))
+      types_.push_back(way.narrowest);
     Arrays sequences = sequences_of(0);
     OnlineRun online(graph_, rule_, sequences, loss, step, "interpreter");
     for (std::size_t draw = 0; draw < std::size(kDraws) && (any(single_) || any(windows_)); ++draw) {

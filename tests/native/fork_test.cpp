@@ -134,5 +134,15 @@ TEST(Fork, InTheMiddleOfACompilation) {
   }
 }
 
+// Nobody waits in the thread that compiles who could be told: the process goes on, and so does the thread.
+TEST(Background, AJobThatThrowsIsGivenUp) {
+  std::atomic<int> after{0};
+  native::run_in_background([] { throw std::bad_alloc(); });
+  native::run_in_background([] { throw InternalError("test", "a fault"); });
+  native::run_in_background([&] { after = 1; });
+  native::wait_for_compilations();
+  EXPECT_EQ(after, 1);
+}
+
 }  // namespace
 }  // namespace etrace::testing::fork_test

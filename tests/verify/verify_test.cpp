@@ -533,6 +533,66 @@ TEST(Verify, TheNarrowestTypeOnTheWaySetsTheTolerance) {
   EXPECT_THAT(r.to_string(), HasSubstr("w: exact below 1.0e-04, because float32 values lie on its way"));
 }
 
+// What the reference must not share -------------------------------------------------------------------------
+// y = x², of which the library is told half the slope.
+const Primitive half_slope_p{{
+    .name = "test_half_slope",
+    .doc = "x squared, with a derivative that is wrong",
+    .abstract = [](const Params&, std::span<const Aval> in) { return Avals{in[0]}; },
+    .lower = [](const Params&, ArraySpan x) { return Arrays{x[0] * x[0]}; },
+    .jvp = [](const Params&, ArraySpan x, ArraySpan, ArraySpan dx) { return Arrays{x[0] * dx[0]}; },
+    .samples = [](std::uint64_t) -> std::vector<PrimitiveSpec::Sample> { return {}; },
+}};
+
+Model read_out(const std::function<Array(const Array&)>& f) {
+  return step_model({arg("x", {3}), hidden("h", {4}), param("W", {3, 4}), param("V", {4, 2})}, [&](In& in) {
+    in.set("h", kDecay * in["h"] + matmul(in["x"], in["W"]));
+    return matmul(f(in["h"]), in["V"]);
+  });
+}
+
+TEST(Verify, AWrongDerivativeDeviatesFromTheFunction) {
+  const VerifyReport r = verified(read_out([](const Array& h) { return bind1(half_slope_p, {h}); }), D_RTRL{},
+                                  {.windows = {2}, .lags = 0});
+  EXPECT_FALSE(r.met()) << r.to_string();
+  EXPECT_GT(*leaf(r, "W").slope, 1e-2);
+  EXPECT_LT(*leaf(r, "V").slope, 1e-6);
+  EXPECT_THAT(r.to_string(), AllOf(HasSubstr("NOT MET: W: along one direction"), HasSubstr("derivative is")));
+  const VerifyReport right =
+      verified(read_out([](const Array& h) { return h * h; }), D_RTRL{}, {.windows = {2}, .lags = 0});
+  EXPECT_TRUE(right.met()) << right.to_string();
+  EXPECT_LT(*leaf(right, "W").slope, 1e-6);
+  EXPECT_THAT(right.to_string(), HasSubstr("direction for 2 of 2 parameters"));
+}
+
+// As if a pass had taken the mark out of what was recorded.
+TEST(Verify, ADroppedMarkDeviatesFromTheFunctionAsItWasWritten) {
+  const Model written = read_out([](const Array&h) { return stop_gradient(h) * h; }),
+              dropped = read_out([](const Array&h) { return h * h; });
+  const VerifyReport r = verified(dropped, D_RTRL{}, {.windows = {2}, .lags = 0, .as_written = &written});
+  EXPECT_FALSE(r.met()) << r.to_string();
+  EXPECT_GT(leaf(r, "W").as_recorded, 1e-2);
+  EXPECT_THAT(r.to_string(), HasSubstr("a pass has changed its derivative"));
+  EXPECT_NE(leaf(r, "W").differences_exempt, "");
+  EXPECT_TRUE(verified(written, D_RTRL{}, {.windows = {2}, .lags = 0}).met());
+}
+
+// At a kink differences show no slope, and nothing is judged by them.
+TEST(Verify, DifferencesAtAKinkAreNotJudged) {
+  const Model kink = step_model(
+      {arg("x", {3}), hidden("h", {4}), param("W", {3, 4}), param("b", {2}), param("V", {4, 2})}, [](In& in) {
+        in.set("h", kDecay * in["h"] + matmul(in["x"], in["W"]));
+        return matmul(in["h"], in["V"]) + relu(in["b"] - in["b"] * 0.0);
+      });
+  Model at_zero = kink;
+  for (InputRecord& in : at_zero.inputs)
+    if (in.role == Role::Param && in.init.shape() == Shape{2}) in.init = Tensor::zeros(in.init.aval());
+  const VerifyReport r = verified(at_zero, D_RTRL{}, {.windows = {2}, .lags = 0});
+  EXPECT_FALSE(leaf(r, "b").slope.has_value());
+  EXPECT_TRUE(leaf(r, "W").slope.has_value());
+  EXPECT_TRUE(r.met()) << r.to_string();
+}
+
 // References ------------------------------------------------------------------------------------------------
 TEST(Verify, FiniteDifferencesAndFullRtrlAgreeWithBptt) {
   for (const Model& m : {leaky_integrator(), tanh_rnn()}) {
