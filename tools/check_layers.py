@@ -6,6 +6,7 @@ Private headers are written "layer/file.h", public ones "etrace/file.h". Public 
 third-party header, and mark what they declare as visible. Examples include only public headers. The C99 kernel
 headers src/{runtime,kernels}/etp_*.h include only each other and the C library, because emitted code gets them too; in return
 any layer may include them.
+The JSON library is used in io/json.h and io/json.cpp alone.
 Two types of one name in one namespace, in files that never meet, compile and link: what templates make of them, say
 the destructor of a vector, is then that of one of them for both.
 The tables below are the whole configuration: a new public header gets a row in PUBLIC.
@@ -98,7 +99,7 @@ PUBLIC = {
 
 # Third-party headers, by the start of the path -> layers that may include them.
 THIRD_PARTY = {
-    "nlohmann/": {"io", "compiler", "learn/run", "report", "train", "cli"},
+    "nlohmann/": {"io"},
     "CLI/": {"cli"},
     "fmt/": set(LAYERS),
     "zlib.h": {"io", "data"},
@@ -165,6 +166,17 @@ def sources(folder):
     return sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix in SUFFIXES)
 
 
+# Where exceptions of the JSON library would come from; io/json.h has its own way for each.
+FOREIGN_JSON = re.compile(r"\bnlohmann::|\.dump\(|[jJ]son::parse\(|_json_pointer\b|\bnlohmann/json")
+
+
+def foreign_json(path):
+    """(line, text) of every use of the JSON library outside of io/json.h and io/json.cpp."""
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+        if found := FOREIGN_JSON.search(line.split("//")[0]):
+            yield number, found.group()
+
+
 class Checker:
     def __init__(self, root):
         self.root = root
@@ -219,6 +231,13 @@ class Checker:
                 self.report(path, line, f"{name} is also a type of {first.relative_to(self.root)}; rename one of them, "
                                         "or put it into an unnamed namespace")
 
+    def check_json(self, path):
+        if path.stem == "json" and path.parent.name == "io":
+            return
+        for line, found in foreign_json(path):
+            self.report(path, line, f"{found}: JSON is read and written by io/json.h, which throws no exception of another "
+                                    "library")
+
     def check_visibility(self, path):
         """The library hides what no header marks; what a public header declares must be seen."""
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -237,6 +256,7 @@ class Checker:
                                             "ETRACE_LAYERS in CMakeLists.txt")
                 continue
             self.check_file(path, layer, f"layer {layer}", private_allowed=True)
+            self.check_json(path)
             self.check_types(path)
         for path in sources(public_root):
             name = path.relative_to(public_root).as_posix()

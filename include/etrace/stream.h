@@ -109,9 +109,13 @@ struct CsvStreamOptions {
   std::string label = "-1";  // the column of the label: its name or number; −1 is the last one
   // Asked about ten times a second while nothing comes: true ends the stream.
   std::function<bool()> stop = {};
+  // Told what columns of a stream that goes on are left over, or are taken by their places.
+  std::function<void(const std::string& line)> say = {};
 };
 
-// A table, line by line, from a file or a pipe. It has at most one line and what look() has read in memory.
+// A table, line by line, from a file or a pipe. Columns with names are found by them wherever a line of names
+// comes: at the beginning, of a stream that goes on, and when a pipe is opened again. It has at most one line
+// and what look() has read in memory.
 class CsvStream {
  public:
   // IoError: it cannot be opened; ValueError: it is packed.
@@ -127,7 +131,8 @@ class CsvStream {
     CutOff,   // the same in the middle of a line, which is not used: row.problem says so
     Stopped,  // options.stop asked for it
   };
-  // IoError: it cannot be read. ValueError: a line of more than 16 MiB, or a label that names no column.
+  // IoError: it cannot be read. ValueError: a line of more than 16 MiB, a label that names no column, or
+  // names that lack one of the columns so far.
   Next next(StreamRow&);
 
   // Reads ahead so many good lines, or to the end; next() gives them all the same. Classes are those among
@@ -135,7 +140,8 @@ class CsvStream {
   StreamKind look(std::int64_t lines);
 
   // Goes on at a place that a row has named. Of a file: at its byte; of a pipe what comes is the line behind,
-  // after names of columns if they come again. ValueError: the file is shorter, or has other columns.
+  // after names of columns if they come again, by which `as_it_was` is found. ValueError: the file is
+  // shorter, or has other columns.
   void go_on(std::int64_t line, std::int64_t byte, const StreamKind& as_it_was);
 
   const std::string& path() const { return options_.path; }
@@ -147,7 +153,10 @@ class CsvStream {
   enum class Got : std::uint8_t { Line, End, Part, Stopped };
   Got read_line();
   void take_names(std::string_view line);
-  Next parse(StreamRow&);
+  void arrange();
+  bool is_line_of_names() const;
+  void tell(const std::string& text) const;
+  Next parse(StreamRow&, const std::string& problem);
   Next fresh(StreamRow&);
   StreamKind kind_so_far() const;
 

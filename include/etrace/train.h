@@ -29,6 +29,9 @@
 #include "etrace/tasks.h"
 
 #pragma GCC visibility push(default)
+namespace etrace::data {
+struct Expected;
+}
 namespace etrace::train {
 
 // What to learn, and how
@@ -38,6 +41,7 @@ namespace etrace::train {
 // numbers; lengths [samples], if they differ: the first so many steps of a series are real.
 struct SeriesArrays {
   Array xs, ys, lengths = {};
+  std::vector<std::string> channels = {};  // their names; empty: they have none, and their places count
 };
 struct TrainArrays {
   SeriesArrays train;
@@ -83,6 +87,8 @@ struct TrainSettings {
 
   // What becomes of `module` and `arrays`: the text of a model file and of an npz file.
   std::shared_ptr<const std::string> model_text = {}, data_text = {};
+  // Of a run that goes on or is scored: the columns that it has learned from. Data is matched with them.
+  std::shared_ptr<const data::Expected> expected = {};
 };
 
 // What a run does beside learning.
@@ -199,12 +205,14 @@ struct Predictions {
     std::string label;  // what the file says (empty: nothing); of other data it may be none of the classes
     std::string name;   // of the sample: its file or series; empty: it has none
   };
-  std::vector<Row> rows;  // one per sample, in the order of the file
-  std::size_t right = 0;  // answers that are as the file says
+  std::vector<Row> rows;                // one per sample, in the order of the file
+  std::size_t right = 0;                // answers that are as the file says
+  std::vector<std::string> notes = {};  // on the data: what is left over, what is taken by its place
 };
 // What the best parameters of a run on data say of a file, which is read as the run's data was; or of series
-// in memory. `labelled`: the file says classes; false: it says none, or what it says is left out. ValueError:
-// the run is not on data, the file has another number of channels.
+// in memory. Columns and channels are those of the run's names, where both have names. `labelled`: the file
+// says classes; false: it says none, or what it says is left out. ValueError: the run is not on data, the
+// file has another number of channels, or lacks one by its name.
 Predictions predict(const std::string& run, const std::string& file, const std::string& backend,
                     bool labelled = true);
 Predictions predict(const std::string& run, const SeriesArrays&,

@@ -197,13 +197,13 @@ def _own_task(task, dtype):
 class _Given:
     """What a call was given: options as texts, and objects."""
 
-    def __init__(self, task=None, model=None, rule=None, data=None, classes=None, options=None):
+    def __init__(self, task=None, model=None, rule=None, data=None, classes=None, channels=None, options=None):
         options = dict(options or {})
         self.items: list[tuple[str, str]] = []
         self.objects: dict[str, Any] = {}
         self.module = None
         self._take_model(model, options)
-        self._take_task(task, data, classes, options)
+        self._take_task(task, data, classes, channels, options)
         self.items += _rule_items(rule) + _items(options)
 
     def _take_model(self, model, options):
@@ -227,7 +227,7 @@ class _Given:
         else:
             self.items.append(("model", _text("model", model)))
 
-    def _take_task(self, task, data, classes, options):
+    def _take_task(self, task, data, classes, channels, options):
         if data is not None:
             if task is not None:
                 raise _errors.ValueError("task and data: a run learns one thing", stage="train")
@@ -238,11 +238,16 @@ class _Given:
             elif isinstance(data, (str, os.PathLike)):
                 self.items += [("task", "data"), ("set", f"file={os.fspath(data)}")]
             else:
-                self.objects["arrays"] = _arrays(data, classes)
+                self.objects["arrays"] = [*_arrays(data, classes), [str(c) for c in channels or ()]]
+                channels = None
                 self.items.append(("task", "data"))
+            if channels is not None:
+                raise _errors.ValueError("channels are the names of those of arrays; files have their own", stage="train")
             return
         if classes is not None:
             raise _errors.ValueError("classes are the names of the labels of data=", stage="train")
+        if channels is not None:
+            raise _errors.ValueError("channels are the names of those of data=", stage="train")
         if isinstance(task, _core.Task):
             name, settings = task._row
             self.items.append(("task", name))
@@ -322,6 +327,7 @@ def train(
     rule=None,
     data=None,
     classes=None,
+    channels=None,
     progress=None,
     on_progress=None,
     on_check=None,
@@ -338,7 +344,8 @@ def train(
     data: in its place, series in memory: (xs, ys) or (xs, ys, lengths), with xs [samples, steps, channels] or [samples,
         steps], ys [samples] (whole numbers or texts) and lengths [samples], how many steps of each are real; a
         dictionary of such parts, "train", "valid", "test"; what `et.data.load` gave; or a path. The folder keeps
-        arrays. `classes`: names of the labels 0, 1 ….
+        arrays. `classes`: names of the labels 0, 1 …; `channels`: names of the channels, by which `run.predict` finds
+        them again.
     model: a built-in name, a model file, layers ([{"type": "ALIF", "size": 100}]), or an `et.Module` of your own, whose
         step takes [batch, channels] and gives [batch, outputs]. One step of it is recorded; the folder keeps it as a
         model file. Afterwards it has the best parameters (those of the moment, if the run was stopped), and its states
@@ -359,7 +366,7 @@ def train(
         options["runs"] = _runs_folder()
     elif options["runs"] is None:
         options["runs"] = "none"
-    given = _Given(task, model, rule, data, classes, options)
+    given = _Given(task, model, rule, data, classes, channels, options)
     told = _Told(progress, on_progress, on_check, verbose)
     return _told(lambda t: _core._train(given.items, given.objects, t), told, given)
 
@@ -374,7 +381,7 @@ def resume(
     """
     if data is not None:
         raise _errors.ValueError("the folder of a run keeps its data; leave out data", stage="train")
-    given = _Given(task, model, None, None, None, changes)
+    given = _Given(task, model, options=changes)
     if isinstance(task, (str, _core.Task)):
         raise _errors.ValueError("the folder of a run says which task it is; leave out task", stage="train")
     if given.module is not None:  # its width is no change of the run's
@@ -475,14 +482,19 @@ class Run:
             _core._evaluate_run(self._required_folder("scored"), part, batches, backend or "", self._task)
         )
 
-    def predict(self, data, lengths=None, *, labelled: bool = True, backend: str | None = None) -> Predictions:
+    def predict(
+        self, data, lengths=None, *, channels=None, labelled: bool = True, backend: str | None = None
+    ) -> Predictions:
         """What the best parameters of a run on data say of new data: a file, or series [samples, steps, channels].
 
-        `lengths` [samples]: how many steps of each are real. `labelled=False`: the file says no classes.
+        `lengths` [samples]: how many steps of each are real. `labelled=False`: the file says no classes. Columns of a
+        file, and channels with names (`channels`), are those that the run has learned from, whatever their order; a
+        warning says what is left over, and that there are no names to go by.
         """
         folder = self._required_folder("asked")
         if not isinstance(data, (str, os.PathLike)):
-            data = (np.asarray(data), None, None if lengths is None else np.asarray(lengths))
+            names = [str(c) for c in channels or ()]
+            data = (np.asarray(data), None, None if lengths is None else np.asarray(lengths), names)
         else:
             data = os.fspath(data)
         classes, index, probability, labels, names = _core._predict_run(folder, data, backend or "", labelled)

@@ -75,6 +75,11 @@ class Data:
         return self._core.channels
 
     @property
+    def channel_names(self) -> list[str]:
+        """What the source calls its channels; empty: it has no names for them."""
+        return self._core.channel_names
+
+    @property
     def name(self) -> str:
         return self._core.name
 

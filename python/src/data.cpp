@@ -118,6 +118,13 @@ void bind_data(nb::module_& m) {
       .def_prop_ro("name", [](const Loaded& l) { return l.data->name; })
       .def_prop_ro("path", [](const Loaded& l) { return l.path; })
       .def_prop_ro("channels", [](const Loaded& l) { return l.data->channels; })
+      .def_prop_ro("channel_names",
+                   [](const Loaded& l) {
+                     const auto& names =
+                         l.data->columns.inputs;  // of a table with a sample per line: of its numbers
+                     const bool each = names.size() == static_cast<std::size_t>(l.data->channels);
+                     return each ? names : std::vector<std::string>();
+                   })
       .def_prop_ro("classes", [](const Loaded& l) { return l.data->classes; })
       .def_prop_ro("notes", [](const Loaded& l) { return l.data->notes; })
       .def_prop_ro("files",

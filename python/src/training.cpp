@@ -7,6 +7,7 @@
 #include "etrace/train.h"
 #include "fields.h"
 #include "gil.h"
+#include "io/json.h"
 #include "options.h"
 #include "recording.h"
 #include "train/compare_page.h"
@@ -110,10 +111,11 @@ train::SeriesArrays series_of(nb::handle given) {
   out.xs = to_array(given[0]);
   if (!given[1].is_none()) out.ys = to_array(given[1]);
   if (!given[2].is_none()) out.lengths = to_array(given[2]);
+  if (nb::len(given) > 3) out.channels = nb::cast<std::vector<std::string>>(given[3]);
   return out;
 }
 
-// "module", "arrays" (train, valid, test, classes) and "task" (spec, function) of a dictionary.
+// "module", "arrays" (train, valid, test, classes, channels) and "task" (spec, function) of a dictionary.
 void take_objects(train::TrainSettings& s, const nb::dict& objects) {
   if (objects.contains("module")) s.module = nb::cast<std::shared_ptr<Module>>(objects["module"]);
   if (objects.contains("arrays")) {
@@ -123,6 +125,7 @@ void take_objects(train::TrainSettings& s, const nb::dict& objects) {
     arrays->valid = series_of(a[1]);
     arrays->test = series_of(a[2]);
     arrays->classes = nb::cast<std::vector<std::string>>(a[3]);
+    arrays->train.channels = nb::cast<std::vector<std::string>>(a[4]);
     s.arrays = std::move(arrays);
   }
   if (objects.contains("task")) {
@@ -308,6 +311,7 @@ nb::tuple predicted(const std::string& folder, nb::handle data, const std::strin
     const Released free;
     out = train::predict(folder, arrays, on);
   }
+  for (const std::string& note : out.notes) warn(note);
   show_warnings();
   return to_tuple(out);
 }
@@ -319,13 +323,13 @@ nb::tuple compared(const std::string& folder, const std::string& task, const std
   for (nb::handle group : groups) {
     std::vector<train::RunOutcome> runs;
     for (nb::handle text : nb::iter(group[1]))
-      runs.push_back({nlohmann::json::parse(nb::cast<std::string>(text)), {}, false});
+      runs.push_back({parse_json(nb::cast<std::string>(text)), {}, false});
     rows.push_back(train::group_of(nb::cast<std::string>(group[0]), runs));
   }
   train::write_comparison(folder, {.task = task, .model = model, .command = {"et.compare_training"}}, rows);
-  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  OrderedJson json = OrderedJson::array();
   for (const train::RunGroup& row : rows) json.push_back(train::to_json(row));
-  return nb::make_tuple(train::groups_text(rows, "rule"), json.dump());
+  return nb::make_tuple(train::groups_text(rows, "rule"), json_text(json));
 }
 
 }  // namespace

@@ -218,6 +218,34 @@ def test_series_in_memory():
     assert "20 for the final score (as the data has them)" in parts.info["data"] and parts.predict(new, n).classes == ["a", "b"]
 
 
+def test_channels_and_columns_are_found_by_name():
+    options = dict(model="gru", rule="D_RTRL", hidden=6, batch=8, lr=0.02, backend="interpreter", no_fidelity=True)
+    xs, ys, lengths = series()
+    run = et.train(data=(xs, ys, lengths), channels=["u", "v"], updates=40, **options)
+    here = run.predict(xs, lengths, channels=["u", "v"])
+    there = run.predict(xs[:, :, ::-1], lengths, channels=["v", "u"])
+    assert (here.index == there.index).all() and (here.probability == there.probability).all()
+    with pytest.raises(et.ValueError, match="no column v"):
+        run.predict(xs, lengths, channels=["u", "w"])
+    with pytest.warns(RuntimeWarning, match="taken by their places"):
+        run.predict(xs, lengths)
+    with pytest.raises(et.ValueError, match="1 names for 2 channels"):
+        et.train(data=(xs, ys, lengths), channels=["u"], updates=1, **options)
+    with pytest.raises(et.ValueError, match="files have their own"):
+        et.train(data="s.csv", channels=["u"], updates=1, **options)
+    np.savez("t.npz", X=xs[:, :, ::-1], y=np.array(["a", "b"])[ys], lengths=lengths, channels=np.array(["v", "u"]))
+    with pytest.raises(et.ValueError, match="expected numbers"):
+        et.data.load("t.npz")
+    np.savez("t.npz", X=xs[:, :, ::-1], y=np.array(["a", "b"])[ys], channels=np.array(["v", "u"]))
+    data = et.data.load("t.npz")
+    assert data.channel_names == ["v", "u"] and data.classes == ["a", "b"]
+    with pytest.warns(RuntimeWarning, match="does not know: a, b"):
+        assert len(run.predict("t.npz").index) == len(xs)
+    np.savez("odd.npz", X=xs, y=ys, channels=np.array(["u"]))
+    with pytest.raises(et.ValueError, match="1 names for 2 channels"):
+        et.data.load("odd.npz")
+
+
 @pytest.mark.parametrize(
     "data, text",
     [

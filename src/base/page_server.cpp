@@ -38,7 +38,8 @@ using std::chrono::milliseconds;
 constexpr auto kNews = milliseconds(250);      // between two looks for news
 constexpr auto kAsk = milliseconds(10'000);    // for a request to come and its answer to be read
 constexpr auto kLast = milliseconds(500);      // for the last news to be read
-constexpr std::size_t kMostClients = 32;       // at once
+constexpr std::size_t kMostClients = 32;       // that listen at once
+constexpr std::size_t kMostWaiting = 128;      // that have asked nothing yet, or read their answer
 constexpr std::size_t kMostRequest = 8192;     // bytes of a request
 constexpr std::size_t kMostUnread = 8u << 20;  // bytes that wait for one client
 constexpr std::size_t kMostEvents = 1u << 20;  // bytes of events that are kept for who comes back
@@ -148,8 +149,11 @@ struct Request {
 
   // A page of another site may have a name of its own lead here; its requests then bear that name.
   bool is_for_this_machine() const {
-    const std::string_view name = host ? host->substr(0, host->find(':')) : std::string_view();
-    return name == "127.0.0.1" || same_letters(name, "localhost");
+    const std::string_view all = host.value_or(std::string_view()), name = all.substr(0, all.find(':'));
+    const std::string_view port = all.substr(name.size());  // of a tunnel it is another one than ours
+    const bool is_port = port.empty() || (port.size() > 1 && port.size() <= 6 &&
+                                          port.find_first_not_of("0123456789", 1) == std::string_view::npos);
+    return is_port && (name == "127.0.0.1" || same_letters(name, "localhost"));
   }
   std::optional<std::uint64_t> number_of_last_event() const {
     std::uint64_t out = 0;
@@ -259,8 +263,13 @@ class PageServer::Loop {
     for (;;) {
       Handle socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (socket.get() < 0) return;
-      if (clients_.size() >= kMostClients) continue;  // closed at once
+      // Who only waits holds no place: of those the first goes. Listeners know the address.
+      const auto waits = [](const Client& c) { return !c.listens; };
+      if (static_cast<std::size_t>(std::ranges::count_if(clients_, waits)) >= kMostWaiting)
+        clients_.erase(std::ranges::find_if(clients_, waits));
       clients_.push_back({.socket = std::move(socket)});
+      read_from(clients_.back());  // what it asks is often here already
+      if (clients_.back().gone) clients_.pop_back();
     }
   }
 
@@ -289,6 +298,8 @@ class PageServer::Loop {
     if (r.path == fmt::format("/{}/", word_)) return answer("200 OK", "text/html", source_.page());
     if (r.path != fmt::format("/{}/events", word_))
       return refusal("404 Not Found", "The page is at the address that the run has printed.");
+    if (static_cast<std::size_t>(std::ranges::count_if(clients_, &Client::listens)) >= kMostClients)
+      return refusal("503 Service Unavailable", "Too many look at this page.");
     c.listens = true;
     return fmt::format("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{}\r\nretry: 1000\n\n{}", kHead,
                        missed(r.number_of_last_event()));

@@ -5,7 +5,6 @@
 #include <ctime>
 #include <fstream>
 #include <iostream>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
@@ -20,6 +19,7 @@
 #include "cli/verbs.h"
 #include "etrace/error.h"
 #include "etrace/version.h"
+#include "io/json.h"
 
 namespace etrace::cli {
 
@@ -30,7 +30,6 @@ using bench::Limits;
 using bench::Measured;
 using bench::Row;
 using bench::Rule;
-using nlohmann::ordered_json;
 
 constexpr const char* kChosen = "chosen";
 
@@ -105,13 +104,13 @@ class Bench {
       say(fmt::format("\nstopped; {}\n", o_.json.empty() ? "with --json FILE what was measured is kept"
                                                          : "what was measured is kept"));
     }
-    if (!o_.json.empty()) write_output(o_.json, out_.dump(1) + "\n");
+    if (!o_.json.empty()) write_output(o_.json, json_text(out_, 1) + "\n");
     return interrupt_.requested() ? interrupt_.exit_code() : 0;
   }
 
  private:
   struct Stopped {};
-  void keep(const std::string& part, ordered_json row) {
+  void keep(const std::string& part, OrderedJson row) {
     out_[part].push_back(std::move(row));
     if (interrupt_.requested()) throw Stopped();
   }
@@ -197,8 +196,8 @@ class Bench {
   void one(const Row& row) {
     const std::string title = fmt::format("{:<13}{:<11}{:>5}  {:<7}{:<12}{:>7}", row.work, name(row.rule),
                                           row.batch, name(row.form), row.backend, row.threads);
-    ordered_json entry{{"work", row.work},       {"rule", name(row.rule)}, {"batch", row.batch},
-                       {"form", name(row.form)}, {"backend", row.backend}, {"threads", row.threads}};
+    OrderedJson entry{{"work", row.work},       {"rule", name(row.rule)}, {"batch", row.batch},
+                      {"form", name(row.form)}, {"backend", row.backend}, {"threads", row.threads}};
     try {
       const Measured m = measure(row, *limits_.at(row.threads), least_);
       say(fmt::format("{}{:>5}{:>11.1f}{:>11.1f}{:>8.2f}{:>11.2f}{:>10.1f}\n", title, m.window,
@@ -211,7 +210,7 @@ class Bench {
     }
     keep("workloads", entry);
   }
-  static void add_numbers(ordered_json& entry, const Measured& m) {
+  static void add_numbers(OrderedJson& entry, const Measured& m) {
     entry["window"] = m.window;
     entry["us_per_step"] = m.seconds_per_step * 1e6;
     entry["limit_us"] = m.limit * 1e6;
@@ -228,11 +227,11 @@ class Bench {
       say(fmt::format("{:<4}{:<11}{:>8}{:>7}{:>12.1f}{:>9.2f}{:>12.2f}{:>10.1f}\n", row.work, name(row.rule),
                       value, m.window, m.seconds_per_step * 1e6, m.seconds_per_step / m.limit,
                       static_cast<double>(m.trace_bytes) * 1e-6, static_cast<double>(m.grown_bytes) * 1e-6));
-      ordered_json entry{{"work", row.work},
-                         {"rule", name(row.rule)},
-                         {"batch", row.batch},
-                         {"threads", row.threads},
-                         {key, value}};
+      OrderedJson entry{{"work", row.work},
+                        {"rule", name(row.rule)},
+                        {"batch", row.batch},
+                        {"threads", row.threads},
+                        {key, value}};
       add_numbers(entry, m);
       keep(key, entry);
     }
@@ -403,7 +402,7 @@ class Bench {
   const double least_;
   std::vector<int> threads_;
   std::map<int, std::unique_ptr<Limits>> limits_;
-  ordered_json out_;
+  OrderedJson out_;
 };
 
 CLI::Option* list_option(CLI::App& verb, const char* name, std::vector<std::string>& to,

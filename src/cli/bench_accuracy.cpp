@@ -16,6 +16,7 @@
 #include "cli/verbs.h"
 #include "data/catalog.h"
 #include "etrace/error.h"
+#include "io/json.h"
 #include "train/evaluator.h"
 #include "train/many_runs.h"
 
@@ -79,20 +80,21 @@ void plan_accuracy(const AccuracyCommand& c, std::vector<AccuracyJob>& planned, 
     }
 }
 
-nlohmann::ordered_json line_of(const AccuracyJob& p, const RunOutcome& r) {
-  nlohmann::ordered_json out{
+OrderedJson line_of(const AccuracyJob& p, const RunOutcome& r) {
+  OrderedJson out{
       {"row", p.row->name}, {"text", p.row->text}, {"rule", p.run->label},         {"seed", p.seed},
       {"bar", p.run->bar},  {"goal", p.run->goal}, {"reference", p.run->reference}};
   if (!r.error.empty()) out["error"] = r.error;
   if (!r.run) return out;
   for (const char* key : {"model", "updates", "seconds", "processor_seconds", "peak_memory_bytes",
                           "trace_bytes", "final", "guess", "outcome", "best"})
-    if (r.run->contains(key)) out[key] = r.run->at(key);
+    if (const Json* value = json_member(*r.run, fmt::format("/{}", key))) out[key] = *value;
   for (const char* when : {"start", "end"}) {
-    const nlohmann::json::json_pointer at(fmt::format("/fidelity/{}/cosine", when));
-    if (r.run->contains(at)) out[fmt::format("cosine_{}", when)] = r.run->at(at);
+    if (const Json* value = json_member(*r.run, fmt::format("/fidelity/{}/cosine", when)))
+      out[fmt::format("cosine_{}", when)] = *value;
   }
-  out["command"] = r.run->value("command", nlohmann::json::array());
+  const Json* command = json_member(*r.run, "/command");
+  out["command"] = command != nullptr ? *command : Json::array();
   return out;
 }
 
@@ -217,20 +219,21 @@ int run_accuracy(const AccuracyCommand& c) {
   std::size_t done = 0;
   many.on_end = [&](std::size_t i, const RunOutcome& r) {
     const auto json = line_of(planned[i], r);
-    if (!r.kept) lines << json.dump() << std::endl;
-    const double accuracy = r.run ? r.run->value("/final/accuracy"_json_pointer, -1.0) : -1.0;
-    std::cout << fmt::format("{}/{} row {} {} seed {}: {}{}\n", ++done, jobs.size(), planned[i].row->name,
-                             planned[i].run->label, planned[i].seed,
-                             !r.error.empty() ? "failed: " + r.error
-                             : accuracy >= 0
-                                 ? fmt::format("{:.4f}", accuracy)
-                                 : fmt::format("loss {}",
-                                               loss_text(r.run ? r.run->value("/final/loss"_json_pointer, 0.0)
-                                                               : 0.0)),
-                             r.run ? fmt::format(", {:.0f} s of the processor{}",
-                                                 r.run->value("processor_seconds", 0.0),
-                                                 r.kept ? " (was there already)" : "")
-                                   : "")
+    if (!r.kept) lines << json_text(json) << std::endl;
+    const double accuracy = r.run ? said<double>(*r.run, "/final/accuracy").value_or(-1.0) : -1.0;
+    std::cout << fmt::format(
+                     "{}/{} row {} {} seed {}: {}{}\n", ++done, jobs.size(), planned[i].row->name,
+                     planned[i].run->label, planned[i].seed,
+                     !r.error.empty() ? "failed: " + r.error
+                     : accuracy >= 0
+                         ? fmt::format("{:.4f}", accuracy)
+                         : fmt::format(
+                               "loss {}",
+                               loss_text(r.run ? said<double>(*r.run, "/final/loss").value_or(0.0) : 0.0)),
+                     r.run ? fmt::format(", {:.0f} s of the processor{}",
+                                         said<double>(*r.run, "/processor_seconds").value_or(0.0),
+                                         r.kept ? " (was there already)" : "")
+                           : "")
               << std::flush;
   };
   const Interrupt interrupt;

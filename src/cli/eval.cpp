@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "cli/engine.h"
 #include "cli/memory_hint.h"
@@ -13,6 +12,7 @@
 #include "cli/run_options.h"
 #include "cli/verbs.h"
 #include "etrace/error.h"
+#include "io/json.h"
 #include "train/run_folder.h"
 #include "train/saved_parameters.h"
 
@@ -29,12 +29,12 @@ struct EvalCommand {
 
 std::string score_json(const TrainSettings& s, const EvalCommand& c, std::int64_t batches,
                        const Score& score) {
-  nlohmann::ordered_json out{{"format", "etrace.eval"}, {"load", c.run.load}};
+  OrderedJson out{{"format", "etrace.eval"}, {"load", c.run.load}};
   for (const auto& [key, value] : data_texts(s)) out["settings"][key] = value;
   out["batches"] = batches;
   out["loss"] = score.loss;
   if (score.accuracy) out["accuracy"] = *score.accuracy;
-  return out.dump(2) + "\n";
+  return json_text(out, 2) + "\n";
 }
 
 // A run in the place of the task: its best parameters, with all settings.

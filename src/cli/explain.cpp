@@ -18,6 +18,7 @@
 #include "compiler/pipeline.h"
 #include "etrace/error.h"
 #include "etrace/primitive.h"
+#include "io/json.h"
 #include "learn/rules/readout_filter.h"
 #include "verify/verify_words.h"
 
@@ -148,9 +149,9 @@ void explain(const ExplainOptions& o) {
   if (!o.html.empty()) {
     write_output(o.html, explain_html(graph));
   } else if (o.json) {
-    nlohmann::json all = nlohmann::json::parse(explain_json(graph, notes_on(graph)));
+    Json all = parse_json(explain_json(graph, notes_on(graph)));
     all["programs"] = programs_of(graph);
-    std::cout << all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+    std::cout << json_text(all, 2) << "\n";
   } else if (o.dot) {
     std::cout << explain_dot(graph);
   } else if (o.level < 3) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <iostream>
 #include <new>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "etrace/error.h"
 #include "etrace/version.h"
 #include "runtime/thread_pool.h"
+#include "train/many_runs.h"
 
 namespace etrace::cli {
 
@@ -113,6 +115,9 @@ int run(const std::vector<std::string>& given) {
 }  // namespace etrace::cli
 
 int main(int argc, char** argv) {
+  // A file at the limit of its size is an error like a full disk, and not the end without a word.
+  std::signal(SIGXFSZ, SIG_IGN);
+  if (!etrace::train::keep_with_starter()) return 2;
   const int code = etrace::cli::run({argv + 1, argv + argc});
   const bool answered = code == 0 || code == 1;
   return !etrace::cli::finish_standard_output() && answered ? 2 : code;

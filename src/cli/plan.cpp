@@ -3,7 +3,6 @@
 
 #include <charconv>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "base/nearest.h"
 #include "cli/help.h"
@@ -22,6 +21,7 @@
 #include "etrace/plan_text.h"
 #include "etrace/simplify.h"
 #include "etrace/tasks.h"
+#include "io/json.h"
 #include "io/step_outputs.h"
 
 namespace etrace::cli {
@@ -37,7 +37,7 @@ Avals slices_of(const Model& m) {
 
 namespace {
 
-nlohmann::json port_json(const Port& p) {
+Json port_json(const Port& p) {
   return {{"name", p.name}, {"role", name(p.role)}, {"type", to_string(p.aval)}, {"bytes", p.aval.bytes()}};
 }
 
@@ -51,9 +51,8 @@ StepFunction loss_of_first_result(const std::string& name) {
 
 }  // namespace
 
-nlohmann::json program_json(const Program& p, bool equations) {
-  nlohmann::json out{
-      {"name", p.name}, {"arguments", nlohmann::json::array()}, {"results", nlohmann::json::array()}};
+Json program_json(const Program& p, bool equations) {
+  Json out{{"name", p.name}, {"arguments", Json::array()}, {"results", Json::array()}};
   for (const Port& port : p.arguments) out["arguments"].push_back(port_json(port));
   for (const Port& port : p.results) out["results"].push_back(port_json(port));
   for (const Alias& a : p.aliases) out["results"][a.result]["in_place_of"] = a.argument;
@@ -66,7 +65,7 @@ nlohmann::json program_json(const Program& p, bool equations) {
   out["trace_passes"] = c.trace_passes;
   out["constant_bytes"] = c.constant_bytes;
   out["operations"] = c.operations;
-  out["traces"] = nlohmann::json::array();
+  out["traces"] = Json::array();
   for (const TracePass& t : trace_passes(p.jaxpr))
     out["traces"].push_back({{"trace", t.trace},
                              {"steps", t.steps},
@@ -77,8 +76,8 @@ nlohmann::json program_json(const Program& p, bool equations) {
   return out;
 }
 
-nlohmann::json programs_of(const ETraceGraph& graph) {
-  nlohmann::json out = nlohmann::json::array();
+Json programs_of(const ETraceGraph& graph) {
+  Json out = Json::array();
   if (graph.all_relations().empty()) return out;
   try {
     const PlanBuilder builder(graph, D_RTRL(), VjpMethod::SingleStep);
@@ -150,7 +149,7 @@ namespace {
 void run_plan(const PlanCommand& o) {
   Planned made = planned(o);
   if (!o.program.empty()) made.keep(o.program);
-  nlohmann::json all = nlohmann::json::array();
+  Json all = Json::array();
   if (!o.json && o.program.empty()) std::cout << made.text;
   for (std::size_t i = 0; i < made.compiled.programs.size(); ++i) {
     const Program& p = made.compiled.programs[i];
@@ -180,7 +179,7 @@ void run_plan(const PlanCommand& o) {
                 << fmt::format(" on the interpreter: {} bytes for values in between\n\n", arena);
     }
   }
-  if (o.json) std::cout << all.dump(1) << "\n";
+  if (o.json) std::cout << json_text(all, 1) << "\n";
 }
 
 }  // namespace

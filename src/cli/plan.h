@@ -1,12 +1,11 @@
 // The programs of a learner, for `plan`, `profile` and `explain`.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include "cli/model_choice.h"
 #include "cli/rule_option.h"
 #include "etrace/plan.h"
 #include "etrace/trace_passes.h"
+#include "io/json.h"
 
 namespace etrace::cli {
 
@@ -54,9 +53,9 @@ Planned planned(const PlanArguments&);
 // What `etrace train` compiles with the same options. ValueError for options that a task does not take.
 Planned planned_training(const PlanArguments&);
 
-nlohmann::json program_json(const Program&, bool equations);
+Json program_json(const Program&, bool equations);
 // Every program of D_RTRL on this graph with the squared error, ports alone; empty if nothing is learned
 // online.
-nlohmann::json programs_of(const ETraceGraph&);
+Json programs_of(const ETraceGraph&);
 
 }  // namespace etrace::cli

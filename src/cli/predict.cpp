@@ -8,6 +8,7 @@
 #include "cli/memory_hint.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
+#include "data/text_file.h"
 #include "etrace/backend.h"
 #include "etrace/train.h"
 
@@ -20,8 +21,15 @@ struct PredictCommand {
   bool unlabelled = false;
 };
 
-std::string csv_name(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+// A cell of a text. What a spreadsheet would take for a formula gets an apostrophe in front, which it does
+// not show; numbers are none.
+std::string csv_name(const std::string& given) {
+  constexpr std::string_view kFormula = "=+-@\t\r";
+  double number = 0.0;
+  const bool formula = !given.empty() && kFormula.find(given.front()) != std::string_view::npos &&
+                       !data::parse_number(given, number);
+  const std::string text = formula ? "'" + given : given;
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
   std::string out = "\"";
   for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
   return out + "\"";
@@ -40,6 +48,7 @@ std::string csv_of(const train::Predictions& p) {
 
 void run_predict(const PredictCommand& c) {
   const train::Predictions p = train::predict(c.run, c.file, c.backend, !c.unlabelled);
+  for (const std::string& note : p.notes) std::cerr << fmt::format("etrace predict: {}\n", note);
   write_output(c.output, csv_of(p));
   if (c.output != kStandardOutput && !c.unlabelled)
     std::cout << fmt::format("{} of {} are as the file says\n", p.right, p.rows.size());

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "cli/help.h"
 #include "cli/option_values.h"
@@ -13,6 +12,7 @@
 #include "etrace/loss.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/random.h"
+#include "io/json.h"
 #include "native/profile.h"
 #include "runtime/thread_pool.h"
 #include "session/program_run.h"
@@ -76,16 +76,16 @@ void print_steps(const std::vector<native::StepTime>& steps, double total, std::
 
 void print_json(const std::vector<native::StepTime>& steps, const Program& p, double per_run,
                 std::int64_t runs) {
-  nlohmann::ordered_json out{{"format", "etrace.profile"},   {"program", p.name},
-                             {"threads", default_threads()}, {"runs", runs},
-                             {"us_per_run", per_run * 1e6},  {"steps", nlohmann::json::array()}};
+  OrderedJson out{{"format", "etrace.profile"},   {"program", p.name},
+                  {"threads", default_threads()}, {"runs", runs},
+                  {"us_per_run", per_run * 1e6},  {"steps", OrderedJson::array()}};
   for (const native::StepTime& s : steps)
     out["steps"].push_back({{"kind", s.kind},
                             {"us_per_run", s.seconds / static_cast<double>(runs) * 1e6},
                             {"calls", s.calls},
                             {"paths", s.paths},
                             {"equations", s.equations}});
-  std::cout << out.dump(1) << "\n";
+  std::cout << json_text(out, 1) << "\n";
 }
 
 void run_profile(const ProfileArguments& o) {

@@ -92,6 +92,7 @@ TrainSettings RunOptions::complete(const std::optional<TensorFile>& file, Adopt 
       double memory = -1.0;
       saved.number("--memory", memory);
       if (memory >= 0.0) s.memory = memory;
+      s.expected = saved.expected();
     }
   }
   if (s.task.empty())

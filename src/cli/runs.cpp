@@ -6,7 +6,6 @@
 #include <cmath>
 #include <iostream>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "base/memory.h"
 #include "base/nearest.h"
@@ -14,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/verbs.h"
 #include "etrace/error.h"
+#include "io/json.h"
 #include "train/config.h"
 #include "train/run_folder.h"
 
@@ -21,7 +21,6 @@ namespace etrace::cli {
 
 namespace {
 
-using nlohmann::json;
 using train::FoundRun;
 
 struct RunsCommand {
@@ -40,30 +39,30 @@ using Row = std::map<std::string, Cell>;
 constexpr const char* kColumns[] = {"name",    "status",   "task", "model",   "rule",    "seed",
                                     "updates", "accuracy", "loss", "outcome", "seconds", "memory"};
 
-std::string word_of(const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+std::string word_of(const Json& value) { return said<std::string>(value, "").value_or(json_text(value)); }
 
-Cell number_cell(const json& run, const json::json_pointer& at, const char* format) {
-  if (!run.contains(at) || !run.at(at).is_number()) return {};
-  const auto value = run.at(at).get<double>();
-  return {fmt::format(fmt::runtime(format), value), value};
+Cell number_cell(const Json& run, const std::string& at, const char* format) {
+  const auto value = said<double>(run, at);
+  return value ? Cell{fmt::format(fmt::runtime(format), *value), value} : Cell{};
 }
 
 Row row_of(const FoundRun& found) {
-  const json& run = *found.json;
+  const Json& run = *found.json;
   Row row;
   for (const char* key : {"name", "status", "task", "model", "rule", "outcome"})
-    if (run.contains(key)) row[key] = {word_of(run.at(key)), std::nullopt};
+    if (const Json* value = json_member(run, fmt::format("/{}", key)))
+      row[key] = {word_of(*value), std::nullopt};
   // A run that was killed has had no time to say so.
   if (row["status"].text == "running" && !train::RunFolder::is_in_use(found.path))
     row["status"].text = "killed";
-  row["seed"] = number_cell(run, json::json_pointer("/seed"), "{:.0f}");
-  row["updates"] = number_cell(run, json::json_pointer("/updates"), "{:.0f}");
-  row["seconds"] = number_cell(run, json::json_pointer("/seconds"), "{:.1f}");
+  row["seed"] = number_cell(run, "/seed", "{:.0f}");
+  row["updates"] = number_cell(run, "/updates", "{:.0f}");
+  row["seconds"] = number_cell(run, "/seconds", "{:.1f}");
   // The final score; of a run that has none yet, the best check.
-  const std::string from = run.contains("final") ? "/final" : "/best";
-  row["accuracy"] = number_cell(run, json::json_pointer(from + "/accuracy"), "{:.4f}");
-  row["loss"] = number_cell(run, json::json_pointer(from + "/loss"), "{:.4g}");
-  row["memory"] = number_cell(run, json::json_pointer("/peak_memory_bytes"), "{:.0f}");
+  const std::string from = json_member(run, "/final") != nullptr ? "/final" : "/best";
+  row["accuracy"] = number_cell(run, from + "/accuracy", "{:.4f}");
+  row["loss"] = number_cell(run, from + "/loss", "{:.4g}");
+  row["memory"] = number_cell(run, "/peak_memory_bytes", "{:.0f}");
   if (row["memory"].number) row["memory"].text = bytes_text(static_cast<std::int64_t>(*row["memory"].number));
   return row;
 }
@@ -86,9 +85,10 @@ bool holds(const Condition& c, const FoundRun& found, const Row& row) {
   if (const auto cell = row.find(c.key); cell != row.end()) {
     value = cell->second.text;
   } else {
-    const json& settings = found.json->value("settings", json::object());
+    const Json* settings = json_member(*found.json, "/settings");
     for (const std::string& name : {"--" + c.key, "--set " + c.key})
-      if (settings.contains(name)) value = word_of(settings.at(name));
+      if (settings != nullptr && settings->is_object() && settings->contains(name))
+        value = word_of(settings->at(name));
   }
   return (value == c.value) == c.equal;
 }
@@ -152,16 +152,17 @@ std::string csv_text(std::vector<Row>& rows) {
 std::string seeds_text(const std::vector<FoundRun>& found) {
   std::map<std::string, std::vector<double>> scores;
   for (const FoundRun& f : found) {
-    const json settings = f.json->value("settings", json::object());
-    if (!f.json->contains("final")) continue;
-    std::string key = fmt::format("{} {} {}", word_of(f.json->at("task")), word_of(f.json->at("model")),
-                                  word_of(f.json->at("rule")));
-    for (const auto& [name, value] : settings.items())
-      if (name != "--seed" && name != "task" && name != "--model")
-        key += fmt::format(" {} {}", name, word_of(value));
-    const json& score = f.json->at("final");
-    scores[key].push_back(score.contains("accuracy") ? score.at("accuracy").get<double>()
-                                                     : score.at("loss").get<double>());
+    const auto accuracy = said<double>(*f.json, "/final/accuracy"),
+               loss = said<double>(*f.json, "/final/loss");
+    if (!accuracy && !loss) continue;
+    std::string key = fmt::format("{} {} {}", said_text(*f.json, "/task"), said_text(*f.json, "/model"),
+                                  said_text(*f.json, "/rule"));
+    const Json* settings = json_member(*f.json, "/settings");
+    if (settings != nullptr && settings->is_object())
+      for (const auto& [name, value] : settings->items())
+        if (name != "--seed" && name != "task" && name != "--model")
+          key += fmt::format(" {} {}", name, word_of(value));
+    scores[key].push_back(accuracy ? *accuracy : *loss);
   }
   std::string text;
   for (const auto& [key, values] : scores) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <iostream>
 
 #include "cli/interrupt.h"
@@ -125,11 +126,13 @@ int run_compare(const CompareArguments& c, const TrainSettings& s, const RunPlan
     ++done;
     if (quiet) return;
     std::string what = r.error.empty() ? "done" : "failed: " + r.error;
-    if (r.run && r.run->contains("final")) {
-      const auto& score = r.run->at("final");
-      what = score.contains("accuracy") ? fmt::format("accuracy {:.4f}", score.at("accuracy").get<double>())
-                                        : fmt::format("loss {}", loss_text(score.at("loss").get<double>()));
-      what += fmt::format(", {:.1f} s{}", r.run->value("seconds", 0.0), r.kept ? " (was there already)" : "");
+    if (r.run && json_member(*r.run, "/final") != nullptr) {
+      const auto accuracy = said<double>(*r.run, "/final/accuracy"),
+                 loss = said<double>(*r.run, "/final/loss");
+      what = accuracy ? fmt::format("accuracy {:.4f}", *accuracy)
+                      : fmt::format("loss {}", loss_text(loss.value_or(NAN)));
+      what += fmt::format(", {:.1f} s{}", said<double>(*r.run, "/seconds").value_or(0.0),
+                          r.kept ? " (was there already)" : "");
     }
     std::cout << fmt::format("{}/{} {} seed {}: {}\n", done, runs.size(), jobs[i].rule, jobs[i].seed, what)
               << std::flush;

@@ -31,6 +31,7 @@ void TerminalView::progress(std::int64_t updates, const Score& score) {
   progress_->show(updates, score.loss, score.accuracy);
 }
 
-bool TerminalView::stop_requested() { return interrupt_->requested(); }
+// Before the work nobody has asked.
+bool TerminalView::stop_requested() { return interrupt_ && interrupt_->requested(); }
 
 }  // namespace etrace::cli

@@ -17,6 +17,11 @@ char separator_of(std::string_view line) {
   return ',';
 }
 
+bool too_many_fields(std::string_view line, char separator) {
+  return line.size() > kMostColumns &&
+         static_cast<std::size_t>(std::count(line.begin(), line.end(), separator)) >= kMostColumns;
+}
+
 bool split_fields(std::string_view line, char separator, Fields& out) {
   // Texts that are there already are used again: a stream has millions of lines.
   std::size_t used = 0;

@@ -12,6 +12,8 @@ using Fields = std::vector<std::string>;
 
 // A tab or a semicolon where a line has them and no comma; else a comma.
 char separator_of(std::string_view line);
+// Whether a line has more fields than any table: each takes far more memory than its byte.
+bool too_many_fields(std::string_view line, char separator);
 // The fields of a line; in a field within quotes, "" is a quote. False: a quote is not closed.
 bool split_fields(std::string_view line, char separator, Fields& out);
 // Whether no field is a number: a line of names.

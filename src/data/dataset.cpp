@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <numeric>
 
+#include "data/text_file.h"
 #include "etrace/error.h"
 
 namespace etrace::data {
@@ -50,18 +52,39 @@ void EventData::write(std::size_t sample, float* out) const {
 }
 
 std::int32_t class_number(Dataset& data, const std::string& name) {
-  const auto at = std::find(data.classes.begin(), data.classes.end(), name);
-  if (at != data.classes.end()) return static_cast<std::int32_t>(at - data.classes.begin());
+  const auto known = [&] {
+    const auto at = data.numbers_.find(name);
+    const bool is_it = at != data.numbers_.end() &&
+                       static_cast<std::size_t>(at->second) < data.classes.size() &&
+                       data.classes[static_cast<std::size_t>(at->second)] == name;
+    return is_it ? at->second : -1;
+  };
+  if (const std::int32_t number = known(); number >= 0) return number;
+  // Classes may have been sorted, or set by who made the data.
+  if (data.numbers_.size() != data.classes.size() || data.numbers_.contains(name)) {
+    data.numbers_.clear();
+    for (std::size_t k = 0; k < data.classes.size(); ++k)
+      data.numbers_.emplace(data.classes[k], static_cast<std::int32_t>(k));
+    if (const std::int32_t number = known(); number >= 0) return number;
+  }
+  const auto number = static_cast<std::int32_t>(data.classes.size());
+  data.numbers_.emplace(name, number);
   data.classes.push_back(name);
-  return static_cast<std::int32_t>(data.classes.size() - 1);
+  return number;
 }
 
 namespace {
 std::optional<double> number_of(const std::string& text) {
   double value = 0.0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || stop != text.data() + text.size()) return std::nullopt;
+  if (error != std::errc() || stop != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
   return value;
+}
+
+// Classes in another order; now[k]: the new number of class k.
+void renumber(Dataset& data, std::vector<std::string> names, const std::vector<std::int32_t>& now) {
+  for (Sample& s : data.samples) s.label = now[static_cast<std::size_t>(s.label)];
+  data.classes = std::move(names);
 }
 }  // namespace
 
@@ -80,8 +103,24 @@ void sort_classes(Dataset& data) {
     now[order[i]] = static_cast<std::int32_t>(i);
     names.push_back(data.classes[order[i]]);
   }
-  data.classes = std::move(names);
-  for (Sample& s : data.samples) s.label = now[static_cast<std::size_t>(s.label)];
+  renumber(data, std::move(names), now);
+}
+
+void take_classes(Dataset& data, const std::vector<std::string>& classes) {
+  if (data.classes == classes) return;
+  std::unordered_map<std::string_view, std::int32_t> numbers;
+  for (const std::string& name : classes) numbers.emplace(name, static_cast<std::int32_t>(numbers.size()));
+  std::vector<std::int32_t> now;
+  std::vector<std::string> unknown;
+  for (const std::string& name : data.classes) {
+    const auto at = numbers.find(name);
+    now.push_back(at == numbers.end() ? -1 : at->second);
+    if (at == numbers.end()) unknown.push_back(name);
+  }
+  if (!unknown.empty())
+    throw ValueError("data", fmt::format("'{}' has labels that the run does not know: {}; it knows {}",
+                                         data.name, first_names(unknown), first_names(classes)));
+  renumber(data, classes, now);
 }
 
 std::string describe(const Dataset& data) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #pragma GCC visibility push(default)
@@ -29,12 +30,26 @@ struct DataFile {
   std::int64_t bytes = 0;
 };
 
+// What a source calls the parts of a sample. By these names it is found again, whatever the order.
+struct Columns {
+  std::vector<std::string> inputs = {};  // of the channels (where a line is a sample: of its numbers); empty:
+                                         // the source has no names for them
+  std::string label = {}, series = {};   // empty: there is none, or it has no name
+};
+
+// What a run has learned from; other data is matched with it.
+struct Expected {
+  Columns columns = {};
+  std::vector<std::string> classes = {};  // empty: any
+};
+
 class Dataset {
  public:
   virtual ~Dataset();
 
   std::string name;                  // "fashion-mnist"
   std::int64_t channels = 0;         // features of a step
+  Columns columns;                   // their names
   std::vector<std::string> classes;  // names of the labels
   std::vector<Sample> samples;
   std::vector<DataFile> files;
@@ -42,6 +57,10 @@ class Dataset {
 
   // The series of a sample, [steps, channels], row by row.
   virtual void write(std::size_t sample, float* out) const = 0;
+
+ private:
+  friend std::int32_t class_number(Dataset&, const std::string& name);
+  std::unordered_map<std::string, std::int32_t> numbers_;  // of `classes`, as far as class_number() made them
 };
 
 // All numbers in memory, one sample behind the other.
@@ -76,6 +95,8 @@ class EventData : public Dataset {
 std::int32_t class_number(Dataset&, const std::string& name);
 // Classes in ascending order: by number if all names are numbers, else as texts. Labels follow.
 void sort_classes(Dataset&);
+// Labels become the numbers of these classes. ValueError names labels that are none of them.
+void take_classes(Dataset&, const std::vector<std::string>& classes);
 
 // "3,000 samples of 6 to 92 steps with 13 channels, 10 classes (2,700 for training, 300 for testing)"
 std::string describe(const Dataset&);

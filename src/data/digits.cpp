@@ -21,7 +21,8 @@ std::unique_ptr<Dataset> read_digits(std::int64_t per_step) {
   out->channels = per_step;
   for (int digit = 0; digit < 10; ++digit) out->classes.push_back(std::to_string(digit));
   std::size_t number = 0;
-  for (const std::string_view line : lines_of(text)) {
+  for (const std::string_view line : Pieces(text, '\n')) {
+    if (line.empty()) continue;
     ++number;
     std::vector<float> values;
     for (const std::string_view field : split(line, ',')) {

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/utf8.h"
 #include "data/events.h"
 #include "data/text_file.h"
 #include "etrace/error.h"
@@ -30,7 +31,10 @@ struct GestureRead {
   std::size_t late = 0, recordings = 0;
 };
 
-std::string user_of(const std::string& name) { return name.substr(0, name.find('_')); }
+std::string user_of(const std::string& name) {
+  require_name("data", fmt::format("'{}'", shown_text(name)), "user", name);
+  return name.substr(0, name.find('_'));
+}
 
 void add_gesture(GestureRead& r, const std::vector<CameraEvent>& events, const std::string& label, Given part,
                  const std::string& user) {
@@ -44,24 +48,37 @@ void add_recording(GestureRead& r, const std::string& path, Given part) {
   const std::string labels = path.substr(0, path.size() - 6) + "_labels.csv";
   if (!is_file(labels))
     throw ValueError("data", fmt::format("the labels of '{}' are missing: there is no '{}'", path, labels));
-  const std::vector<CameraEvent> events = read_aedat31(read_file(path), path, kGestureSize, kGestureSize);
+  std::vector<CameraEvent> events = read_aedat31(read_file(path), path, kGestureSize, kGestureSize);
+  const auto earlier = [](const CameraEvent& a, const CameraEvent& b) { return a.time < b.time; };
+  if (!std::is_sorted(events.begin(), events.end(), earlier))
+    std::stable_sort(events.begin(), events.end(), earlier);
+  double until = -kLargestNumber;  // gestures follow each other, so that each event is looked at once
+  auto next = events.begin();
   const std::string text = read_file(labels);
   std::size_t number = 0;
-  for (const std::string_view line : lines_of(text)) {
+  for (const std::string_view line : Pieces(text, '\n')) {
     if (++number == 1 || trimmed(line).empty()) continue;  // names of columns
-    const auto fields = split(line, ',');
     double values[3] = {};
-    if (fields.size() != 3) bad_line(labels, number, "expected class,startTime_usec,endTime_usec");
-    for (std::size_t k = 0; k < 3; ++k)
-      if (!parse_number(fields[k], values[k]))
-        bad_line(labels, number, fmt::format("'{}' is no number", fields[k]));
-    if (values[0] < 1 || values[0] > 11)
-      bad_line(labels, number, fmt::format("class {}; expected 1 … 11", values[0]));
+    std::size_t fields = 0;
+    for (const std::string_view field : Pieces(line, ',')) {
+      if (++fields > 3) break;
+      if (!parse_number(field, values[fields - 1]) || !is_data_number(values[fields - 1]))
+        bad_line(labels, number, fmt::format("'{}' is {}", shown_text(field, 40), kNoNumber));
+    }
+    if (fields != 3) bad_line(labels, number, "expected class,startTime_usec,endTime_usec");
+    if (values[0] < 1 || values[0] > 11 || values[0] != std::floor(values[0]))
+      bad_line(labels, number, fmt::format("class {}; expected one of 1, 2 … 11", values[0]));
     if (values[2] <= values[1]) bad_line(labels, number, "a gesture that ends before it starts");
-    std::vector<CameraEvent> own;
-    for (const CameraEvent& e : events)
-      if (static_cast<double>(e.time) >= values[1] && static_cast<double>(e.time) < values[2])
-        own.push_back(e);
+    if (values[1] < until) bad_line(labels, number, "a gesture that starts before the one above it ends");
+    until = values[2];
+    const auto from = [&](double time) {
+      return std::find_if(next, events.end(),
+                          [&](const CameraEvent& e) { return static_cast<double>(e.time) >= time; });
+    };
+    next = from(values[1]);
+    const auto end = from(values[2]);
+    const std::vector<CameraEvent> own(next, end);
+    next = end;
     if (own.empty())
       bad_line(labels, number, fmt::format("'{}' has no event from {} to {} µs", path, values[1], values[2]));
     add_gesture(r, own, fmt::format("{:.0f}", values[0]), part, user_of(file_name(path)));
@@ -74,7 +91,7 @@ std::set<std::string> trials(const std::string& path) {
   std::set<std::string> out;
   if (!is_file(path)) return out;
   const std::string text = read_file(path);
-  for (const std::string_view line : lines_of(text))
+  for (const std::string_view line : Pieces(text, '\n'))
     if (!trimmed(line).empty()) out.emplace(trimmed(line));
   return out;
 }
@@ -111,8 +128,12 @@ void add_array(GestureRead& r, const std::string& path, Given part) {
                       static_cast<std::int64_t>(v[i + 3] * r.time_unit)});
   }
   if (events.empty()) throw ValueError("data", fmt::format("'{}' holds no events", path));
-  const std::string name = file_name(path);
-  add_gesture(r, events, name.substr(0, name.size() - 4), part,
+  const std::string name = file_name(path), label = name.substr(0, name.size() - 4);
+  double number = 0.0;
+  if (!parse_number(label, number) || number < 0.0 || number > 10.0 || number != std::floor(number))
+    throw ValueError("data", fmt::format("'{}': class '{}'; expected a file 0.npy, 1.npy … 10.npy",
+                                         shown_text(path), shown_text(label)));
+  add_gesture(r, events, fmt::format("{:.0f}", number), part,
               user_of(file_name(path.substr(0, path.rfind('/')))));
   ++r.recordings;
 }

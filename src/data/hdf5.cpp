@@ -4,14 +4,9 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <csignal>
-#include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <mutex>
 
 #include "etrace/error.h"
@@ -131,42 +126,20 @@ class Handle {
 
 }  // namespace
 
-void try_hdf5(const std::string& path, const std::function<void()>& read) {
-  constexpr unsigned kLongest = 600;  // seconds
-  const pid_t child = fork();
-  if (child < 0)
-    throw IoError("data", fmt::format("'{}': no process to try it in: {}", path, std::strerror(errno)));
-  if (child == 0) {
-    for (const int s : {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL, SIGALRM, SIGINT, SIGTERM})
-      std::signal(s, SIG_DFL);
-    const rlimit no_core{0, 0};
-    setrlimit(RLIMIT_CORE, &no_core);
-    std::freopen("/dev/null", "w", stderr);  // what the allocator says of it
-    alarm(kLongest);
-    try {
-      read();
-    } catch (...) {  // the caller sees it again
-    }
-    _exit(0);
-  }
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (WIFSIGNALED(status))
-    throw ValueError("data", fmt::format("'{}' is damaged: the library of HDF5 ends with signal {} on it",
-                                         path, WTERMSIG(status)));
-}
-
 std::string hdf5_library() { return api().library != nullptr && api().complete ? api().name : std::string(); }
 
 struct Hdf5File::State {
   std::string path;
+  Size bytes = 0;
   Id file = -1;
   ~State() {
     if (file >= 0) api().file_close(file);
   }
   [[noreturn]] void fail(const std::string& dataset, const std::string& what) const {
     throw ValueError("data", fmt::format("'{}', {}: {}", path, dataset, what));
+  }
+  void require_rows(const std::string& dataset, Size rows) const {
+    if (rows > bytes) fail(dataset, fmt::format("{} rows in a file of {} bytes", rows, bytes));
   }
   // The sizes of an open data set.
   std::vector<Size> sizes(const std::string& name, Id dataset) const {
@@ -186,8 +159,9 @@ struct Hdf5File::State {
 };
 
 namespace {
-// Sizes are checked before memory is taken.
-constexpr Size kMostNumbers = Size{1} << 32U;
+// Sizes are checked before memory is taken. A row takes at least a byte of the file, and packed numbers are
+// what deflate reaches at most.
+constexpr Size kMostRatio = 1032;
 }  // namespace
 
 template <class T>
@@ -218,10 +192,12 @@ std::vector<std::vector<T>> Hdf5File::State::read_rows(const std::string& name, 
   const bool varying = api().type_class(stored) == kVariableLength;
   if (all.size() != (varying ? 1U : 2U))
     fail(name, fmt::format("{} axes; expected rows of variable length or a matrix", all.size()));
+  require_rows(name, all[0]);
   if (first < 0 || count < 0 || static_cast<Size>(first) + static_cast<Size>(count) > all[0])
     fail(name, fmt::format("rows {} to {} of {}", first, first + count - 1, all[0]));
   if (count == 0) return {};
-  if (!varying && all[1] * static_cast<Size>(count) > kMostNumbers) fail(name, "its rows are too long");
+  if (!varying && all[1] > kMostRatio * bytes / std::max<Size>(1, static_cast<Size>(count)))
+    fail(name, "its rows are longer than the file can hold");
   const std::vector<Size> start{static_cast<Size>(first), 0},
       part{static_cast<Size>(count), varying ? 1 : all[1]};
   const int rank = varying ? 1 : 2;
@@ -241,13 +217,20 @@ std::vector<std::vector<T>> Hdf5File::State::read_rows(const std::string& name, 
   return out;
 }
 
-Hdf5File::Hdf5File(const std::string& path) : state_(std::make_unique<State>()) {
+void require_hdf5(const std::string& path) {
   if (hdf5_library().empty())
     throw IoError("data",
                   fmt::format("'{}' needs HDF5, and its library is not installed: on Debian `apt-get install "
                               "libhdf5-103-1`",
                               path));
+}
+
+Hdf5File::Hdf5File(const std::string& path) : state_(std::make_unique<State>()) {
+  require_hdf5(path);
+  std::error_code error;
   state_->path = path;
+  state_->bytes = std::filesystem::file_size(path, error);
+  if (error) state_->bytes = 0;
   state_->file = api().file_open(path.c_str(), 0, kDefault);
   if (state_->file < 0) throw ValueError("data", fmt::format("'{}' is no HDF5 file, or it is damaged", path));
 }
@@ -267,6 +250,7 @@ std::int64_t Hdf5File::rows(const std::string& name) const {
   if (dataset < 0) state_->fail(name, "there is no such data set");
   const std::vector<Size> sizes = state_->sizes(name, dataset);
   if (sizes.empty()) state_->fail(name, "a single number; expected rows");
+  state_->require_rows(name, sizes[0]);
   return static_cast<std::int64_t>(sizes[0]);
 }
 
@@ -283,7 +267,8 @@ std::vector<std::int64_t> Hdf5File::integers(const std::string& name) const {
   const Handle dataset(api().data_open(state_->file, name.c_str(), kDefault), api().data_close);
   if (dataset < 0) state_->fail(name, "there is no such data set");
   const std::vector<Size> sizes = state_->sizes(name, dataset);
-  if (sizes.size() != 1 || sizes[0] > kMostNumbers) state_->fail(name, "expected one axis of numbers");
+  if (sizes.size() != 1) state_->fail(name, "expected one axis of numbers");
+  state_->require_rows(name, sizes[0]);
   std::vector<std::int64_t> out(sizes[0]);
   if (api().data_read(dataset, *api().native_integer, kDefault, kDefault, kDefault, out.data()) < 0)
     state_->fail(name, "it cannot be read as whole numbers");
@@ -295,8 +280,9 @@ std::vector<std::string> Hdf5File::strings(const std::string& name) const {
   if (dataset < 0) state_->fail(name, "there is no such data set");
   const std::vector<Size> sizes = state_->sizes(name, dataset);
   const Handle stored(api().data_type(dataset), api().type_close);
-  if (sizes.size() != 1 || sizes[0] > kMostNumbers || api().type_class(stored) != kString)
+  if (sizes.size() != 1 || api().type_class(stored) != kString)
     state_->fail(name, "expected one axis of texts");
+  state_->require_rows(name, sizes[0]);
   std::vector<std::string> out;
   if (api().type_is_variable_string(stored) > 0) {
     std::vector<char*> texts(sizes[0]);
@@ -308,7 +294,8 @@ std::vector<std::string> Hdf5File::strings(const std::string& name) const {
     return out;
   }
   const std::size_t width = api().type_size(stored);
-  if (width == 0 || width * sizes[0] > kMostNumbers) state_->fail(name, "texts of a length that cannot be");
+  if (width == 0 || width > kMostRatio * state_->bytes / std::max<Size>(1, sizes[0]))
+    state_->fail(name, "texts of a length that cannot be");
   std::vector<char> flat(width * sizes[0]);
   if (api().data_read(dataset, stored, kDefault, kDefault, kDefault, flat.data()) < 0)
     state_->fail(name, "it cannot be read");

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,14 +9,13 @@
 #pragma GCC visibility push(default)
 namespace etrace::data {
 
-// Runs `read` in a process of its own, which HDF5 may crash or keep busy: it does so on some damaged files.
-// ValueError then; what `read` throws is left to the caller, who reads again.
-void try_hdf5(const std::string& path, const std::function<void()>& read);
-
 // Whether a library of HDF5 can be opened here, and which; empty: none.
 std::string hdf5_library();
+void require_hdf5(const std::string& path);  // IoError says what to install
 
-// A file that is read. IoError: no library, no file; ValueError: it is no HDF5 file, or damaged.
+// A file that is read, in a process of its own (base/child.h): HDF5 reads past its heap on some damaged
+// files, crashes or does not come back. IoError: no library, no file; ValueError: it is no HDF5 file, or
+// damaged.
 class Hdf5File {
  public:
   explicit Hdf5File(const std::string& path);

@@ -15,7 +15,7 @@ namespace {
 
 struct IdxArray {
   std::vector<std::int64_t> sizes;
-  std::vector<double> values;
+  std::vector<float> values;
 };
 
 struct IdxType {
@@ -58,14 +58,20 @@ IdxArray read_idx(const std::string& path) {
     constexpr std::uint64_t kMost = std::uint64_t{1} << 40U;  // numbers; products stay far from overflow
     if (size > kMost / std::max<std::uint64_t>(count, 1))
       in.fail(fmt::format("axis {} of {} makes it larger than any file", k, size));
+    if (size == 0) in.fail(fmt::format("axis {} of 0: an array without a number", k));
     count *= size;
     out.sizes.push_back(static_cast<std::int64_t>(size));
   }
   in.need(count * type->bytes, "the numbers");
   if (in.left() != count * type->bytes)
     in.fail(fmt::format("{} bytes follow, but its sizes ask for {}", in.left(), count * type->bytes));
-  for (std::uint64_t i = 0; i < count; ++i)
-    out.values.push_back(idx_number(code, in.big(type->bytes, "the numbers")));
+  out.values.reserve(count);
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const std::size_t at = in.at();
+    const double value = idx_number(code, in.big(type->bytes, "the numbers"));
+    if (!is_data_number(value)) bad_byte(path, at, fmt::format("{} is {}", value, kNoNumber));
+    out.values.push_back(static_cast<float>(value));
+  }
   return out;
 }
 
@@ -106,8 +112,9 @@ void add_images(DenseData& data, const std::string& path, Given part, std::int64
   for (std::int64_t i = 0; i < images.sizes[0]; ++i) {
     std::vector<float> values;
     for (std::int64_t k = 0; k < pixels; ++k)
-      values.push_back(static_cast<float>(images.values[static_cast<std::size_t>(i * pixels + k)] / 255.0));
-    const double label = labels.values[static_cast<std::size_t>(i)];
+      values.push_back(static_cast<float>(
+          static_cast<double>(images.values[static_cast<std::size_t>(i * pixels + k)]) / 255.0));
+    const float label = labels.values[static_cast<std::size_t>(i)];
     data.add(
         {.steps = pixels / channels, .label = class_number(data, fmt::format("{}", label)), .part = part},
         values);

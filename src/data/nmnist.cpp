@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "base/file.h"
+#include "base/utf8.h"
 #include "data/events.h"
 #include "data/text_file.h"
 #include "etrace/error.h"
@@ -41,7 +42,8 @@ bool is_nmnist(const std::string& path) {
 void add_nmnist_part(EventData& data, const std::string& folder, Given part, const Binning& b,
                      std::int64_t limit, std::size_t& late) {
   std::int64_t taken = 0;
-  for (const std::string& of_class : folders_in(folder))
+  for (const std::string& of_class : folders_in(folder)) {
+    require_name("data", fmt::format("'{}'", shown_text(of_class)), "label", file_name(of_class));
     for (const std::string& file : files_in(of_class)) {
       if (!has_ending(file, ".bin") || (limit > 0 && taken >= limit)) continue;
       const std::vector<CameraEvent> events = read_nmnist_events(read_file(file), file, b.width, b.height);
@@ -51,6 +53,7 @@ void add_nmnist_part(EventData& data, const std::string& folder, Given part, con
       data.add({.steps = steps, .label = class_number(data, file_name(of_class)), .part = part}, counted);
       ++taken;
     }
+  }
 }
 
 std::unique_ptr<Dataset> read_nmnist(const std::string& path, const ReaderOptions& o) {

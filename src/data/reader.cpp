@@ -102,13 +102,42 @@ const Reader& reader_for(const std::string& path) {
 }
 
 std::unique_ptr<Dataset> read_data(const std::string& path, const std::string& format,
-                                   const GivenOptions& given) {
+                                   const GivenOptions& given, const Expected* expected) {
   const Reader* reader = format.empty() ? &reader_for(path) : find_reader(format);
   if (reader == nullptr) throw ValueError("data", no_such_name("data format", format, reader_names()));
-  std::unique_ptr<Dataset> out = reader->read(path, complete_options(*reader, given));
+  ReaderOptions options = complete_options(*reader, given);
+  options.expected = expected;
+  std::unique_ptr<Dataset> out = reader->read(path, options);
   if (out->name.empty()) out->name = file_name(path);
   if (out->samples.empty()) throw ValueError("data", fmt::format("'{}' holds no samples", path));
+  if (reader->named && expected != nullptr &&
+      (out->columns.inputs.empty() || expected->columns.inputs.empty()))
+    note_by_place(*out, path);
   return out;
+}
+
+void require_columns(const std::string& path, const std::vector<std::string>& missing,
+                     const std::vector<std::string>& names) {
+  if (missing.empty()) return;
+  throw ValueError("data", fmt::format("'{}' has no column {}{}, which the run has learned from; it has {}",
+                                       path, first_names(missing),
+                                       missing.size() == 1 ? did_you_mean(missing.front(), names) : "",
+                                       first_names(names)));
+}
+
+void note_left(Dataset& data, const std::string& path, const std::vector<std::string>& left) {
+  if (!left.empty())
+    data.notes.push_back(
+        fmt::format("'{}': not used, as the run has not learned from it: {}", path, first_names(left)));
+}
+
+void note_by_place(Dataset& data, const std::string& path) {
+  const bool none = data.columns.inputs.empty();
+  data.notes.push_back(
+      none ? fmt::format("'{}' has no names of columns: they are taken by their places", path)
+           : fmt::format(
+                 "what was learned from had no names of columns: those of '{}' are taken by their places",
+                 path));
 }
 
 bool has_ending(const std::string& path, std::string_view ending) {

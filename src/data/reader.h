@@ -20,6 +20,7 @@ struct ReaderOption {
 class ReaderOptions {
  public:
   std::vector<std::pair<std::string, std::string>> values;  // complete: every option of the row
+  const Expected* expected = nullptr;                       // of a run that the data is for; null: none
 
   const std::string& text(std::string_view name) const;
   // ValueError names the option, the value and what is expected.
@@ -31,6 +32,8 @@ struct Reader {
   std::string name;  // "idx"
   std::string doc;   // one line
   std::vector<ReaderOption> options;
+  // Channels are columns, which may have names: then they are found by them, not by their places.
+  bool named = false;
   // Whether a path (a file or a folder) looks like the format: by its name, its first bytes or what is in it.
   std::function<bool(const std::string& path)> recognises;
   std::function<std::unique_ptr<Dataset>(const std::string& path, const ReaderOptions&)> read;
@@ -45,13 +48,23 @@ const Reader* find_reader(std::string_view name);   // null if there is none
 const Reader& reader_for(const std::string& path);  // ValueError: no such file, or none that knows it
 
 // format: the name of a reader; empty: the one that recognises the path. Options that the reader does not
-// have are refused with those that it has.
+// have are refused with those that it has. `expected`: of a run that has learned from other data; columns are
+// matched with it by name, and ValueError names those that are missing. What is left over, and that a source
+// has no names, is said in the notes.
 using GivenOptions = std::vector<std::pair<std::string, std::string>>;
 std::unique_ptr<Dataset> read_data(const std::string& path, const std::string& format = {},
-                                   const GivenOptions& = {});
+                                   const GivenOptions& = {}, const Expected* expected = nullptr);
 
 // The bytes of an npz file as the reader npz has them by default; `name` is for errors.
-std::unique_ptr<Dataset> read_npz_data(std::string_view bytes, const std::string& name);
+std::unique_ptr<Dataset> read_npz_data(std::string_view bytes, const std::string& name,
+                                       const Expected* expected = nullptr);
+
+// Columns by name: what is missing of those that a run has learned from, what is not used, and that there are
+// no names to go by.
+void require_columns(const std::string& path, const std::vector<std::string>& missing,
+                     const std::vector<std::string>& names);
+void note_left(Dataset&, const std::string& path, const std::vector<std::string>& left);
+void note_by_place(Dataset&, const std::string& path);
 
 // What readers share.
 bool has_ending(const std::string& path,

@@ -7,7 +7,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <map>
 
+#include "base/child.h"
+#include "base/utf8.h"
 #include "data/hdf5.h"
 #include "data/reader.h"
 #include "etrace/error.h"
@@ -33,30 +37,32 @@ struct SpokenCount {
   std::size_t late = 0, spikes = 0;
 };
 
-void add_utterance(EventData& data, const std::string& path, std::int64_t row,
-                   const std::vector<float>& times, const std::vector<std::int64_t>& units,
-                   const Sample& sample, const SpokenOptions& o, SpokenCount& count) {
+// The events of a row; times are seconds.
+std::vector<Event> events_of(const std::string& path, std::int64_t row, const std::vector<float>& times,
+                             const std::vector<std::int64_t>& units, const SpokenOptions& o,
+                             std::int64_t& late) {
   const auto fail = [&](const std::string& what) {
     throw ValueError("data", fmt::format("'{}', spikes, row {}: {}", path, row, what));
   };
+  constexpr float kLatest = 1e5F;  // the halves that the files hold end at 65504 s
   if (times.size() != units.size()) fail(fmt::format("{} times and {} units", times.size(), units.size()));
   std::vector<Event> events;
   for (std::size_t i = 0; i < times.size(); ++i) {
-    if (!std::isfinite(times[i]) || times[i] < 0.0F) fail(fmt::format("the time {}", times[i]));
+    if (!(times[i] >= 0.0F && times[i] <= kLatest))
+      fail(fmt::format("the time {}; expected seconds from 0 to {}", times[i], kLatest));
     if (units[i] < 0 || units[i] >= o.units) fail(fmt::format("unit {}; there are {}", units[i], o.units));
     const std::int64_t step = step_of(o, static_cast<double>(times[i]));
-    ++count.spikes;
-    if (step >= o.steps) {
-      ++count.late;
-      continue;
-    }
-    events.push_back({static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(units[i] / o.pool)});
+    if (step >= o.steps)
+      ++late;
+    else
+      events.push_back({static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(units[i] / o.pool)});
   }
-  data.add(sample, events);
+  return events;
 }
 
-void read_utterances(EventData& data, const std::string& path, Given part, const SpokenOptions& o,
-                     SpokenCount& count) {
+// In a process of its own: a record per row, of its label, the label's name, its group, the events and how
+// many came too late.
+void read_utterances(ChildWriter& out, const std::string& path, const SpokenOptions& o) {
   const Hdf5File file(path);
   const std::vector<std::int64_t> labels = file.integers("labels");
   const std::int64_t rows = file.rows("spikes/times");
@@ -81,27 +87,56 @@ void read_utterances(EventData& data, const std::string& path, Given part, const
       if (label < 0 || (named && label >= static_cast<std::int64_t>(names.size())))
         throw ValueError("data", fmt::format("'{}', labels, row {}: class {}; there are {}", path, row, label,
                                              names.size()));
-      const std::string name =
-          named ? fmt::format("{} {}", label, names[static_cast<std::size_t>(label)]) : std::to_string(label);
-      const std::string group =
-          speakers.empty() ? "" : std::to_string(speakers[static_cast<std::size_t>(row)]);
-      add_utterance(data, path, row, times[static_cast<std::size_t>(i)], units[static_cast<std::size_t>(i)],
-                    {.steps = o.steps, .label = class_number(data, name), .part = part, .group = group}, o,
-                    count);
+      std::int64_t late = 0;
+      const std::vector<Event> events = events_of(path, row, times[static_cast<std::size_t>(i)],
+                                                  units[static_cast<std::size_t>(i)], o, late);
+      out.begin();
+      out.put_number(label);
+      out.put_text(named ? names[static_cast<std::size_t>(label)] : "");
+      out.put_text(speakers.empty() ? "" : std::to_string(speakers[static_cast<std::size_t>(row)]));
+      out.put_list(events);
+      out.put_number(late);
     }
   }
-  note_file(data, path);
+}
+
+// What comes out of that process is looked at as a file is.
+void take_utterance(EventData& data, ChildReader& in, const std::string& path, Given part,
+                    const SpokenOptions& o, std::map<std::string, std::int64_t>& numbers,
+                    SpokenCount& count) {
+  const std::int64_t label = in.number();
+  const std::string name = in.text(), group = in.text();
+  const std::vector<Event> events = in.list<Event>();
+  const std::int64_t late = in.number();
+  const std::string where = fmt::format("'{}', labels, row {}", path, data.samples.size());
+  require_name("data", where, "name of the class", name);
+  require_name("data", where, "speaker", group);
+  const bool sound =
+      label >= 0 && late >= 0 && std::all_of(events.begin(), events.end(), [&](const Event& e) {
+        return e.step < o.steps && e.channel < data.channels;
+      });
+  if (!sound) throw ValueError("data", fmt::format("{}: it is damaged", where));
+  count.late += static_cast<std::size_t>(late);
+  count.spikes += events.size() + static_cast<std::size_t>(late);
+  const std::string shown = name.empty() ? std::to_string(label) : fmt::format("{} {}", label, name);
+  numbers[shown] = label;
+  data.add({.steps = o.steps, .label = class_number(data, shown), .part = part, .group = group}, events);
 }
 
 void add_spoken(EventData& data, const std::string& path, Given part, const SpokenOptions& o,
-                SpokenCount& count) {
-  try_hdf5(path, [&] {
-    EventData scratch;
-    scratch.channels = data.channels;
-    SpokenCount nothing;
-    read_utterances(scratch, path, part, o, nothing);
-  });
-  read_utterances(data, path, part, o, count);
+                std::map<std::string, std::int64_t>& numbers, SpokenCount& count) {
+  require_hdf5(path);
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  const std::uint64_t bytes = error ? 0 : size;
+  const ChildLimits limits{.seconds = 4 + (bytes >> 20U), .bytes = (std::uint64_t{1} << 30U) + 64 * bytes};
+  in_child(
+      fmt::format("'{}' is damaged, for the library of HDF5", path), limits,
+      [&](ChildWriter& out) { read_utterances(out, path, o); },
+      [&](ChildReader& in) {
+        while (in.next()) take_utterance(data, in, path, part, o, numbers, count);
+      });
+  note_file(data, path);
 }
 
 Given spoken_part(const std::string& path) {
@@ -117,15 +152,13 @@ bool is_spoken(const std::string& path) {
   return is_hdf5(path) && (name.starts_with("shd") || name.starts_with("ssc"));
 }
 
-void order_spoken_classes(Dataset& data) {  // "7 seven" by its number
+// "7 seven" by its number.
+void order_spoken_classes(Dataset& data, const std::map<std::string, std::int64_t>& numbers) {
   std::vector<std::string> names = data.classes;
-  const auto number = [](const std::string& name) { return std::stoll(name); };
-  std::sort(names.begin(), names.end(), [&](const auto& a, const auto& b) { return number(a) < number(b); });
-  for (Sample& s : data.samples) {
-    const auto at = std::find(names.begin(), names.end(), data.classes[static_cast<std::size_t>(s.label)]);
-    s.label = static_cast<std::int32_t>(at - names.begin());
-  }
-  data.classes = std::move(names);
+  std::sort(names.begin(), names.end(), [&](const auto& a, const auto& b) {
+    return std::pair(numbers.at(a), a) < std::pair(numbers.at(b), b);
+  });
+  take_classes(data, names);
 }
 
 std::unique_ptr<Dataset> read_spoken(const std::string& path, const ReaderOptions& o) {
@@ -141,15 +174,16 @@ std::unique_ptr<Dataset> read_spoken(const std::string& path, const ReaderOption
   data->channels = (options.units + options.pool - 1) / options.pool;
   data->clip = o.whole("clip", 0, 1000000);
   SpokenCount count;
+  std::map<std::string, std::int64_t> numbers;
   if (is_folder(path)) {
     for (const std::string& file : files_in(path))
-      if (is_spoken(file)) add_spoken(*data, file, spoken_part(file), options, count);
+      if (is_spoken(file)) add_spoken(*data, file, spoken_part(file), options, numbers, count);
   } else {
-    add_spoken(*data, path, spoken_part(path), options, count);
+    add_spoken(*data, path, spoken_part(path), options, numbers, count);
   }
   data->notes.push_back(fmt::format("{} spikes; {} come after {} s and are left out", count.spikes,
                                     count.late, options.duration));
-  order_spoken_classes(*data);
+  order_spoken_classes(*data, numbers);
   return data;
 }
 

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "base/file.h"
+#include "base/utf8.h"
 #include "etrace/error.h"
 
 namespace etrace::data {
@@ -43,7 +44,8 @@ std::string gunzip(std::string_view packed, const std::string& path, std::size_t
     if (status == Z_BUF_ERROR || (status == Z_OK && stream.avail_in == 0 && stream.avail_out != 0))
       fail("the packed data ends before its end");
     if (status != Z_OK && status != Z_STREAM_END) fail("the packed data is damaged");
-    if (out.size() > most) fail(fmt::format("it holds more than {} bytes unpacked", most));
+    if (out.size() > most)
+      fail(fmt::format("it holds more than {} bytes unpacked; unpack it if that is meant", most));
   }
   inflateEnd(&stream);
   return out;
@@ -51,7 +53,10 @@ std::string gunzip(std::string_view packed, const std::string& path, std::size_t
 
 std::string read_unpacked(const std::string& path) {
   std::string bytes = read_file(path);
-  return is_gzip(bytes) ? gunzip(bytes, path) : bytes;
+  if (!is_gzip(bytes)) return bytes;
+  // Data that is read is packed to a tenth, sparse tables to a hundredth; deflate reaches a thousandth.
+  constexpr std::size_t kSmall = std::size_t{64} << 20U, kMostRatio = 128, kMost = std::size_t{4} << 30U;
+  return gunzip(bytes, path, std::min(kMost, kSmall + kMostRatio * bytes.size()));
 }
 
 void Bytes::need(std::uint64_t bytes, const char* what) const {
@@ -82,26 +87,18 @@ std::uint64_t Bytes::little(std::size_t bytes, const char* what) {
   return value;
 }
 
-std::vector<std::string_view> lines_of(std::string_view text) {
+std::vector<std::string_view> split(std::string_view text, char by) {
   std::vector<std::string_view> out;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    std::string_view line = text.substr(at, end - at);
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    out.push_back(line);
-    at = end + 1;
-  }
+  for (const std::string_view piece : Pieces(text, by)) out.push_back(piece);
   return out;
 }
 
-std::vector<std::string_view> split(std::string_view text, char by) {
-  std::vector<std::string_view> out;
-  for (std::size_t at = 0;;) {
-    const std::size_t end = text.find(by, at);
-    out.push_back(text.substr(at, end == std::string_view::npos ? end : end - at));
-    if (end == std::string_view::npos) return out;
-    at = end + 1;
-  }
+std::string first_names(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 12;
+  std::string out;
+  for (std::size_t i = 0; i < names.size() && i < kMost; ++i)
+    out += (i == 0 ? "" : ", ") + shown_text(names[i]);
+  return names.size() <= kMost ? out : fmt::format("{} and {} more", out, names.size() - kMost);
 }
 
 std::string_view trimmed(std::string_view text) {

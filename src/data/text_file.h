@@ -18,7 +18,7 @@ bool is_gzip(std::string_view bytes);
 // ValueError: it is damaged, ends too early, or is larger than `most` unpacked.
 std::string gunzip(std::string_view packed, const std::string& path,
                    std::size_t most = std::size_t{4} << 30U);
-// A whole file, unpacked if it is gzip.
+// A whole file, unpacked if it is gzip. ValueError: it claims to hold far more than packed data does.
 std::string read_unpacked(const std::string& path);
 
 // Numbers of a file in either order of bytes. Reading past the end is an error with the offset.
@@ -41,11 +41,51 @@ class Bytes {
   std::size_t at_ = 0;
 };
 
-// Lines without their ends ("\n" or "\r\n").
-std::vector<std::string_view> lines_of(std::string_view text);
+// The pieces of a text one by one, without a list of them: for (std::string_view p : Pieces(text, ',')).
+class Pieces {
+ public:
+  Pieces(std::string_view text, char by) : text_(text), by_(by) {}
+
+  class Iterator {
+   public:
+    Iterator(std::string_view text, char by, bool ended) : rest_(text), by_(by), ended_(ended) {}
+    std::string_view operator*() const { return rest_.substr(0, rest_.find(by_)); }
+    Iterator& operator++() {
+      const std::size_t end = rest_.find(by_);
+      ended_ = end == std::string_view::npos;
+      rest_.remove_prefix(ended_ ? rest_.size() : end + 1);
+      return *this;
+    }
+    bool operator!=(const Iterator& other) const { return ended_ != other.ended_; }
+
+   private:
+    std::string_view rest_;
+    char by_;
+    bool ended_;
+  };
+  Iterator begin() const { return {text_, by_, false}; }
+  Iterator end() const { return {{}, by_, true}; }
+
+ private:
+  std::string_view text_;
+  char by_;
+};
 std::vector<std::string_view> split(std::string_view text, char by);
-std::string_view trimmed(std::string_view);
+std::string_view trimmed(std::string_view);  // without blanks around it, and the "\r" of a line end
 bool parse_number(std::string_view text, double& value);  // the whole text, blanks around it left out
+
+// What a number of data may be. Beyond that its difference to a mean is no 32-bit float any more.
+inline constexpr double kLargestNumber = 1e38;
+inline bool is_data_number(double value) {
+  return value >= -kLargestNumber && value <= kLargestNumber;
+}  // no NaN
+inline constexpr std::string_view kNoNumber = "no number from -1e38 to 1e38";
+
+// A table cannot have more columns: each takes memory of its own.
+inline constexpr std::size_t kMostColumns = std::size_t{1} << 22U;
+
+// "a, b, c and 12 more"
+std::string first_names(const std::vector<std::string>& names);
 
 }  // namespace etrace::data
 #pragma GCC visibility pop

@@ -5,9 +5,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
+#include <unordered_set>
 
-#include "base/file.h"
+#include "base/utf8.h"
+#include "data/csv_line.h"
 #include "data/reader.h"
 #include "data/text_file.h"
 #include "etrace/error.h"
@@ -24,7 +25,7 @@ std::string lower(std::string_view text) {
 
 struct TsHeader {
   bool has_labels = false, has_data = false;
-  std::vector<std::string> labels;
+  std::unordered_set<std::string> labels;
 };
 
 // Reads a line that begins with '@'.
@@ -41,7 +42,9 @@ void read_header_line(const std::string& path, std::size_t number, std::string_v
     bad_line(path, number, "targets that are numbers are not learned from .ts files; labels are");
   if (key == "@classlabel" && is_true()) {
     header.has_labels = true;
-    header.labels.assign(words.begin() + 2, words.end());
+    header.labels.insert(words.begin() + 2, words.end());
+    for (const std::string& label : header.labels)
+      require_name("data", fmt::format("'{}', line {}", path, number), "label", label);
   }
 }
 
@@ -50,12 +53,12 @@ std::vector<float> read_dimension(const std::string& path, std::size_t number, s
                                   std::size_t& missing) {
   std::vector<float> out;
   if (trimmed(text).empty()) return out;
-  for (const std::string_view field : split(text, ',')) {
+  for (const std::string_view field : Pieces(text, ',')) {
     double value = out.empty() ? 0.0 : static_cast<double>(out.back());
     if (trimmed(field) == "?")
       ++missing;
-    else if (!parse_number(field, value) || !std::isfinite(value))
-      bad_line(path, number, fmt::format("'{}' is no number", trimmed(field).substr(0, 40)));
+    else if (!parse_number(field, value) || !is_data_number(value))
+      bad_line(path, number, fmt::format("'{}' is {}", shown_text(trimmed(field), 40), kNoNumber));
     out.push_back(static_cast<float>(value));
   }
   return out;
@@ -63,12 +66,14 @@ std::vector<float> read_dimension(const std::string& path, std::size_t number, s
 
 void add_case(DenseData& data, const std::string& path, std::size_t number, std::string_view line,
               const TsHeader& header, Given part, std::size_t& missing) {
+  if (too_many_fields(line, ':'))
+    bad_line(path, number, fmt::format("more than {} dimensions", kMostColumns));
   std::vector<std::string_view> fields = split(line, ':');
   if (fields.size() < 2) bad_line(path, number, "expected DIMENSION:…:LABEL");
   const std::string label(trimmed(fields.back()));
-  if (!header.labels.empty() &&
-      std::find(header.labels.begin(), header.labels.end(), label) == header.labels.end())
-    bad_line(path, number, fmt::format("the label '{}' is none of @classLabel", label.substr(0, 40)));
+  require_name("data", fmt::format("'{}', line {}", path, number), "label", label);
+  if (!header.labels.empty() && !header.labels.contains(label))
+    bad_line(path, number, fmt::format("the label '{}' is none of @classLabel", shown_text(label, 40)));
   fields.pop_back();
   const auto channels = static_cast<std::int64_t>(fields.size());
   if (data.channels == 0) data.channels = channels;
@@ -93,7 +98,7 @@ void add_ts_file(DenseData& data, const std::string& path, Given part) {
   const std::string text = read_unpacked(path);
   TsHeader header;
   std::size_t number = 0, missing = 0;
-  for (const std::string_view raw : lines_of(text)) {
+  for (const std::string_view raw : Pieces(text, '\n')) {
     ++number;
     const std::string_view line = trimmed(raw);
     if (line.empty() || line.front() == '#') continue;
@@ -145,6 +150,7 @@ const RegisterReader kTs(
     {.name = "ts",
      .doc = "series of the UCR and UEA archives: NAME_TRAIN.ts with NAME_TEST.ts beside it, or their folder",
      .options = {},
+     .named = true,
      .recognises =
          [](const std::string& path) {
            return is_folder(path) ? !train_file(path).empty() : has_ending(path, ".ts");

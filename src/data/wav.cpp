@@ -12,6 +12,7 @@
 #include <numbers>
 
 #include "base/file.h"
+#include "base/utf8.h"
 #include "data/mel.h"
 #include "data/reader.h"
 #include "data/text_file.h"
@@ -71,7 +72,11 @@ std::vector<double> read_wav_data(Bytes& in, std::uint64_t size, const WavFormat
   std::vector<double> out;
   for (std::uint64_t i = 0; i < size / f.block; ++i) {
     double sum = 0.0;  // of the channels
-    for (std::uint64_t c = 0; c < f.channels; ++c) sum += wav_number(f, in.little(f.bits / 8, "the sound"));
+    for (std::uint64_t c = 0; c < f.channels; ++c) {
+      const double value = wav_number(f, in.little(f.bits / 8, "the sound"));
+      if (!is_data_number(value)) in.fail(fmt::format("the sound holds {}: it is {}", value, kNoNumber));
+      sum += value;
+    }
     out.push_back(sum / static_cast<double>(f.channels));
   }
   return out;
@@ -102,8 +107,6 @@ Sound read_wav(const std::string& path) {
     if (size % 2 == 1 && in.left() > 0) in.skip(1, "a chunk");
   }
   if (!found) in.fail("the file ends before its sound (the chunk data)");
-  for (const double v : out.values)
-    if (!std::isfinite(v)) in.fail("the sound holds numbers that are not finite");
   out.rate = static_cast<double>(format.rate);
   return out;
 }
@@ -177,6 +180,15 @@ void add_sound(DenseData& data, const std::string& path, const std::string& labe
                Given part, const MelOptions& o) {
   const Sound sound = read_wav(path);
   if (sound.values.empty()) bad_byte(path, 0, "the file holds no sound");
+  if (sound.rate * o.hop_ms < 1000.0 || sound.rate * o.window_ms < 2000.0)
+    throw ValueError(
+        "data",
+        fmt::format("'{}': at {} Hz a window of {} ms every {} ms has no two numbers, or steps within "
+                    "one; give longer ones (window, hop)",
+                    path, sound.rate, o.window_ms, o.hop_ms));
+  require_name("data", fmt::format("'{}'", shown_text(path)), "label", label);
+  require_name("data", fmt::format("'{}'", shown_text(path)), "group", group);
+  require_name("data", fmt::format("'{}'", shown_text(path)), "name of the file", file_name(path));
   const std::vector<float> features = mel_features(sound, o);
   data.add({.steps = static_cast<std::int64_t>(features.size()) / o.mels,
             .label = class_number(data, label),

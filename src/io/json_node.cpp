@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <limits>
-#include <set>
 
 #include "base/nearest.h"
 
@@ -12,92 +11,19 @@ namespace etrace {
 
 namespace {
 
-constexpr std::size_t kMaxDepth = 512;  // about a hundred programs inside each other
-
 std::string shown(const std::string& key) {
   constexpr std::size_t kLength = 60;
   return "'" + (key.size() > kLength ? key.substr(0, kLength) + "…" : key) + "'";
 }
 
-// Watches the parser: the library itself takes the last of two equal keys and any depth.
-class Guard {
- public:
-  bool operator()(int, Json::parse_event_t event, Json& value) {
-    switch (event) {
-      case Json::parse_event_t::object_start:
-      case Json::parse_event_t::array_start:
-        count_element();
-        if (open_.size() == kMaxDepth)
-          throw CompilationError(
-              "model", place() + ": nested more than " + std::to_string(kMaxDepth) + " levels deep");
-        open_.push_back({event == Json::parse_event_t::array_start, 0, {}, {}});
-        break;
-      case Json::parse_event_t::object_end:
-      case Json::parse_event_t::array_end:
-        open_.pop_back();
-        break;
-      case Json::parse_event_t::key: {
-        Level& level = open_.back();
-        level.key = value.get_ref<const std::string&>();
-        if (!level.keys.insert(level.key).second)
-          throw CompilationError("model",
-                                 place() + ": the key " + shown(level.key) + " is given twice in one object");
-        break;
-      }
-      case Json::parse_event_t::value:
-        count_element();
-        break;
-    }
-    return true;
-  }
-
- private:
-  struct Level {
-    bool array;
-    std::size_t count;
-    std::string key;
-    std::set<std::string> keys;
-  };
-
-  void count_element() {
-    if (!open_.empty() && open_.back().array) ++open_.back().count;
-  }
-  std::string place() const {
-    std::string text;
-    for (const Level& level : open_) {
-      if (level.array)
-        text += "[" + std::to_string(level.count == 0 ? 0 : level.count - 1) + "]";
-      else
-        text += (text.empty() ? "" : ".") + level.key;
-    }
-    return text;
-  }
-
-  std::vector<Level> open_;
-};
-
 }  // namespace
-
-Json parse_json(std::string_view text) {
-  Guard guard;
-  try {
-    return Json::parse(text, [&guard](int depth, Json::parse_event_t event, Json& value) {
-      return guard(depth, event, value);
-    });
-  } catch (const Json::exception& e) {
-    std::string message = e.what();  // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
-    if (const std::size_t end = message.find("] "); end != std::string::npos)
-      message = message.substr(end + 2);
-    throw CompilationError("model", "not a valid JSON text: " + message);
-  }
-}
 
 void Node::fail(const std::string& message) const {
   throw CompilationError("model", (place_.empty() ? "" : place_ + ": ") + message);
 }
 
 void Node::mismatch(const char* expected) const {
-  std::string found = value_->dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::string found = json_text(*value_);
   constexpr std::size_t kLength = 40;
   if (value_->is_structured() || found.size() > kLength) found = std::string("a JSON ") + value_->type_name();
   fail("found " + found + ", expected " + expected);

@@ -3,21 +3,15 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "etrace/ir.h"
+#include "io/json.h"
 
 namespace etrace {
-
-using Json = nlohmann::json;                 // read: keys sorted
-using OrderedJson = nlohmann::ordered_json;  // written: keys in the order of the format's description
-
-// CompilationError: bad syntax, a key twice in one object, nested too deep.
-Json parse_json(std::string_view text);
 
 class Node {
  public:

@@ -222,11 +222,7 @@ std::string write_model(const Model& model) {
   if (!model.equations.empty()) out["equations"] = model.equations;
   if (!model.note.empty()) out["note"] = model.note;
   if (model.expected) out["expected"] = write_expected(*model.expected);
-  try {
-    return out.dump() + "\n";
-  } catch (const OrderedJson::exception&) {
-    throw ValueError("model", "a name or text of the model is not valid UTF-8; JSON cannot hold it");
-  }
+  return exact_json_text(out, "model", "the model") + "\n";
 }
 
 void write_model_file(const Model& model, const std::string& path) { write_file(path, write_model(model)); }

@@ -343,18 +343,23 @@ std::string member_bytes(std::string_view zip, const Member& m) {
   return std::string(data);
 }
 
-Named<Tensor> read(std::string_view zip) {
-  const std::vector<Member> members = read_directory(zip, find_end(zip));
+// Every directory is read by this.
+std::vector<Member> members_of(std::string_view zip) {
+  std::vector<Member> members = read_directory(zip, find_end(zip));
   require_apart(zip, members);
+  return members;
+}
+
+// `take` gets the name of each array, and its file.
+template <class F>
+void each_array(std::string_view zip, F take) {
+  const std::vector<Member> members = members_of(zip);
   std::unordered_set<std::string_view> names;
-  Named<Tensor> out;
   for (const Member& m : members) {
     if (!m.name.ends_with(kSuffix)) fail(m.name, "is no array: its name does not end with .npy");
     if (!names.insert(m.name).second) fail(m.name, "is in the archive twice");
-    out.emplace_back(m.name.substr(0, m.name.size() - kSuffix.size()),
-                     read_npy(member_bytes(zip, m), m.name));
+    take(m, member_bytes(zip, m), m.name.substr(0, m.name.size() - kSuffix.size()));
   }
-  return out;
 }
 
 // The fields that local header and directory have in common, in this order.
@@ -411,7 +416,15 @@ void require_small(const Named<Tensor>& tensors) {
 
 }  // namespace
 
-Tensor read_npy(std::string_view bytes, const std::string& name) {
+namespace {
+
+// A file of one array: its header, and the numbers behind it.
+struct NpyFile {
+  HeaderReader header;
+  std::string_view data;
+};
+
+NpyFile npy_file(std::string_view bytes, const std::string& name) {
   constexpr std::size_t kVersionEnd = kMagic.size() + 2;
   if (bytes.size() < kVersionEnd || !bytes.starts_with(kMagic))
     fail(name, "is no array of NumPy: the magic is missing");
@@ -427,16 +440,85 @@ Tensor read_npy(std::string_view bytes, const std::string& name) {
   if (bytes.size() - header_begin < header_size)
     fail(name, fmt::format("the header shall have {} bytes, but {} follow", header_size,
                            bytes.size() - header_begin));
-  HeaderReader header(bytes.substr(header_begin, header_size), name);
-  header.read();
+  NpyFile out{HeaderReader(bytes.substr(header_begin, header_size), name),
+              bytes.substr(header_begin + header_size)};
+  out.header.read();
+  return out;
+}
 
-  Aval aval{read_dtype(header.descr(), name), {}};
+Shape shape_of(const HeaderReader& header, const std::string& name) {
   try {
-    aval.shape = Shape(header.shape());
+    return Shape(header.shape());
   } catch (const ValueError& e) {
     fail(name, "shape: " + e.message());
   }
-  std::string_view data = bytes.substr(header_begin + header_size);
+}
+
+// '<U5': so many characters of 4 bytes; '|S5': so many bytes. Zeros fill up the end.
+struct TextType {
+  bool wide;
+  std::size_t length;
+};
+std::optional<TextType> text_type(const std::string& descr) {
+  if (!descr.starts_with("<U") && !descr.starts_with("|S")) return std::nullopt;
+  TextType out{descr[1] == 'U', 0};
+  const auto [stop, error] = std::from_chars(descr.data() + 2, descr.data() + descr.size(), out.length);
+  const bool whole = error == std::errc() && stop == descr.data() + descr.size();
+  constexpr std::size_t kLongest = std::size_t{1} << 20U;
+  return whole && out.length >= 1 && out.length <= kLongest ? std::optional(out) : std::nullopt;
+}
+
+void append_character(std::string& out, std::uint32_t c) {
+  const auto part = [&](unsigned shift) { out += static_cast<char>(0x80U | (c >> shift & 0x3FU)); };
+  if (c < 0x80) {
+    out += static_cast<char>(c);
+  } else if (c < 0x800) {
+    out += static_cast<char>(0xC0U | c >> 6U);
+    part(0);
+  } else if (c < 0x10000) {
+    out += static_cast<char>(0xE0U | c >> 12U);
+    part(6);
+    part(0);
+  } else {
+    out += static_cast<char>(0xF0U | (c >> 18U & 7U));
+    part(12);
+    part(6);
+    part(0);
+  }
+}
+
+std::vector<std::string> read_texts(const NpyFile& file, const TextType& type, const std::string& name) {
+  const auto count = static_cast<std::size_t>(shape_of(file.header, name).size());
+  const std::size_t unit = type.wide ? 4 : 1, width = type.length * unit;
+  if (file.header.fortran_order() && file.header.shape().size() > 1)
+    throw NotSupportedError(kStage, name + ": texts in Fortran order; save numpy.ascontiguousarray of them");
+  if (file.data.size() / width != count || file.data.size() % width != 0)
+    fail(name, fmt::format("found {} bytes of data, expected {} texts of {} bytes", file.data.size(), count,
+                           width));
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < count; ++i) {
+    std::string text;
+    for (std::size_t k = 0; k < type.length; ++k) {
+      const std::size_t at = i * width + k * unit;
+      const std::uint32_t c =
+          type.wide ? number_at<std::uint32_t>(file.data, at) : static_cast<unsigned char>(file.data[at]);
+      if (c > 0x10FFFF) fail(name, fmt::format("text {} holds {:#x}, which is no character", i, c));
+      if (type.wide)
+        append_character(text, c);
+      else
+        text += file.data[at];
+    }
+    while (text.ends_with('\0')) text.pop_back();
+    if (!is_utf8(text)) fail(name, fmt::format("text {} is '{}', which is no UTF-8", i, shown_text(text)));
+    out.push_back(std::move(text));
+  }
+  return out;
+}
+
+Tensor read_numbers(const NpyFile& file, const std::string& name) {
+  const HeaderReader& header = file.header;
+  const Aval aval{read_dtype(header.descr(), name), shape_of(header, name)};
+  std::string_view data = file.data;
   const Narrow* small = narrow(header.descr());
   const std::size_t expected =
       small == nullptr ? aval.bytes() : aval.bytes() / sizeof(std::int32_t) * small->width;
@@ -449,6 +531,12 @@ Tensor read_npy(std::string_view bytes, const std::string& name) {
   Tensor out = header.fortran_order() ? from_fortran_order(aval, data) : Tensor::copy_of(aval, data.data());
   require_booleans(out, name, kStage);
   return out;
+}
+
+}  // namespace
+
+Tensor read_npy(std::string_view bytes, const std::string& name) {
+  return read_numbers(npy_file(bytes, name), name);
 }
 
 std::string write_npy(const Tensor& tensor, const std::string& name) {
@@ -485,14 +573,34 @@ std::string write_npz(const Named<Tensor>& tensors) {
 }
 
 Named<Tensor> read_npz(std::string_view bytes, const std::string& source) {
-  return naming_file(kStage, source, [&] { return read(bytes); });
+  return naming_file(kStage, source, [&] {
+    Named<Tensor> out;
+    each_array(bytes, [&](const Member& m, const std::string& file, std::string name) {
+      out.emplace_back(std::move(name), read_npy(file, m.name));
+    });
+    return out;
+  });
+}
+
+NpzArrays read_npz_with_texts(std::string_view bytes, const std::string& source) {
+  return naming_file(kStage, source, [&] {
+    NpzArrays out;
+    each_array(bytes, [&](const Member& m, const std::string& file, std::string name) {
+      const NpyFile npy = npy_file(file, m.name);
+      if (const auto type = text_type(npy.header.descr()))
+        out.texts.emplace_back(std::move(name), read_texts(npy, *type, m.name));
+      else
+        out.tensors.emplace_back(std::move(name), read_numbers(npy, m.name));
+    });
+    return out;
+  });
 }
 
 std::vector<std::pair<std::string, std::string>> read_zip_members(
     std::string_view zip, const std::string& source, const std::function<bool(const std::string&)>& wanted) {
   return naming_file(kStage, source, [&] {
     std::vector<std::pair<std::string, std::string>> out;
-    for (const Member& m : read_directory(zip, find_end(zip)))
+    for (const Member& m : members_of(zip))
       if (wanted(m.name)) out.emplace_back(m.name, member_bytes(zip, m));
     return out;
   });

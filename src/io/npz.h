@@ -19,6 +19,12 @@ std::string write_npz(const Named<Tensor>& tensors);
 // Arrays in the order of the archive; those in Fortran order are transposed. CompilationError or
 // NotSupportedError with the source's name and the place.
 Named<Tensor> read_npz(std::string_view bytes, const std::string& source);
+// The same with arrays of texts ('<U5', '|S5'), which no tensor can hold.
+struct NpzArrays {
+  Named<Tensor> tensors;
+  Named<std::vector<std::string>> texts;  // UTF-8, in the order of memory
+};
+NpzArrays read_npz_with_texts(std::string_view bytes, const std::string& source);
 
 // Any zip archive: the names and contents of the files in it that are wanted, in its order. CompilationError
 // or NotSupportedError as above.

@@ -103,7 +103,7 @@ bool read_element(const Json& value, Dtype dtype, std::byte* element) {
     std::memcpy(element, &f, sizeof f);
     return !std::isinf(f);
   }
-  return read_number(value.dump(), dtype, element);
+  return read_number(json_text(value), dtype, element);
 }
 
 OrderedJson write_element(Dtype dtype, const std::byte* element) {

@@ -30,7 +30,7 @@ Dtype read_spelling(const Node& node) {
   // LIMIT: element types that a tensor can have; I8, U8, I16, U64, F8_E4M3 … are not converted.
   throw NotSupportedError(
       kStage, fmt::format("{}: the element type {} is not supported; convert the tensor to one of {}",
-                          node.place(), Json(text).dump(), fmt::join(kDtypes, ", ")));
+                          node.place(), json_text(Json(text)), fmt::join(kDtypes, ", ")));
 }
 
 // Reading ---------------------------------------------------------------------------------------------------
@@ -132,11 +132,11 @@ std::string metadata_json(const Named<std::string>& metadata) {
   std::set<std::string_view> keys;
   std::string out;
   for (const auto& [key, value] : metadata) {
-    const std::string shown = json_text(key, kStage);
+    const std::string shown = json_string(key, kStage);
     if (!keys.insert(key).second)
       throw ValueError(kStage,
                        fmt::format("the metadata key {} is given twice; name the values apart", shown));
-    out += fmt::format("{}{}:{}", out.empty() ? "" : ",", shown, json_text(value, kStage));
+    out += fmt::format("{}{}:{}", out.empty() ? "" : ",", shown, json_string(value, kStage));
   }
   return "{" + out + "}";
 }
@@ -159,7 +159,7 @@ std::string write_safetensors(const Named<Tensor>& tensors, const Named<std::str
     if (t->first == kMetadata)
       throw ValueError(kStage, fmt::format("a tensor cannot be named {}: the format uses it", kMetadata));
     header += fmt::format("{}{}:{{\"dtype\":\"{}\",\"shape\":{},\"data_offsets\":[{},{}]}}",
-                          header.empty() ? "" : ",", json_text(t->first, kStage), spelling(aval.dtype),
+                          header.empty() ? "" : ",", json_string(t->first, kStage), spelling(aval.dtype),
                           to_string(aval.shape), end, end + aval.bytes());
     end += aval.bytes();
   }

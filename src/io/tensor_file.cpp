@@ -4,8 +4,9 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <nlohmann/json.hpp>
 #include <unordered_set>
+
+#include "io/json.h"
 
 namespace etrace {
 
@@ -30,27 +31,17 @@ constexpr Table kTable = crc_table();
 
 }  // namespace
 
-bool is_utf8(std::string_view text) {
-  try {
-    nlohmann::json(text).dump();
-    return true;
-  } catch (const nlohmann::json::exception&) {
-    return false;
-  }
-}
-
-std::string json_text(std::string_view text, const char* stage) {
-  try {
-    return nlohmann::json(text).dump();
-  } catch (const nlohmann::json::exception&) {
-    throw ValueError(stage, "a name or text is not valid UTF-8; the file cannot hold it");
-  }
+std::string json_string(std::string_view text, const char* stage) {
+  if (!is_utf8(text))
+    throw ValueError(stage, fmt::format("the name or text '{}' is not valid UTF-8; the file cannot hold it",
+                                        shown_text(text)));
+  return json_text(Json(text));
 }
 
 void require_savable(const Named<Tensor>& tensors, const char* stage) {
   std::unordered_set<std::string_view> names;
   for (const auto& [name, tensor] : tensors) {
-    const std::string shown = json_text(name, stage);
+    const std::string shown = json_string(name, stage);
     if (!names.insert(name).second)
       throw ValueError(stage, fmt::format("the name {} is given to two tensors; name them apart", shown));
     if (!tensor.defined())

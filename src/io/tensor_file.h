@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/utf8.h"
 #include "etrace/error.h"
 #include "etrace/model_io.h"
 
@@ -19,8 +20,7 @@ static_assert(std::endian::native == std::endian::little,
 // ValueError: a name twice or not UTF-8, a tensor without data.
 void require_savable(const Named<Tensor>&, const char* stage);
 // The text as a JSON string. ValueError: not UTF-8.
-std::string json_text(std::string_view text, const char* stage);
-bool is_utf8(std::string_view);
+std::string json_string(std::string_view text, const char* stage);
 
 // CompilationError: a byte of a bool other than 0 and 1.
 void require_booleans(const Tensor&, const std::string& name, const char* stage);

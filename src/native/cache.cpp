@@ -53,6 +53,21 @@ std::string default_folder() {
                 "there is no folder for compiled code: set HOME, XDG_CACHE_HOME or ETRACE_CACHE_DIR");
 }
 
+// The folders on the way are the user's alone too, whatever the umask: ~/.cache may be one of them.
+void make_private(const fs::path& folder) {
+  std::error_code error;
+  if (folder.empty() || fs::exists(folder, error)) return;
+  make_private(folder.parent_path());
+  ::mkdir(folder.c_str(), 0700);
+}
+
+// An object of ours: the hash of its key, and nothing else.
+bool is_object_name(const std::string& name) {
+  constexpr std::size_t kHash = 32;
+  return name.size() == kHash + 3 && name.ends_with(".so") &&
+         name.find_first_not_of("0123456789abcdef") == kHash;
+}
+
 std::string read_file(const std::string& path) {
   std::error_code error;
   const std::uintmax_t bytes = fs::file_size(path, error);
@@ -114,9 +129,7 @@ std::string content_hash(std::string_view text) {
 Cache::Cache() : Cache(default_folder()) {}
 
 Cache::Cache(std::string folder) : folder_(std::move(folder)) {
-  std::error_code error;
-  if (const fs::path parent = fs::path(folder_).parent_path(); !parent.empty())
-    fs::create_directories(parent, error);
+  make_private(fs::path(folder_).parent_path());
   if (::mkdir(folder_.c_str(), 0700) != 0 && errno != EEXIST)
     throw IoError("native", fmt::format("cannot make the folder {} for compiled code: {}", folder_,
                                         std::strerror(errno)));
@@ -179,8 +192,8 @@ void Cache::shrink(std::uintmax_t most_bytes) const {
   std::uintmax_t total = 0;
   std::error_code error;
   for (const auto& file : fs::directory_iterator(folder_, error)) {
-    if (file.path().extension() != ".so") continue;
     std::error_code gone;  // another process may have removed it
+    if (!is_object_name(file.path().filename().string()) || !file.is_regular_file(gone)) continue;
     const Entry e{file.last_write_time(gone), file.file_size(gone), file.path()};
     if (gone) continue;
     total += e.bytes;

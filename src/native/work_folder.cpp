@@ -6,6 +6,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -63,8 +65,26 @@ bool remove_unlocked(const std::string& path, const timespec& now) {
 }
 
 // Files of versions before there were work folders: .PID-N and .PID-N.c.
-bool is_old_name(const std::string& name) {
-  return name.size() > 1 && name[0] == '.' && name.find_first_not_of("0123456789-.c", 1) == std::string::npos;
+bool is_old_name(std::string_view name) {
+  const auto number = [&] {
+    const std::size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
+    name.remove_prefix(digits);
+    return digits > 0;
+  };
+  const auto sign = [&](char c) {
+    const bool is_it = name.starts_with(c);
+    if (is_it) name.remove_prefix(1);
+    return is_it;
+  };
+  return sign('.') && number() && sign('-') && number() && (name.empty() || name == ".c");
+}
+
+// As mkdtemp makes it below.
+bool is_work_name(std::string_view name) {
+  constexpr std::size_t kRandom = 6;
+  return name.starts_with(kPrefix) && name.size() == kPrefix.size() + kRandom &&
+         std::all_of(name.begin() + kPrefix.size(), name.end(),
+                     [](unsigned char c) { return std::isalnum(c) != 0; });
 }
 
 bool remove_leftover(const std::string& parent, const std::string& name, const timespec& now) {
@@ -72,7 +92,7 @@ bool remove_leftover(const std::string& parent, const std::string& name, const t
   struct stat about {};
   if (::lstat(path.c_str(), &about) != 0) return false;
   const std::int64_t age = now.tv_sec - about.st_mtim.tv_sec;
-  if (S_ISDIR(about.st_mode)) return name.starts_with(kPrefix) && age >= kHour && remove_unlocked(path, now);
+  if (S_ISDIR(about.st_mode)) return is_work_name(name) && age >= kHour && remove_unlocked(path, now);
   return S_ISREG(about.st_mode) && is_old_name(name) && age >= kDay && ::unlink(path.c_str()) == 0;
 }
 

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "compiler/explain_text.h"
 #include "etrace/compare_rules.h"
+#include "io/json.h"
 #include "verify/compare_words.h"
 #include "verify/verify_words.h"
 
@@ -144,41 +144,43 @@ std::string RuleComparison::to_markdown() const {
 
 // JSON ------------------------------------------------------------------------------------------------------
 std::string RuleComparison::to_json() const {
-  using Json = nlohmann::ordered_json;
-  const auto number = [](double x) { return std::isfinite(x) ? Json(x) : Json(); };
-  const auto optional = [](const std::optional<std::int64_t>& x) { return x ? Json(*x) : Json(); };
+  const auto number = [](double x) { return std::isfinite(x) ? OrderedJson(x) : OrderedJson(); };
+  const auto optional = [](const std::optional<std::int64_t>& x) {
+    return x ? OrderedJson(*x) : OrderedJson();
+  };
   const auto listed = [](const std::vector<Refused>& list) {
-    Json out = Json::array();
+    OrderedJson out = OrderedJson::array();
     for (const Refused& r : list)
-      out.push_back(
-          {{"rule", r.rule}, {"where", r.where.empty() ? Json() : Json(r.where)}, {"reason", r.reason}});
+      out.push_back({{"rule", r.rule},
+                     {"where", r.where.empty() ? OrderedJson() : OrderedJson(r.where)},
+                     {"reason", r.reason}});
     return out;
   };
-  Json out{{"format", "etrace.rules"},
-           {"version", 2},
-           {"model", model},
-           {"steps", steps},
-           {"lags", lags},
-           {"draws", draws},
-           {"dtype", etrace::name(dtype)},
-           {"backend", backend},
-           {"judged", judged}};
-  out["left_out"] = Json::array();
+  OrderedJson out{{"format", "etrace.rules"},
+                  {"version", 2},
+                  {"model", model},
+                  {"steps", steps},
+                  {"lags", lags},
+                  {"draws", draws},
+                  {"dtype", etrace::name(dtype)},
+                  {"backend", backend},
+                  {"judged", judged}};
+  out["left_out"] = OrderedJson::array();
   for (const LeftOut& l : left_out)
     out["left_out"].push_back({{"parameter", l.parameter}, {"reason", l.reason}});
   out["bptt_horizon"] = optional(bptt_horizon);
-  out["rows"] = Json::array();
+  out["rows"] = OrderedJson::array();
   for (const Row& r : rows) {
-    Json parameters = Json::array();
+    OrderedJson parameters = OrderedJson::array();
     for (const Parameter& p : r.parameters)
       parameters.push_back({{"name", p.name},
                             {"cosine", number(p.cosine)},
                             {"norm_ratio", number(p.norm_ratio)},
-                            {"horizon", r.has_horizon ? optional(p.horizon) : Json()}});
+                            {"horizon", r.has_horizon ? optional(p.horizon) : OrderedJson()}});
     const Distance d = distance(r);
     out["rows"].push_back({{"rule", r.rule},
                            {"method", name(r.window == 0 ? VjpMethod::SingleStep : VjpMethod::MultiStep)},
-                           {"window", r.window == 0 ? Json() : Json(r.window)},
+                           {"window", r.window == 0 ? OrderedJson() : OrderedJson(r.window)},
                            {"draws", r.draws},
                            {"trace_bytes", r.traces},
                            {"working_bytes", r.working},
@@ -188,7 +190,7 @@ std::string RuleComparison::to_json() const {
                            {"lowest_cosine", number(r.lowest_cosine)},
                            {"lowest", r.lowest},
                            {"norm_ratio", number(r.norm_ratio)},
-                           {"horizon", r.has_horizon ? optional(r.horizon) : Json()},
+                           {"horizon", r.has_horizon ? optional(r.horizon) : OrderedJson()},
                            {"has_horizon", r.has_horizon},
                            {"distance",
                             {{"direction", number(d.direction)},
@@ -200,7 +202,7 @@ std::string RuleComparison::to_json() const {
   }
   out["not_measured"] = listed(not_measured);
   out["refused"] = listed(refused);
-  return out.dump(2) + "\n";
+  return json_text(out, 2) + "\n";
 }
 
 }  // namespace etrace

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 
+#include "io/json.h"
 #include "report/explain_drawing.h"
 
 namespace etrace {
@@ -163,11 +163,10 @@ std::string band_of(const Frame& frame, const RunPage::Curve& c) {
   return path_of(frame, around);
 }
 
-nlohmann::json plot_json(const RunPage::Plot& plot) {
-  nlohmann::json out{
-      {"title", plot.title}, {"x", plot.x}, {"marks", plot.marks}, {"curves", nlohmann::json::array()}};
+Json plot_json(const RunPage::Plot& plot) {
+  Json out{{"title", plot.title}, {"x", plot.x}, {"marks", plot.marks}, {"curves", Json::array()}};
   for (const RunPage::Curve& c : plot.curves) {
-    nlohmann::json curve{{"name", c.name}, {"points", points_json(c.points)}};
+    Json curve{{"name", c.name}, {"points", points_json(c.points)}};
     if (c.smooth) curve["smooth"] = true;
     if (c.other) curve["other"] = true;
     for (const auto& [low, high] : c.band) curve["band"].push_back({low, high});
@@ -177,10 +176,9 @@ nlohmann::json plot_json(const RunPage::Plot& plot) {
 }
 
 // Inside of a script element "<" could begin a tag or a comment.
-std::string script_text(const nlohmann::json& json) {
+std::string script_text(const Json& json) {
   std::string out;
-  for (const char c : json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace))
-    out += c == '<' ? "\\u003c" : std::string(1, c);
+  for (const char c : json_text(json)) out += c == '<' ? "\\u003c" : std::string(1, c);
   return out;
 }
 
@@ -189,10 +187,10 @@ double short_number(double value) { return std::stod(fmt::format("{:.4g}", value
 
 }  // namespace
 
-nlohmann::json points_json(const std::vector<RunPage::Point>& points) {
-  auto out = nlohmann::json::array();
+Json points_json(const std::vector<RunPage::Point>& points) {
+  auto out = Json::array();
   for (const RunPage::Point& p : points) {
-    nlohmann::json one{p.x, short_number(p.y), std::round(100.0 * p.seconds) / 100.0};
+    Json one{p.x, short_number(p.y), std::round(100.0 * p.seconds) / 100.0};
     if (p.x == std::floor(p.x)) one[0] = static_cast<std::int64_t>(p.x);
     if (p.count > 1) one.push_back(p.count);
     out.push_back(std::move(one));

@@ -5,12 +5,14 @@
 
 #include "report/run_page.h"
 
+#include "io/json.h"
+
 namespace etrace::page {
 
 inline constexpr double kSmoothOver = 20.0;  // batches, of curves that are drawn smooth
 
 std::string plot_html(const RunPage::Plot&);
 std::string tools_html(const RunPage&);  // what the script offers; hidden without it
-nlohmann::json points_json(const std::vector<RunPage::Point>&);
+Json points_json(const std::vector<RunPage::Point>&);
 
 }  // namespace etrace::page

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "etrace/version.h"
+#include "io/json.h"
 #include "report/curves.h"
 #include "report/explain_drawing.h"
 #include "report/page_parts.h"
@@ -104,13 +104,10 @@ std::string section_html(std::string_view title, std::string_view note, std::str
 
 }  // namespace
 
-nlohmann::json RunPage::to_json() const {
-  nlohmann::json out{{"lead", lead},
-                     {"tiles", tiles},
-                     {"plots", nlohmann::json::array()},
-                     {"marks", nlohmann::json::array()}};
+Json RunPage::to_json() const {
+  Json out{{"lead", lead}, {"tiles", tiles}, {"plots", Json::array()}, {"marks", Json::array()}};
   for (const Plot& p : plots) {
-    auto curves = nlohmann::json::array();
+    auto curves = Json::array();
     for (const Curve& c : p.curves)
       if (!c.other) curves.push_back(page::points_json(c.points));
     out["plots"].push_back(std::move(curves));

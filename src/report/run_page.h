@@ -6,10 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "io/json.h"
 
 #pragma GCC visibility push(default)
 namespace etrace {
@@ -94,7 +95,7 @@ struct RunPage {
   std::string to_html() const;
   // {"lead":…,"tiles":[[what,number],…],"plots":[[[[x,y,seconds,count],…],…],…],"marks":[[x,…],…]}: by plot
   // and curve.
-  nlohmann::json to_json() const;
+  Json to_json() const;
 };
 
 }  // namespace etrace

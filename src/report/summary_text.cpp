@@ -3,10 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/memory.h"
 #include "etrace/summary.h"
+#include "io/json.h"
 
 namespace etrace {
 
@@ -60,9 +60,8 @@ std::string aligned(const std::vector<Line>& table) {
   return text;
 }
 
-nlohmann::json json_of(const Summary& s, const Summary::Row& r) {
-  nlohmann::json row{
-      {"parameters", r.params}, {"parameter_bytes", r.param_bytes}, {"state_bytes", r.state_bytes}};
+Json row_json(const Summary& s, const Summary::Row& r) {
+  Json row{{"parameters", r.params}, {"parameter_bytes", r.param_bytes}, {"state_bytes", r.state_bytes}};
   for (std::size_t t = 0; t < s.traces.size(); ++t)
     for (const std::string& rule : s.traces[t].rules) row["trace_bytes"][rule] = r.traces[t];
   for (std::size_t c = 0; c < s.columns.size(); ++c) row["columns"][s.columns[c]] = r.extra[c];
@@ -102,16 +101,16 @@ std::string Summary::to_string() const {
 }
 
 std::string Summary::to_json() const {
-  nlohmann::json all{{"modules", nlohmann::json::array()}, {"total", json_of(*this, total)}};
+  Json all{{"modules", Json::array()}, {"total", row_json(*this, total)}};
   for (const Row& r : rows) {
-    nlohmann::json row = json_of(*this, r);
+    Json row = row_json(*this, r);
     row["path"] = r.path;
     row["class"] = r.type;
     row["output"] = r.output;
     row["states"] = r.states;
     all["modules"].push_back(std::move(row));
   }
-  return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_text(all, 2) + "\n";
 }
 
 }  // namespace etrace

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "compiler/dropped_ways.h"
 #include "compiler/explain_text.h"
 #include "etrace/verify.h"
+#include "io/json.h"
 #include "verify/verify_words.h"
 
 namespace etrace {
@@ -362,49 +362,48 @@ std::string VerifyReport::to_string() const {
 // JSON ------------------------------------------------------------------------------------------------------
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // JSON has no NaN and no infinity.
-Json number_json(double x) { return std::isfinite(x) ? Json(x) : Json(); }
+OrderedJson number_json(double x) { return std::isfinite(x) ? OrderedJson(x) : OrderedJson(); }
 template <class T>
-Json optional_json(const std::optional<T>& x) {
-  return x ? Json(*x) : Json();
+OrderedJson optional_json(const std::optional<T>& x) {
+  return x ? OrderedJson(*x) : OrderedJson();
 }
-Json reason_json(const VerifyReport::Reason& r) {
+OrderedJson reason_json(const VerifyReport::Reason& r) {
   return {{"expectation", name(r.expectation)},
           {"single_step", r.single_step},
           {"windows", r.windows},
           {"text", r.text},
           {"parameters", r.leaves}};
 }
-Json leaf_json(const VerifyReport::Leaf& leaf) {
-  Json out{{"parameter", to_string(leaf.id)},
-           {"shape", leaf.shape.to_dims()},
-           {"bptt_norm", number_json(leaf.norm)},
-           {"alive", leaf.alive}};
+OrderedJson leaf_json(const VerifyReport::Leaf& leaf) {
+  OrderedJson out{{"parameter", to_string(leaf.id)},
+                  {"shape", leaf.shape.to_dims()},
+                  {"bptt_norm", number_json(leaf.norm)},
+                  {"alive", leaf.alive}};
   out["expected"] = {{"single_step", name(leaf.expected.single_step.expectation)},
                      {"windows", name(leaf.expected.windows.expectation)}};
   out["narrowest_dtype"] = name(leaf.dtype);
   out["tolerance"] = leaf.tolerance;
-  out["measures"] = Json::array();
+  out["measures"] = OrderedJson::array();
   for (const VerifyReport::Measure& m : leaf.measures)
     out["measures"].push_back({{"mode", m.window == 0 ? "single-step" : "multi-step"},
-                               {"window", m.window == 0 ? Json() : Json(m.window)},
+                               {"window", m.window == 0 ? OrderedJson() : OrderedJson(m.window)},
                                {"deviation", number_json(m.deviation)},
                                {"cosine", number_json(m.cosine)},
                                {"norm_ratio", number_json(m.norm_ratio)},
                                {"sign_agreement", number_json(m.sign_agreement)},
                                {"expected", name(m.expected)},
                                {"verdict", name(m.verdict)}});
-  out["credit"] = Json::array();
+  out["credit"] = OrderedJson::array();
   for (const VerifyReport::Lag& l : leaf.credit)
     out["credit"].push_back(
         {{"lag", l.lag}, {"bptt", l.bptt}, {"online", l.online}, {"cosine", number_json(l.cosine)}});
   out["bptt_horizon"] = optional_json(leaf.bptt_horizon);
   out["online_horizon"] = optional_json(leaf.online_horizon);
-  const auto deviation = [](const std::optional<double>& d) { return d ? number_json(*d) : Json(); };
+  const auto deviation = [](const std::optional<double>& d) { return d ? number_json(*d) : OrderedJson(); };
   out["finite_differences"] = deviation(leaf.finite_differences);
-  out["differences_exempt"] = leaf.differences_exempt.empty() ? Json() : Json(leaf.differences_exempt);
+  out["differences_exempt"] =
+      leaf.differences_exempt.empty() ? OrderedJson() : OrderedJson(leaf.differences_exempt);
   out["full_rtrl"] = deviation(leaf.full_rtrl);
   out["as_recorded"] = number_json(leaf.as_recorded);
   out["slope"] = deviation(leaf.slope);
@@ -414,25 +413,25 @@ Json leaf_json(const VerifyReport::Leaf& leaf) {
 }  // namespace
 
 std::string VerifyReport::to_json() const {
-  Json out{{"format", "etrace.verify"},
-           {"version", 1},
-           {"model", model},
-           {"rule", rule},
-           {"steps", steps},
-           {"dtype", etrace::name(dtype)},
-           {"tolerance", tolerance},
-           {"oracle_tolerance", oracle_tolerance},
-           {"loss", number_json(loss)},
-           {"surrogate", surrogate},
-           {"met", met()},
-           {"failures", failures()}};
-  out["scopes"] = scopes.empty() ? Json() : Json(scopes);
+  OrderedJson out{{"format", "etrace.verify"},
+                  {"version", 1},
+                  {"model", model},
+                  {"rule", rule},
+                  {"steps", steps},
+                  {"dtype", etrace::name(dtype)},
+                  {"tolerance", tolerance},
+                  {"oracle_tolerance", oracle_tolerance},
+                  {"loss", number_json(loss)},
+                  {"surrogate", surrogate},
+                  {"met", met()},
+                  {"failures", failures()}};
+  out["scopes"] = scopes.empty() ? OrderedJson() : OrderedJson(scopes);
   // Parameters by their place in the list below.
-  out["reasons"] = Json::array();
+  out["reasons"] = OrderedJson::array();
   for (const Reason& r : reasons()) out["reasons"].push_back(reason_json(r));
-  out["parameters"] = Json::array();
+  out["parameters"] = OrderedJson::array();
   for (const Leaf& leaf : leaves) out["parameters"].push_back(leaf_json(leaf));
-  return out.dump(2) + "\n";
+  return json_text(out, 2) + "\n";
 }
 
 }  // namespace etrace

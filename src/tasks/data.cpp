@@ -25,7 +25,7 @@ data::GivenOptions reader_options(const std::string& text) {
   return out;
 }
 
-std::unique_ptr<data::Dataset> dataset_of(const TaskOptions& o) {
+std::unique_ptr<data::Dataset> dataset_of(const TaskOptions& o, const data::Expected* expected = nullptr) {
   const std::string& file = text_setting(o, "file");
   std::string format = text_setting(o, "format"), path = file;
   std::string read = text_setting(o, "read");
@@ -37,7 +37,7 @@ std::unique_ptr<data::Dataset> dataset_of(const TaskOptions& o) {
     if (format.empty()) format = known->format;
     if (read.empty()) read = known->read;
   }
-  std::unique_ptr<data::Dataset> out = data::read_data(path, format, reader_options(read));
+  std::unique_ptr<data::Dataset> out = data::read_data(path, format, reader_options(read), expected);
   if (path != file) out->name = file;
   return out;
 }
@@ -84,6 +84,13 @@ const RegisterTask kData(
           "default: frozen, where the rule can"}}});
 
 }  // namespace
+
+std::unique_ptr<Task> make_data_task(const TaskOptions& given, const data::Expected& expected) {
+  const TaskOptions o = complete_options("data", given);
+  std::unique_ptr<data::Dataset> data = dataset_of(o, &expected);
+  if (!expected.classes.empty()) data::take_classes(*data, expected.classes);
+  return std::make_unique<DataTask>(std::move(data), data_options(o));
+}
 
 std::unique_ptr<Task> make_data_task(std::shared_ptr<const data::Dataset> data, const TaskOptions& given) {
   return std::make_unique<DataTask>(std::move(data), data_options(complete_options("data", given)));

@@ -145,6 +145,11 @@ std::vector<std::pair<std::string, std::string>> DataTask::facts() const {
       {"data classes", fmt::format("{}", fmt::join(data_->classes, "\n"))},
       {"data steps", std::to_string(spec().steps)},
       {"data padding", frozen_ ? "frozen" : "zeros"}};
+  const data::Columns& columns = data_->columns;
+  if (!columns.inputs.empty())
+    out.emplace_back("data inputs", fmt::format("{}", fmt::join(columns.inputs, "\n")));
+  if (!columns.label.empty()) out.emplace_back("data label", columns.label);
+  if (!columns.series.empty()) out.emplace_back("data series", columns.series);
   if (mean_.empty()) return out;
   out.emplace_back("data mean", fmt::format("{}", fmt::join(mean_, ",")));
   out.emplace_back("data scale", fmt::format("{}", fmt::join(scale_, ",")));
@@ -161,7 +166,18 @@ void DataTask::write(std::size_t sample, float* out) const {
   for (std::size_t k = 0; k < real; ++k) {
     float& x = out[padding + k];
     x = (x - mean_[k % channels]) * scale_[k % channels];
+    if (!std::isfinite(x))
+      throw ValueError("data",
+                       fmt::format("{}, sample {}, step {}: channel {} is too far from what was learned "
+                                   "from (mean {}, deviation {})",
+                                   data_->name, sample, k / channels, channel_name(k % channels),
+                                   mean_[k % channels], 1.0F / scale_[k % channels]));
   }
+}
+
+std::string DataTask::channel_name(std::size_t c) const {
+  const auto& names = data_->columns.inputs;
+  return names.size() == static_cast<std::size_t>(data_->channels) ? names[c] : std::to_string(c);
 }
 
 // Training goes on from epoch to epoch; other parts end, and their last batch is filled up with its first

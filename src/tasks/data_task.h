@@ -34,7 +34,8 @@ class DataTask : public Task {
   std::optional<std::int64_t> samples(Part) const override;
   bool has_padding() const override { return frozen_; }
   std::string about() const override;
-  // "data classes" (a line each), "data steps", "data padding" (frozen or zeros), and "data mean", "data
+  // "data classes" (a line each), "data inputs" (the same), "data label" and "data series" where the source
+  // names its columns, "data steps", "data padding" (frozen or zeros), and "data mean", "data
   // scale" (with commas) if it is normalised.
   std::vector<std::pair<std::string, std::string>> facts() const override;
   const data::Dataset& dataset() const { return *data_; }
@@ -47,6 +48,7 @@ class DataTask : public Task {
   std::vector<std::size_t> chosen(const Draw&, std::int64_t& counted) const;
   void split(const DataTaskOptions&);
   void measure();
+  std::string channel_name(std::size_t channel) const;
 
   std::shared_ptr<const data::Dataset> data_;
   std::vector<std::size_t> parts_[3];  // by Part
@@ -59,6 +61,8 @@ class DataTask : public Task {
   mutable std::vector<std::size_t> order_;
 };
 
+// The task `data` for a run that has learned from it before: columns and classes are matched by name.
+std::unique_ptr<Task> make_data_task(const TaskOptions&, const data::Expected&);
 // The task `data` over data that was read already: settings and texts of its row, without those that say what
 // is read.
 std::unique_ptr<Task> make_data_task(std::shared_ptr<const data::Dataset>, const TaskOptions&);

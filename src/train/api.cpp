@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "etrace/error.h"
 #include "etrace/train.h"
+#include "io/json.h"
 #include "module/parameter_file.h"
 #include "train/rule_text.h"
 #include "train/run.h"
@@ -137,9 +137,10 @@ RunResult resume(const std::string& given, const ConfigItems& changes, RunView* 
 
 Score evaluate(const std::string& folder, const EvaluateOptions& o) {
   if (o.batches < 1) throw ValueError("eval", fmt::format("batches are {}; expected at least 1", o.batches));
-  const TrainSettings s = resolved(config_of(folder, {}, o.own).settings);
+  TrainSettings s = resolved(config_of(folder, {}, o.own).settings);
   const std::string path = folder + "/best.safetensors";
   const TensorFile file = read_parameter_file(path);
+  s.expected = SavedSettings(file, path).expected();
   const auto task = task_of(s);
   const ReadyModel model = model_of(s, *task);
   take_parameters(*model.module, file, path);
@@ -150,7 +151,7 @@ Score evaluate(const std::string& folder, const EvaluateOptions& o) {
 std::vector<ListedRun> list_runs(const std::string& runs, std::vector<std::string>* problems) {
   std::vector<std::string> unread;
   std::vector<ListedRun> out;
-  for (const FoundRun& run : find_runs(runs, unread)) out.push_back({run.path, run.json->dump()});
+  for (const FoundRun& run : find_runs(runs, unread)) out.push_back({run.path, json_text(*run.json)});
   if (problems != nullptr) *problems = unread;
   return out;
 }

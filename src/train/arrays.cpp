@@ -7,8 +7,10 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/utf8.h"
 #include "data/catalog.h"
 #include "data/reader.h"
+#include "data/text_file.h"
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
 #include "io/npz.h"
@@ -51,9 +53,11 @@ Tensor joined(const SeriesArrays& s, const std::vector<std::int64_t>& lengths) {
   for (std::size_t i = 0; i < lengths.size(); ++i) {
     const auto begin = values.begin() + static_cast<std::ptrdiff_t>(i) * steps * channels;
     for (std::int64_t k = 0; k < lengths[i] * channels; ++k)
-      if (!std::isfinite(begin[k]))
-        refuse(fmt::format("xs hold a number that is not finite: series {}, step {}, channel {}", i,
-                           k / channels, k % channels));
+      if (!data::is_data_number(static_cast<double>(begin[k])))
+        refuse(fmt::format(
+            "xs hold a number that is not finite: series {}, step {}, channel {} is {} as f32, and "
+            "may reach 1e38",
+            i, k / channels, k % channels, begin[k]));
     to = std::copy_n(begin, lengths[i] * channels, to);
   }
   return out;
@@ -78,6 +82,15 @@ void add(Named<Tensor>& out, const SeriesArrays& s, const std::string& suffix) {
   out.emplace_back("lengths" + suffix, Tensor::of(steps, Shape{static_cast<std::int64_t>(steps.size())}));
 }
 
+// A line each, a number per byte.
+void add_names(Named<Tensor>& out, const char* array, const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  for (const std::string& name : names) require_name("data", array, "name", name);
+  std::vector<std::int32_t> bytes;
+  for (const unsigned char c : fmt::format("{}", fmt::join(names, "\n"))) bytes.push_back(c);
+  out.emplace_back(array, Tensor::of(bytes, Shape{static_cast<std::int64_t>(bytes.size())}));
+}
+
 }  // namespace
 
 std::string data_file_of(const TrainArrays& a) {
@@ -86,12 +99,16 @@ std::string data_file_of(const TrainArrays& a) {
   add(out, a.train, parts ? "_train" : "");
   if (a.valid.xs.defined()) add(out, a.valid, "_valid");
   if (a.test.xs.defined()) add(out, a.test, "_test");
-  if (!a.classes.empty()) {
-    const std::string names = fmt::format("{}", fmt::join(a.classes, "\n"));
-    std::vector<std::int32_t> bytes;
-    for (const unsigned char c : names) bytes.push_back(c);
-    out.emplace_back("etrace_classes", Tensor::of(bytes, Shape{static_cast<std::int64_t>(bytes.size())}));
+  add_names(out, "etrace_classes", a.classes);
+  for (const SeriesArrays* other : {&a.valid, &a.test})
+    if (!other->channels.empty() && other->channels != a.train.channels)
+      refuse("the parts name their channels differently; give the names once, with those to train on");
+  if (!a.train.channels.empty()) {
+    const std::int64_t count = a.train.xs.rank() == 3 ? a.train.xs.dim(2) : 1;
+    if (static_cast<std::int64_t>(a.train.channels.size()) != count)
+      refuse(fmt::format("{} names for {} channels", a.train.channels.size(), count));
   }
+  add_names(out, "etrace_channels", a.train.channels);
   return write_npz(out);
 }
 

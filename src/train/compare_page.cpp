@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "base/memory.h"
 #include "etrace/error.h"
+#include "io/json.h"
 #include "train/config.h"
 #include "train/logged_curves.h"
 #include "train/run_folder.h"
@@ -66,11 +66,11 @@ RunPage::Table table_of(const std::vector<RunGroup>& groups) {
 
 void write_comparison(const std::string& folder, const ComparisonTitle& title,
                       const std::vector<RunGroup>& groups) {
-  nlohmann::ordered_json json{{"format", "etrace.compare"},
-                              {"version", 1},
-                              {"task", title.task},
-                              {"model", title.model},
-                              {"command", title.command}};
+  OrderedJson json{{"format", "etrace.compare"},
+                   {"version", 1},
+                   {"task", title.task},
+                   {"model", title.model},
+                   {"command", title.command}};
   RunPage page{.title = fmt::format("{} with {}", title.task, title.model),
                .lead = "The same data, the same start, several rules."};
   RunPage::Plot loss{"Loss on held-out data", {}, true}, accuracy{"Accuracy on held-out data", {}, false};
@@ -92,7 +92,7 @@ void write_comparison(const std::string& folder, const ComparisonTitle& title,
   if (!accuracy.curves.empty()) page.plots.push_back(accuracy);
   page.tables.push_back(table_of(groups));
   page.texts.push_back({"Command", "As it was typed.", command_text(title.command)});
-  write_file(folder + "/compare.json", json.dump(2) + "\n");
+  write_file(folder + "/compare.json", json_text(json, 2) + "\n");
   write_file(folder + "/page.html", page.to_html());
 }
 

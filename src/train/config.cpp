@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <toml++/toml.h>
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -10,11 +9,30 @@
 #include <map>
 
 #include "base/file.h"
+#include "base/utf8.h"
 #include "data/reader.h"
+#include "data/text_file.h"
 #include "etrace/error.h"
 #include "train/arrays.h"
 #include "train/run_folder.h"
 #include "train/run_model.h"
+
+// What the library holds to be impossible ends the process there, or is undefined in release; some texts
+// reach it. Here it is an error like any other.
+namespace etrace::train {
+struct TomlFault {};
+[[noreturn]] inline void toml_fault() { throw TomlFault(); }
+}  // namespace etrace::train
+#ifdef NDEBUG
+#undef NDEBUG
+#define ETRACE_NDEBUG
+#endif
+#define TOML_ASSERT(expr) (static_cast<bool>(expr) ? static_cast<void>(0) : etrace::train::toml_fault())
+#include <toml++/toml.h>
+#ifdef ETRACE_NDEBUG
+#define NDEBUG
+#undef ETRACE_NDEBUG
+#endif
 
 namespace etrace::train {
 
@@ -120,13 +138,35 @@ std::string quoted(const std::string& word) {
 
 }  // namespace
 
+namespace {
+// TOML allows no others, and the library behind this ends the process on some of them.
+void require_text(const std::string& path, std::string_view text) {
+  std::size_t line = 0;
+  for (const std::string_view each : data::Pieces(text, '\n')) {
+    ++line;
+    const auto is_bad = [](char c) {
+      return (static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\r') || c == 0x7f;
+    };
+    const auto at = std::find_if(each.begin(), each.end(), is_bad);
+    if (at != each.end() || !is_utf8(each))
+      throw ValueError("config",
+                       fmt::format("'{}', line {}: it holds {}: {}", path, line,
+                                   at != each.end() ? "a control character" : "bytes that are no UTF-8",
+                                   shown_text(each)));
+  }
+}
+}  // namespace
+
 ConfigItems read_config(const std::string& path) {
   const std::string text = read_file(path);
+  require_text(path, text);
   toml::table table;
   try {
     table = toml::parse(text, path);
   } catch (const toml::parse_error& e) {
     refuse(path, e.source(), std::string(e.description()));
+  } catch (const TomlFault&) {
+    throw ValueError("config", fmt::format("'{}' is no TOML: a name or a value is missing somewhere", path));
   }
   ConfigItems out;
   for (const auto& [key, value] : table) {

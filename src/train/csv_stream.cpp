@@ -7,12 +7,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 
 #include "base/file.h"
+#include "base/utf8.h"
 #include "data/csv_line.h"
 #include "data/dataset.h"
+#include "data/reader.h"
 #include "data/text_file.h"
 #include "etrace/error.h"
 #include "etrace/stream.h"
@@ -43,11 +44,13 @@ struct CsvStream::Impl {
   std::size_t at = 0;        // of the buffer
   std::int64_t number = 0;   // lines so far
   std::int64_t byte = 0;     // where the next line begins
-  bool ended = false;
+  bool begun = false, ended = false;
 
   data::Fields names, fields;
   char separator = '\0';
   std::size_t columns = 0, label = 0;  // 0 columns: not known yet
+  std::vector<std::size_t> inputs;     // columns, in the order of the kind's inputs
+  std::optional<StreamKind> known;     // what the columns are called; none: what comes first says it
   std::deque<Ahead> ahead;
 
   ~Impl() {
@@ -121,16 +124,87 @@ void CsvStream::take_names(std::string_view line) {
     throw ValueError(
         "stream", fmt::format("'{}', line {}: it is no UTF-8 text; is it a table?", options_.path, s.number));
   s.separator = data::separator_of(line);
+  if (data::too_many_fields(line, s.separator))
+    throw ValueError("stream", fmt::format("'{}', line {}: more than {} columns", options_.path, s.number,
+                                           data::kMostColumns));
   data::split_fields(line, s.separator, s.fields);
   s.columns = s.fields.size();
-  if (data::no_numbers(s.fields)) s.names = s.fields;
+  s.names.clear();
+  if (data::no_numbers(s.fields))
+    for (const std::string& name : s.fields) s.names.emplace_back(data::trimmed(name));
   if (s.columns < 2)
     throw ValueError("stream", fmt::format("'{}', line {}: one column; expected numbers and a label",
                                            options_.path, s.number));
-  s.label = data::column_of(options_.path, s.names, s.columns, "label", options_.label);
+  arrange();
+  if (!s.known) s.known = kind_so_far();
 }
 
-CsvStream::Next CsvStream::parse(StreamRow& row) {
+namespace {
+// Columns without names are called by their numbers.
+bool has_names(const StreamKind& kind) {
+  double number = 0.0;
+  return std::none_of(kind.inputs.begin(), kind.inputs.end(),
+                      [&](const std::string& name) { return data::parse_number(name, number); });
+}
+}  // namespace
+
+// Which columns are inputs, in which order, and which is the label: by name where there are names.
+void CsvStream::arrange() {
+  Impl& s = *impl_;
+  const bool by_name = s.known && !s.names.empty() && has_names(*s.known);
+  s.label =
+      data::column_of(options_.path, s.names, s.columns, "label", by_name ? s.known->label : options_.label);
+  s.inputs.clear();
+  if (!by_name) {
+    for (std::size_t c = 0; c < s.columns; ++c)
+      if (c != s.label) s.inputs.push_back(c);
+    if (!s.known) return;
+    if (s.inputs.size() != s.known->inputs.size())
+      throw ValueError(
+          "stream",
+          fmt::format("'{}', line {}: {} columns beside the label, but the stream had {}: {}", options_.path,
+                      s.number, s.inputs.size(), s.known->inputs.size(), data::first_names(s.known->inputs)));
+    tell(fmt::format("'{}' {} no names of columns: they are taken by their places", options_.path,
+                     s.names.empty() ? "has" : "had"));
+    return;
+  }
+  std::vector<bool> used(s.columns, false);
+  used[s.label] = true;
+  std::vector<std::string> missing, left;
+  for (const std::string& name : s.known->inputs) {
+    std::size_t c = 0;
+    while (c < s.columns && (used[c] || s.names[c] != name)) ++c;
+    if (c == s.columns) {
+      missing.push_back(name);
+      continue;
+    }
+    used[c] = true;
+    s.inputs.push_back(c);
+  }
+  data::require_columns(options_.path, missing, s.names);
+  for (std::size_t c = 0; c < s.columns; ++c)
+    if (!used[c]) left.push_back(s.names[c]);
+  if (!left.empty())
+    tell(fmt::format("'{}', line {}: not used, as the stream had no such columns: {}", options_.path,
+                     s.number, data::first_names(left)));
+}
+
+void CsvStream::tell(const std::string& text) const {
+  if (options_.say) options_.say(text);
+}
+
+// Of a pipe that was opened again, perhaps by a writer with another order.
+bool CsvStream::is_line_of_names() const {
+  const Impl& s = *impl_;
+  if (s.names.empty() || !data::no_numbers(s.fields)) return false;
+  const auto is_there = [&](const std::string& name) {
+    return std::any_of(s.fields.begin(), s.fields.end(),
+                       [&](const std::string& f) { return data::trimmed(f) == name; });
+  };
+  return is_there(s.known->label) && std::all_of(s.known->inputs.begin(), s.known->inputs.end(), is_there);
+}
+
+CsvStream::Next CsvStream::parse(StreamRow& row, const std::string& problem) {
   Impl& s = *impl_;
   row.numbers.clear();
   row.problem.clear();
@@ -140,15 +214,14 @@ CsvStream::Next CsvStream::parse(StreamRow& row) {
     row.problem = fmt::format("'{}', line {}: {}", options_.path, s.number, what);
     return Next::Bad;
   };
-  if (!data::split_fields(s.line, s.separator, s.fields)) return bad("a quote that is not closed");
+  if (!problem.empty()) return bad(problem);
   if (s.fields.size() != s.columns)
     return bad(fmt::format("{} columns, expected {}", s.fields.size(), s.columns));
-  for (std::size_t c = 0; c < s.columns; ++c) {
-    if (c == s.label) continue;
+  for (const std::size_t c : s.inputs) {
     double value = 0.0;
-    if (!data::parse_number(s.fields[c], value) || !std::isfinite(value))
-      return bad(fmt::format("'{}' in column {} is no number", s.fields[c].substr(0, 40),
-                             s.names.empty() ? std::to_string(c) : s.names[c]));
+    if (!data::parse_number(s.fields[c], value) || !data::is_data_number(value))
+      return bad(fmt::format("'{}' in column {} is {}", shown_text(s.fields[c], 40),
+                             s.names.empty() ? std::to_string(c) : s.names[c], data::kNoNumber));
     row.numbers.push_back(value);
   }
   row.label = data::trimmed(s.fields[s.label]);
@@ -174,7 +247,8 @@ CsvStream::Next CsvStream::fresh(StreamRow& row) {
                                   options_.path, s.number + 1);
         return Next::CutOff;
     }
-    if (s.number == 1 && s.line.starts_with(kByteOrderMark)) s.line.erase(0, kByteOrderMark.size());
+    if (!s.begun && s.line.starts_with(kByteOrderMark)) s.line.erase(0, kByteOrderMark.size());
+    s.begun = true;
     if (s.line.ends_with('\r')) s.line.pop_back();
     if (data::trimmed(s.line).empty() || s.line.front() == '#') {
       ++blank_;
@@ -183,10 +257,17 @@ CsvStream::Next CsvStream::fresh(StreamRow& row) {
     if (s.columns == 0) {
       take_names(s.line);
       if (!s.names.empty()) continue;
-    } else if (!s.names.empty() && data::split_fields(s.line, s.separator, s.fields) && s.fields == s.names) {
-      continue;  // a pipe that was opened again
     }
-    return parse(row);
+    std::string problem;
+    if (data::too_many_fields(s.line, s.separator))
+      problem = fmt::format("more than {} columns", data::kMostColumns);
+    else if (!data::split_fields(s.line, s.separator, s.fields))
+      problem = "a quote that is not closed";
+    else if (is_line_of_names()) {
+      take_names(s.line);
+      continue;
+    }
+    return parse(row, problem);
   }
 }
 
@@ -204,8 +285,7 @@ StreamKind CsvStream::kind_so_far() const {
   const auto name = [&](std::size_t c) {
     return s.names.empty() ? std::to_string(c) : std::string(data::trimmed(s.names[c]));
   };
-  for (std::size_t c = 0; c < s.columns; ++c)
-    if (c != s.label) kind.inputs.push_back(name(c));
+  for (const std::size_t c : s.inputs) kind.inputs.push_back(name(c));
   if (s.columns > 0) kind.label = name(s.label);
   return kind;
 }
@@ -242,6 +322,7 @@ StreamKind CsvStream::look(std::int64_t lines) {
 void CsvStream::go_on(std::int64_t line, std::int64_t byte, const StreamKind& as_it_was) {
   Impl& s = *impl_;
   if (pipe_) {
+    s.known = as_it_was;
     s.number = line;  // what comes is counted from there; its names, if any, are read as those of any stream
     return;
   }

@@ -4,10 +4,10 @@
 
 #include <filesystem>
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "etrace/error.h"
+#include "io/json.h"
 
 namespace etrace::train {
 
@@ -15,11 +15,9 @@ namespace {
 
 // How far a line of a log is; none if it is no such line.
 std::optional<std::int64_t> count_of_line(std::string_view line, const char* key) {
-  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("event")) return std::nullopt;
-  const auto count = json.find(key);
-  if (count == json.end() || !count->is_number_integer()) return std::nullopt;
-  return count->get<std::int64_t>();
+  const std::optional<Json> json = json_of(line);
+  if (!json || json_member(*json, "/event") == nullptr) return std::nullopt;
+  return said<std::int64_t>(*json, fmt::format("/{}", key));
 }
 
 // Cuts a log behind the last line that speaks of at most so many. A last line without an end is what a killed

@@ -1,14 +1,10 @@
 #include "train/live_page.h"
 
-#include <nlohmann/json.hpp>
+#include "io/json.h"
 
 namespace etrace::train {
 
 namespace {
-
-std::string line_of(const nlohmann::json& json) {
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 // Moves points and marks of one page behind those of another.
 void append(RunPage& to, RunPage& from) {
@@ -64,7 +60,7 @@ void LivePage::end(RunPage page) {
     append(shown_, news_);
     if (page.plots.empty()) page.plots = std::move(shown_.plots);
     page.live = false;
-    last_ = line_of({{"page", page.to_html()}});
+    last_ = json_text(Json{{"page", page.to_html()}});
   }
   server_.reset();
 }
@@ -92,7 +88,7 @@ std::string LivePage::page() {
 
 std::string LivePage::everything() {
   const std::lock_guard lock(guard_);
-  return last_.empty() ? line_of(shown_.to_json()) : last_;
+  return last_.empty() ? json_text(shown_.to_json()) : last_;
 }
 
 std::string LivePage::news() {
@@ -107,7 +103,7 @@ std::string LivePage::news() {
     append(shown_, news_);
     wants_state_ = true;
   }
-  return line_of(now.to_json());
+  return json_text(now.to_json());
 }
 
 }  // namespace etrace::train

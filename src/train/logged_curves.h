@@ -1,10 +1,11 @@
 // The curves of a run or of a stream, from its log.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "report/run_page.h"
+
+#include "io/json.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::train {
@@ -12,7 +13,7 @@ namespace etrace::train {
 // The seconds of a run, whose processes count from 0 each.
 class LogClock {
  public:
-  double take(const nlohmann::json& line);  // at this one
+  double take(const Json& line);  // at this one
   double seconds() const { return before_ + now_; }
 
  private:
@@ -29,7 +30,7 @@ struct LoggedCurves {
   double seconds() const { return clock_.seconds(); }
 
  private:
-  void add(const nlohmann::json& line);
+  void add(const Json& line);
   LogClock clock_;
 };
 
@@ -44,7 +45,7 @@ struct StreamCurves {
   double seconds() const { return clock_.seconds(); }
 
  private:
-  void add(const nlohmann::json& line);
+  void add(const Json& line);
   LogClock clock_;
 };
 

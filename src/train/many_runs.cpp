@@ -10,11 +10,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <thread>
 
+#include "base/child.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/spawn.h"
@@ -26,21 +28,20 @@ namespace etrace::train {
 
 namespace {
 
-using nlohmann::json;
 namespace fs = std::filesystem;
 
-std::optional<json> status_of(const std::string& folder) {
+std::optional<Json> status_of(const std::string& folder) {
   if (!RunFolder::is_run(folder)) return std::nullopt;
   try {
-    json out = json::parse(read_file(folder + "/run.json"), nullptr, /*allow_exceptions=*/false);
-    return out.is_object() ? std::optional(std::move(out)) : std::nullopt;
+    std::optional<Json> out = json_of(read_file(folder + "/run.json"));
+    return out && out->is_object() ? std::move(out) : std::nullopt;
   } catch (const IoError&) {
     return std::nullopt;
   }
 }
-std::optional<json> finished(const std::string& folder) {
-  std::optional<json> status = status_of(folder);
-  return status && status->value("status", "") == "done" ? status : std::nullopt;
+std::optional<Json> finished(const std::string& folder) {
+  std::optional<Json> status = status_of(folder);
+  return status && said_text(*status, "/status") == "done" ? status : std::nullopt;
 }
 
 std::string last_line(const std::string& path) {
@@ -55,11 +56,17 @@ std::string last_line(const std::string& path) {
   return at == std::string::npos ? text : text.substr(at + 1);
 }
 
-// Environment of a process, with one variable replaced.
-std::vector<std::string> environment_with(const std::string& name, const std::string& value) {
-  std::vector<std::string> out{name + "=" + value};
-  for (char** e = environ; *e != nullptr; ++e)
-    if (!std::string_view(*e).starts_with(name + "=")) out.emplace_back(*e);
+// Says to a process that we start who that was.
+constexpr const char* kStarter = "ETRACE_STARTED_BY";
+
+// Environment of a process, with some variables replaced.
+std::vector<std::string> environment_with(const std::map<std::string, std::string>& values) {
+  std::vector<std::string> out;
+  for (const auto& [name, value] : values) out.push_back(name + "=" + value);
+  for (char** e = environ; *e != nullptr; ++e) {
+    const std::string_view each(*e);
+    if (!values.contains(std::string(each.substr(0, each.find('='))))) out.emplace_back(each);
+  }
   return out;
 }
 
@@ -129,6 +136,14 @@ class Children {
 
 }  // namespace
 
+bool keep_with_starter() {
+  const char* starter = std::getenv(kStarter);
+  if (starter == nullptr) return true;
+  const bool lives = end_with_parent(std::atoi(starter));
+  unsetenv(kStarter);  // what this process starts is its own
+  return lives;
+}
+
 std::string own_program() {
   std::error_code error;
   const fs::path path = fs::read_symlink("/proc/self/exe", error);
@@ -141,11 +156,12 @@ std::int64_t processors() { return std::max<std::int64_t>(1, std::thread::hardwa
 
 std::string ManyRuns::made_otherwise(const std::vector<RunJob>& jobs) const {
   for (const RunJob& job : jobs) {
-    const std::optional<json> status = status_of(folder + "/" + job.name);
-    if (!status || !status->contains("command")) continue;
+    const std::optional<Json> status = status_of(folder + "/" + job.name);
+    const Json* command = status ? json_member(*status, "/command") : nullptr;
+    if (command == nullptr) continue;
     std::vector<std::string> words;
-    for (const json& word : status->at("command")) {
-      const std::string text = word.is_string() ? word.get<std::string>() : "";
+    for (const std::string& text :
+         said<std::vector<std::string>>(*command, "").value_or(std::vector<std::string>{})) {
       const bool ours =
           text == "train" || text == "--quiet" || text.starts_with("--runs=") || text.starts_with("--name=");
       if (!ours) words.push_back(text);
@@ -161,8 +177,8 @@ std::vector<RunOutcome> ManyRuns::operator()(const std::vector<RunJob>& jobs) co
   fs::create_directories(folder, error);
   if (error) throw IoError("train", fmt::format("'{}' cannot be made: {}", folder, error.message()));
   std::vector<RunOutcome> out(jobs.size());
-  const std::vector<std::string> environment =
-      environment_with("ETRACE_THREADS", std::to_string(threads_each));
+  const std::vector<std::string> environment = environment_with(
+      {{"ETRACE_THREADS", std::to_string(threads_each)}, {kStarter, std::to_string(getpid())}});
   const auto log_of = [&](const RunJob& job) { return fmt::format("{}/{}.txt", folder, job.name); };
   Children children;
   std::size_t next = 0;
@@ -176,14 +192,22 @@ std::vector<RunOutcome> ManyRuns::operator()(const std::vector<RunJob>& jobs) co
     if (!stopped && next < jobs.size() && children.count() < static_cast<std::size_t>(at_once)) {
       const RunJob& job = jobs[next];
       const std::string run = folder + "/" + job.name;
-      if (const std::optional<json> done = finished(run)) {
+      if (const std::optional<Json> done = finished(run)) {
         out[next] = {done, {}, true};
         if (on_end) on_end(next, out[next]);
         ++next;
         continue;
       }
       std::vector<std::string> words{"train"};
-      if (status_of(run)) {
+      const std::optional<Json> begun = status_of(run);
+      if (!begun && RunFolder::is_run(run)) {
+        out[next].error =
+            fmt::format("'{}/run.json' cannot be read; remove the folder to begin it again", run);
+        if (on_end) on_end(next, out[next]);
+        ++next;
+        continue;
+      }
+      if (begun) {
         words.insert(words.end(), {run, "--resume"});
       } else {
         fs::remove_all(run, error);  // what a process left that never began its work
@@ -209,10 +233,8 @@ std::vector<RunOutcome> ManyRuns::operator()(const std::vector<RunJob>& jobs) co
 RunGroup::Number number_of(const std::vector<RunOutcome>& runs, const char* pointer) {
   RunGroup::Number out;
   std::vector<double> values;
-  const json::json_pointer at(pointer);
   for (const RunOutcome& r : runs)
-    if (r.run && r.run->contains(at) && r.run->at(at).is_number())
-      values.push_back(r.run->at(at).get<double>());
+    if (const auto value = r.run ? said<double>(*r.run, pointer) : std::nullopt) values.push_back(*value);
   out.count = static_cast<std::int64_t>(values.size());
   if (values.empty()) return out;
   for (const double v : values) out.mean += v / static_cast<double>(values.size());
@@ -238,8 +260,8 @@ RunGroup group_of(std::string name, const std::vector<RunOutcome>& runs) {
   return g;
 }
 
-nlohmann::ordered_json to_json(const RunGroup& g) {
-  nlohmann::ordered_json out{{"name", g.name}};
+OrderedJson to_json(const RunGroup& g) {
+  OrderedJson out{{"name", g.name}};
   const auto add = [&](const char* key, const RunGroup::Number& n) {
     if (n.count > 0) out[key] = {{"mean", n.mean}, {"spread", n.spread}, {"runs", n.count}};
   };

@@ -3,10 +3,11 @@
 #pragma once
 
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "io/json.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::train {
@@ -16,9 +17,9 @@ struct RunJob {
   std::vector<std::string> words;  // behind `etrace train`, without --runs and --name
 };
 struct RunOutcome {
-  std::optional<nlohmann::json> run;  // run.json; none: it failed, or never began
-  std::string error;                  // what a run that failed said last
-  bool kept = false;                  // it was there already
+  std::optional<Json> run;  // run.json; none: it failed, or never began
+  std::string error;        // what a run that failed said last
+  bool kept = false;        // it was there already
 };
 
 struct ManyRuns {
@@ -37,6 +38,9 @@ struct ManyRuns {
   std::vector<RunOutcome> operator()(const std::vector<RunJob>&) const;
 };
 
+// Of a program that ManyRuns has started: it ends with its starter, however that ends. False: that has
+// happened.
+bool keep_with_starter();
 // Where this program lies, for ManyRuns::program.
 std::string own_program();
 // How many processes the machine has room for.
@@ -54,7 +58,7 @@ struct RunGroup {
 };
 RunGroup group_of(std::string name, const std::vector<RunOutcome>&);
 RunGroup::Number number_of(const std::vector<RunOutcome>&, const char* json_pointer);
-nlohmann::ordered_json to_json(const RunGroup&);
+OrderedJson to_json(const RunGroup&);
 // A row each: score ± spread, updates, time, memory, cosine; of `first`, what the names are.
 std::string groups_text(const std::vector<RunGroup>&, const std::string& first);
 

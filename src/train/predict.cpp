@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "data/reader.h"
 #include "data/text_file.h"
@@ -24,7 +25,7 @@ namespace etrace::train {
 namespace {
 
 struct Facts {
-  std::vector<std::string> classes;
+  std::shared_ptr<const data::Expected> expected;
   std::vector<float> mean, scale;
   std::int64_t steps = 0;
   bool frozen = false;  // before their first step, shorter series stand still
@@ -35,7 +36,7 @@ std::vector<float> numbers_of(const std::string* text) {
   if (text == nullptr) return out;
   for (const std::string_view field : data::split(*text, ',')) {
     double value = 0.0;
-    if (!data::parse_number(field, value))
+    if (!data::parse_number(field, value) || !data::is_data_number(value))
       throw ValueError("predict", "the normalisation of the run cannot be read");
     out.push_back(static_cast<float>(value));
   }
@@ -43,14 +44,13 @@ std::vector<float> numbers_of(const std::string* text) {
 }
 
 Facts facts_of(const SavedSettings& saved, const std::string& run) {
-  const std::string *task = saved.find("task"), *classes = saved.find("data classes");
-  if (task == nullptr || *task != "data" || classes == nullptr)
+  const std::string* task = saved.find("task");
+  Facts out{.expected = saved.expected()};
+  if (task == nullptr || *task != "data" || out.expected == nullptr)
     throw ValueError(
         "predict",
         fmt::format("the run '{}' is on the task {}, not on data from a file; `etrace eval` scores it", run,
                     task == nullptr ? "of nobody" : *task));
-  Facts out;
-  for (const std::string_view name : data::split(*classes, '\n')) out.classes.emplace_back(name);
   out.mean = numbers_of(saved.find("data mean"));
   out.scale = numbers_of(saved.find("data scale"));
   saved.number("data steps", out.steps);
@@ -65,7 +65,8 @@ std::string option_of(const SavedSettings& saved, const char* name) {
 }
 
 // The new data, read with the options that the run's was.
-std::unique_ptr<data::Dataset> new_data(const SavedSettings& saved, const std::string& file, bool labelled) {
+std::unique_ptr<data::Dataset> new_data(const SavedSettings& saved, const Facts& facts,
+                                        const std::string& file, bool labelled) {
   data::GivenOptions options;
   const std::string read = option_of(saved, "read");
   if (!read.empty())
@@ -77,7 +78,7 @@ std::unique_ptr<data::Dataset> new_data(const SavedSettings& saved, const std::s
     std::erase_if(options, [](const auto& o) { return o.first == "label"; });
     options.emplace_back("label", "none");
   }
-  return data::read_data(file, option_of(saved, "format"), options);
+  return data::read_data(file, option_of(saved, "format"), options, facts.expected.get());
 }
 
 // [steps, samples, channels], aligned at the end and normalised.
@@ -98,6 +99,11 @@ Tensor batch_of(const data::Dataset& data, const Facts& facts, std::size_t first
         const auto channel = static_cast<std::size_t>(c);
         float v = series[static_cast<std::size_t>(t * data.channels + c)];
         if (!facts.mean.empty()) v = (v - facts.mean[channel]) * facts.scale[channel];
+        if (!std::isfinite(v))
+          throw ValueError("predict",
+                           fmt::format("sample {}, step {}: channel {} is too far from what the run has "
+                                       "learned from",
+                                       first + k, t, c));
         x[((steps - own + t) * batch + static_cast<std::int64_t>(k)) * data.channels + c] = v;
       }
   }
@@ -123,6 +129,16 @@ Predictions::Row row_of(const std::vector<double>& outputs, std::size_t at, std:
   for (auto it = begin; it != begin + static_cast<std::ptrdiff_t>(classes); ++it)
     total += std::exp(*it - *best);
   return {static_cast<std::size_t>(best - begin), 1.0 / total, {}};
+}
+
+// Labels of the data that the run has never seen are answered wrongly, whatever the answer.
+void note_unknown(const data::Dataset& data, Predictions& out) {
+  const std::set<std::string> known(out.classes.begin(), out.classes.end());
+  std::vector<std::string> unknown;
+  for (const std::string& name : data.classes)
+    if (!known.contains(name) && name != data::kNoLabel) unknown.push_back(name);
+  if (!unknown.empty())
+    out.notes.push_back(fmt::format("labels that the run does not know: {}", data::first_names(unknown)));
 }
 
 // The run's facts and its best parameters.
@@ -176,7 +192,12 @@ Predictions answers(const std::string& run, const Trained& trained, const data::
                  step, Avals{ready.example[0].aval(), {type, Shape{batch_size}}}, backend);
   score.follow(*ready.module);
 
-  Predictions out{.classes = facts.classes};
+  if (facts.mean.size() != facts.scale.size() ||
+      (!facts.mean.empty() && static_cast<std::int64_t>(facts.mean.size()) != data->channels) ||
+      static_cast<std::int64_t>(facts.expected->classes.size()) != sizes.back())
+    throw ValueError("predict", fmt::format("'{}' says of its data what does not fit its model", path));
+  Predictions out{.classes = facts.expected->classes, .notes = data->notes};
+  note_unknown(*data, out);
   for (std::size_t first = 0; first < data->samples.size(); first += static_cast<std::size_t>(batch_size)) {
     const std::size_t count =
         std::min<std::size_t>(static_cast<std::size_t>(batch_size), data->samples.size() - first);
@@ -203,7 +224,7 @@ Predictions answers(const std::string& run, const Trained& trained, const data::
 Predictions predict(const std::string& run, const std::string& file, const std::string& backend,
                     bool labelled) {
   const Trained trained(run);
-  const auto data = new_data(trained.saved, file, labelled);
+  const auto data = new_data(trained.saved, trained.facts, file, labelled);
   return answers(run, trained, data.get(), fmt::format("'{}'", file),
                  labelled ? "; is it without labels? Then add --unlabelled" : "", backend);
 }
@@ -213,7 +234,8 @@ Predictions predict(const std::string& run, const SeriesArrays& series, const st
   SeriesArrays labelled = series;
   if (!series.ys.defined() && series.xs.defined() && series.xs.rank() > 0)
     labelled.ys = zeros({series.xs.dim(0)}, Dtype::I32);
-  const auto data = data::read_npz_data(data_file_of({.train = labelled}), "the arrays");
+  const auto data =
+      data::read_npz_data(data_file_of({.train = labelled}), "the arrays", trained.facts.expected.get());
   if (!series.ys.defined()) data->classes = {data::kNoLabel};
   return answers(run, trained, data.get(), "the data", "", backend);
 }

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "etrace/error.h"
 #include "etrace/stream.h"
+#include "io/json.h"
 
 namespace etrace {
 
@@ -20,10 +20,18 @@ double kappa_of(double accuracy, double chance) {
   return chance >= 1.0 ? 0.0 : (accuracy - chance) / (1.0 - chance);
 }
 
-nlohmann::json parsed_state(const std::string& text) {
-  auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) throw ValueError("stream", "the scores of a stream cannot be read");
-  return json;
+Json parsed_state(const std::string& text) {
+  std::optional<Json> json = json_of(text);
+  if (!json || !json->is_object()) throw ValueError("stream", "the scores of a stream cannot be read");
+  return std::move(*json);
+}
+
+// A member that must be there.
+template <class T>
+T needed(const Json& json, const char* way) {
+  std::optional<T> out = said<T>(json, way);
+  if (!out) throw ValueError("stream", fmt::format("the scores of a stream cannot be read: {}", way));
+  return std::move(*out);
 }
 
 }  // namespace
@@ -53,25 +61,22 @@ bool DriftWatch::add(bool error) {
 }
 
 std::string DriftWatch::text() const {
-  return nlohmann::ordered_json{{"log", log_},
-                                {"count", count_},
-                                {"errors", errors_},
-                                {"best_count", best_count_},
-                                {"best_errors", best_errors_}}
-      .dump();
+  return json_text(OrderedJson{{"log", log_},
+                               {"count", count_},
+                               {"errors", errors_},
+                               {"best_count", best_count_},
+                               {"best_errors", best_errors_}});
 }
 
 void DriftWatch::take(const std::string& text) {
-  const nlohmann::json json = parsed_state(text);
-  try {
-    log_ = json.at("log").get<double>();
-    count_ = json.at("count").get<double>();
-    errors_ = json.at("errors").get<double>();
-    best_count_ = json.at("best_count").get<double>();
-    best_errors_ = json.at("best_errors").get<double>();
-  } catch (const nlohmann::json::exception&) {
-    throw ValueError("stream", "the detector of drift cannot be read");
-  }
+  const Json json = parsed_state(text);
+  DriftWatch out = *this;
+  out.log_ = needed<double>(json, "/log");
+  out.count_ = needed<double>(json, "/count");
+  out.errors_ = needed<double>(json, "/errors");
+  out.best_count_ = needed<double>(json, "/best_count");
+  out.best_errors_ = needed<double>(json, "/best_errors");
+  *this = out;
 }
 
 Prequential::Prequential(std::int64_t classes, std::int64_t window) : window_(window) {
@@ -132,49 +137,44 @@ double Prequential::recent_kappa_no_change() const {
 std::string Prequential::text() const {
   std::string recent;  // a letter per answer: bit 0 right, bit 1 the label as before
   for (const Outcome& o : recent_) recent += static_cast<char>('0' + (o.right ? 1 : 0) + (o.same ? 2 : 0));
-  return nlohmann::ordered_json{{"window", window_},
-                                {"count", count_},
-                                {"right", right_},
-                                {"same", same_},
-                                {"majority", majority_right_},
-                                {"labels", labels_},
-                                {"answers", answers_},
-                                {"recent", recent},
-                                {"last_label", last_label_},
-                                {"drifts", drifts_},
-                                {"last_drift", last_drift_},
-                                {"watch", watch_.text()}}
-      .dump();
+  return json_text(OrderedJson{{"window", window_},
+                               {"count", count_},
+                               {"right", right_},
+                               {"same", same_},
+                               {"majority", majority_right_},
+                               {"labels", labels_},
+                               {"answers", answers_},
+                               {"recent", recent},
+                               {"last_label", last_label_},
+                               {"drifts", drifts_},
+                               {"last_drift", last_drift_},
+                               {"watch", watch_.text()}});
 }
 
 void Prequential::take(const std::string& text) {
-  const nlohmann::json json = parsed_state(text);
+  const Json json = parsed_state(text);
   Prequential out(static_cast<std::int64_t>(labels_.size()), window_);
-  try {
-    json.at("count").get_to(out.count_);
-    json.at("right").get_to(out.right_);
-    json.at("same").get_to(out.same_);
-    json.at("majority").get_to(out.majority_right_);
-    json.at("labels").get_to(out.labels_);
-    json.at("answers").get_to(out.answers_);
-    json.at("last_label").get_to(out.last_label_);
-    json.at("drifts").get_to(out.drifts_);
-    json.at("last_drift").get_to(out.last_drift_);
-    out.watch_.take(json.at("watch").get<std::string>());
-    const auto window = json.at("window").get<std::int64_t>();
-    if (out.labels_.size() != labels_.size() || out.answers_.size() != labels_.size() || window != window_)
-      throw ValueError(
-          "stream", fmt::format("the scores are those of {} classes and a window of {}; expected {} and {}",
-                                out.labels_.size(), window, labels_.size(), window_));
-    for (const char c : json.at("recent").get<std::string>()) {
-      const int bits = c - '0';
-      const Outcome o{(bits & 1) != 0, (bits & 2) != 0};
-      out.recent_.push_back(o);
-      out.recent_right_ += o.right;
-      out.recent_same_ += o.same;
-    }
-  } catch (const nlohmann::json::exception&) {
-    throw ValueError("stream", "the scores of a stream cannot be read");
+  out.count_ = needed<std::int64_t>(json, "/count");
+  out.right_ = needed<std::int64_t>(json, "/right");
+  out.same_ = needed<std::int64_t>(json, "/same");
+  out.majority_right_ = needed<std::int64_t>(json, "/majority");
+  out.labels_ = needed<std::vector<std::int64_t>>(json, "/labels");
+  out.answers_ = needed<std::vector<std::int64_t>>(json, "/answers");
+  out.last_label_ = needed<std::int32_t>(json, "/last_label");
+  out.drifts_ = needed<std::int64_t>(json, "/drifts");
+  out.last_drift_ = needed<std::int64_t>(json, "/last_drift");
+  out.watch_.take(needed<std::string>(json, "/watch"));
+  const auto window = needed<std::int64_t>(json, "/window");
+  if (out.labels_.size() != labels_.size() || out.answers_.size() != labels_.size() || window != window_)
+    throw ValueError("stream",
+                     fmt::format("the scores are those of {} classes and a window of {}; expected {} and {}",
+                                 out.labels_.size(), window, labels_.size(), window_));
+  for (const char c : needed<std::string>(json, "/recent")) {
+    const int bits = c - '0';
+    const Outcome o{(bits & 1) != 0, (bits & 2) != 0};
+    out.recent_.push_back(o);
+    out.recent_right_ += o.right;
+    out.recent_same_ += o.same;
   }
   *this = std::move(out);
 }

@@ -7,7 +7,9 @@
 #include <filesystem>
 
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "compiler/explain_text.h"
+#include "data/text_file.h"
 #include "etrace/error.h"
 #include "train/logged_curves.h"
 #include "train/saved_parameters.h"
@@ -90,8 +92,40 @@ std::string_view name(RunResult::Reason reason) {
   return "updates";
 }
 
+namespace {
+// Settings are kept in files that are UTF-8, to go on with them.
+const TrainSettings& require_keepable(const TrainSettings& s, const RunPlan& plan) {
+  const auto require = [](const char* what, const std::string& text) {
+    require_name("train", "a run keeps what it is made of as UTF-8", what, text);
+  };
+  require("task", s.task);
+  require("model", s.model);
+  require("rule", s.rule);
+  require("file", plan.load);
+  for (const auto& [name, value] : s.task_texts) require(name.c_str(), value);
+  for (const std::string& text : s.layers) require("layer", text);
+  for (const std::string& text : s.rule_options) require("option", text);
+  return s;
+}
+
+// A run that goes on finds the columns that it has learned from by their names.
+TrainSettings with_columns(TrainSettings s, const RunPlan& plan) {
+  const std::string folder = !plan.folder.empty()                       ? plan.folder
+                             : !plan.runs.empty() && !plan.name.empty() ? plan.runs + "/" + plan.name
+                                                                        : "";
+  const std::string path = !plan.checkpoint.empty() ? plan.checkpoint : RunFolder::checkpoint_of(folder);
+  if (!plan.resume || s.expected || !std::filesystem::exists(path)) return s;
+  const TensorFile notes{.tensors = {}, .metadata = checkpoint_notes(load_checkpoint(path))};
+  s.expected = SavedSettings(notes, path).expected();
+  return s;
+}
+}  // namespace
+
 Run::Run(const RunPlan& plan, const TrainSettings& settings, RunView& view)
-    : plan_(plan), view_(view), training_(settings), checkpoint_(plan.checkpoint) {
+    : plan_(plan),
+      view_(view),
+      training_(with_columns(require_keepable(settings, plan), plan)),
+      checkpoint_(plan.checkpoint) {
   if (plan.until_accuracy && !training_.has_accuracy())
     throw ValueError("train",
                      fmt::format("the task {} has no labels and so no accuracy; leave out --until-accuracy",
@@ -168,9 +202,25 @@ void Run::start() {
     view_.say(fmt::format("going on after {} from {}\n", progress_text(), checkpoint_));
   else if (plan_.resume)
     view_.say(fmt::format("there is no {} yet: starting anew\n", checkpoint_));
-  if (!found && plan_.start_from) view_.say(fmt::format("parameters from {}\n", plan_.load));
+  if (!found && plan_.start_from) {
+    view_.say(fmt::format("parameters from {}\n", plan_.load));
+    say_other_columns();
+  }
   open_live();
   view_.say("\n");
+}
+
+// Parameters of other columns are taken by their places: that may be meant.
+void Run::say_other_columns() {
+  const auto there = SavedSettings(*plan_.start_from, plan_.load).expected();
+  const TensorFile facts{.tensors = {}, .metadata = training_.task().facts()};
+  const auto here = SavedSettings(facts, plan_.load).expected();
+  if (!there || !here || there->columns.inputs.empty() || there->columns.inputs == here->columns.inputs)
+    return;
+  view_.warn(
+      fmt::format("the parameters were learned from {}, and this data has {}: they meet by their places",
+                  data::first_names(there->columns.inputs),
+                  here->columns.inputs.empty() ? "no names" : data::first_names(here->columns.inputs)));
 }
 
 void Run::measure_start() {

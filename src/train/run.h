@@ -5,11 +5,11 @@
 
 #include <chrono>
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
 #include "etrace/save.h"
+#include "io/json.h"
 #include "train/config.h"
 #include "train/live_page.h"
 #include "train/page_content.h"
@@ -70,6 +70,7 @@ class Run {
   void finish();
   void conclude();
   void measure_start();
+  void say_other_columns();
   void interrupted();
   Learner::Notes best_notes() const;
 
@@ -91,7 +92,7 @@ class Run {
   std::int64_t checks_since_best_ = 0;
   std::vector<LayerActivity> first_activity_, last_activity_;
   std::vector<WeightSpread> first_weights_, last_weights_;
-  std::shared_ptr<const nlohmann::ordered_json> earlier_;  // run.json of a run that goes on
+  std::shared_ptr<const Json> earlier_;  // run.json of a run that goes on
   std::optional<Training::Fidelity> first_fidelity_, last_fidelity_;
   RunResult result_;
   bool solved_ = false, impatient_ = false;

@@ -8,12 +8,12 @@
 #include <ctime>
 #include <filesystem>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/file.h"
 #include "etrace/error.h"
 #include "etrace/version.h"
+#include "io/json.h"
 #include "train/arrays.h"
 #include "train/logged_curves.h"
 #include "train/run.h"
@@ -33,14 +33,14 @@ std::string update_word(UpdateEvery update) {
   return update == UpdateEvery::Window ? "window" : "step";
 }
 
-nlohmann::ordered_json score_json(const Score& score) {
-  nlohmann::ordered_json out{{"loss", score.loss}};
+OrderedJson score_json(const Score& score) {
+  OrderedJson out{{"loss", score.loss}};
   if (score.accuracy) out["accuracy"] = *score.accuracy;
   return out;
 }
 
-nlohmann::ordered_json activity_json(const std::vector<LayerActivity>& layers) {
-  auto out = nlohmann::ordered_json::array();
+OrderedJson activity_json(const std::vector<LayerActivity>& layers) {
+  auto out = OrderedJson::array();
   for (const LayerActivity& l : layers)
     out.push_back({{"layer", l.layer},
                    {"units", l.units},
@@ -50,16 +50,16 @@ nlohmann::ordered_json activity_json(const std::vector<LayerActivity>& layers) {
   return out;
 }
 
-nlohmann::ordered_json fidelity_json(const Training::Fidelity& f) {
-  nlohmann::ordered_json out{{"cosine", f.cosine}, {"norm_ratio", f.norm_ratio}};
-  out["parameters"] = nlohmann::ordered_json::array();
+OrderedJson fidelity_json(const Training::Fidelity& f) {
+  OrderedJson out{{"cosine", f.cosine}, {"norm_ratio", f.norm_ratio}};
+  out["parameters"] = OrderedJson::array();
   for (const Training::Fidelity::Leaf& l : f.leaves)
     out["parameters"].push_back({{"name", l.name}, {"cosine", l.cosine}, {"norm_ratio", l.norm_ratio}});
   return out;
 }
 
-nlohmann::ordered_json weights_json(const std::vector<WeightSpread>& weights) {
-  auto out = nlohmann::ordered_json::array();
+OrderedJson weights_json(const std::vector<WeightSpread>& weights) {
+  auto out = OrderedJson::array();
   for (const WeightSpread& w : weights)
     out.push_back({{"name", w.name},
                    {"low", w.spread.low},
@@ -69,25 +69,32 @@ nlohmann::ordered_json weights_json(const std::vector<WeightSpread>& weights) {
                    {"shares", w.spread.shares}});
   return out;
 }
-std::vector<WeightSpread> weights_from(const nlohmann::ordered_json& json) {
+// What run.json says of the start; none: it is not as a run writes it. JSON has no NaN: it is null there.
+std::optional<std::vector<WeightSpread>> weights_from(const Json& json) {
   std::vector<WeightSpread> out;
-  for (const auto& w : json)
-    out.push_back({w.at("name"),
-                   {.low = w.at("low"),
-                    .high = w.at("high"),
-                    .mean = w.at("mean"),
-                    .deviation = w.at("deviation"),
-                    .shares = w.at("shares").get<std::vector<double>>()}});
-  return out;
+  for (const Json& w : json) {
+    const auto name = said<std::string>(w, "/name");
+    const auto low = said<double>(w, "/low"), high = said<double>(w, "/high"),
+               mean = said<double>(w, "/mean"), deviation = said<double>(w, "/deviation");
+    const auto shares = said<std::vector<double>>(w, "/shares");
+    if (!name || !low || !high || !mean || !deviation || !shares) return std::nullopt;
+    out.push_back(
+        {*name, {.low = *low, .high = *high, .mean = *mean, .deviation = *deviation, .shares = *shares}});
+  }
+  return json.is_array() ? std::optional(out) : std::nullopt;
 }
-Training::Fidelity fidelity_from(const nlohmann::ordered_json& json) {
-  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();  // JSON has no NaN: it is null there
-  const auto number = [](const nlohmann::ordered_json& of, const char* key) {
-    return of.at(key).is_number() ? of.at(key).get<double>() : kNone;
+std::optional<Training::Fidelity> fidelity_from(const Json& json) {
+  const auto number = [](const Json& of, const char* key) {
+    return said<double>(of, key).value_or(std::numeric_limits<double>::quiet_NaN());
   };
-  Training::Fidelity out{number(json, "cosine"), number(json, "norm_ratio"), {}};
-  for (const auto& l : json.at("parameters"))
-    out.leaves.push_back({l.at("name"), number(l, "cosine"), number(l, "norm_ratio")});
+  Training::Fidelity out{number(json, "/cosine"), number(json, "/norm_ratio"), {}};
+  const Json* leaves = json_member(json, "/parameters");
+  if (leaves == nullptr || !leaves->is_array()) return std::nullopt;
+  for (const Json& l : *leaves) {
+    const auto name = said<std::string>(l, "/name");
+    if (!name) return std::nullopt;
+    out.leaves.push_back({*name, number(l, "/cosine"), number(l, "/norm_ratio")});
+  }
   return out;
 }
 
@@ -107,10 +114,10 @@ double processor_seconds() {
 }
 
 // What run.json of an earlier process says; null where there is none, or it cannot be read.
-std::shared_ptr<const nlohmann::ordered_json> earlier_status(const std::string& path) {
+std::shared_ptr<const Json> earlier_status(const std::string& path) {
   try {
-    auto json = nlohmann::ordered_json::parse(read_file(path), nullptr, /*allow_exceptions=*/false);
-    return json.is_object() ? std::make_shared<const nlohmann::ordered_json>(std::move(json)) : nullptr;
+    std::optional<Json> json = json_of(read_file(path));
+    return json && json->is_object() ? std::make_shared<const Json>(std::move(*json)) : nullptr;
   } catch (const IoError&) {
     return nullptr;
   }
@@ -203,15 +210,18 @@ void Run::open_folder() {
 void Run::take_earlier() {
   earlier_ = earlier_status(folder_->file("run.json"));
   if (!earlier_) return;
-  try {
-    if (earlier_->contains("/fidelity/start"_json_pointer))
-      first_fidelity_ = fidelity_from(earlier_->at("/fidelity/start"_json_pointer));
-    if (earlier_->contains("/weights/start"_json_pointer))
-      first_weights_ = weights_from(earlier_->at("/weights/start"_json_pointer));
-  } catch (const nlohmann::json::exception& e) {
-    view_.warn(fmt::format("'{}' is not as a run writes it, so what it says of the start is left out: {}",
-                           folder_->file("run.json"), e.what()));
-  }
+  const auto take = [&](const char* way, auto&& from, auto& to) {
+    const Json* there = json_member(*earlier_, way);
+    if (there == nullptr) return;
+    auto found = from(*there);
+    if (found)
+      to = std::move(*found);
+    else
+      view_.warn(fmt::format("'{}' is not as a run writes it, so what it says of the start is left out: {}",
+                             folder_->file("run.json"), way));
+  };
+  take("/fidelity/start", fidelity_from, first_fidelity_);
+  take("/weights/start", weights_from, first_weights_);
 }
 
 // Of a model file and of series in memory, so that the folder needs nothing else.
@@ -317,11 +327,10 @@ void Run::take_best() {
 void Run::write_status(const std::string& status, const std::string& error) {
   if (!folder_) return;
   const TrainSettings& s = training_.settings();
-  nlohmann::ordered_json json{
-      {"format", "etrace.run"}, {"version", 1},        {"name", folder_->name()},
-      {"status", status},       {"task", s.task},      {"model", s.model},
-      {"rule", s.rule},         {"seed", s.seed},      {"updates", training_.updates()},
-      {"of", s.updates},        {"started", started_}, {"seconds", seconds()}};
+  OrderedJson json{{"format", "etrace.run"}, {"version", 1},        {"name", folder_->name()},
+                   {"status", status},       {"task", s.task},      {"model", s.model},
+                   {"rule", s.rule},         {"seed", s.seed},      {"updates", training_.updates()},
+                   {"of", s.updates},        {"started", started_}, {"seconds", seconds()}};
   if (status != "running") {
     json["ended"] = date_text();
     json["reason"] = name(result_.reason);
@@ -353,7 +362,7 @@ void Run::write_status(const std::string& status, const std::string& error) {
                      {"backend", s.backend},
                      {"process", getpid()},
                      {"processors", std::thread::hardware_concurrency()}};
-  tell([&] { write_file(folder_->file("run.json"), json.dump(2) + "\n"); });
+  tell([&] { write_file(folder_->file("run.json"), json_text(json, 2) + "\n"); });
 }
 
 }  // namespace etrace::train

@@ -9,10 +9,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "etrace/error.h"
+#include "io/json.h"
 
 namespace etrace::train {
 
@@ -93,8 +93,8 @@ bool RunFolder::is_in_use(const std::string& path) {
 }
 
 void RunFolder::require_no_stream(const std::string& path, const char* verb) {
-  const auto json = nlohmann::json::parse(read_file(path + "/run.json"), nullptr, /*allow_exceptions=*/false);
-  if (json.is_object() && json.value("task", "") == "stream")
+  const std::optional<Json> json = json_of(read_file(path + "/run.json"));
+  if (json && said_text(*json, "/task") == "stream")
     throw ValueError(verb, fmt::format("the run '{}' is of a stream, whose score is in its run.json: every "
                                        "line was answered before it was learned from",
                                        path));
@@ -128,10 +128,10 @@ std::vector<FoundRun> find_runs(const std::string& root, std::vector<std::string
   std::sort(paths.begin(), paths.end());
   for (const std::string& path : paths) {
     try {
-      auto json = nlohmann::json::parse(read_file(path + "/run.json"), nullptr, /*allow_exceptions=*/false);
-      if (!json.is_object() || json.value("format", "") != "etrace.run")
+      std::optional<Json> json = json_of(read_file(path + "/run.json"));
+      if (!json || said_text(*json, "/format") != "etrace.run")
         throw ValueError("runs", "it is no JSON object of format etrace.run");
-      out.push_back({path, std::make_shared<const nlohmann::json>(std::move(json))});
+      out.push_back({path, std::make_shared<const Json>(std::move(*json))});
     } catch (const Error& e) {
       problems.push_back(fmt::format("{}/run.json: {}", path, e.message()));
     }

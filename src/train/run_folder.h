@@ -10,10 +10,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "io/json.h"
 
 #pragma GCC visibility push(default)
 namespace etrace::train {
@@ -35,7 +36,8 @@ class RunFolder {
   const std::string& path() const { return path_; }
   std::string name() const;
   std::string file(const std::string& name) const { return path_ + "/" + name; }
-  std::string checkpoint() const { return file("checkpoints/last.safetensors"); }
+  std::string checkpoint() const { return checkpoint_of(path_); }
+  static std::string checkpoint_of(const std::string& path) { return path + "/checkpoints/last.safetensors"; }
   std::string best() const { return file("best.safetensors"); }
   std::string log() const { return file("log.jsonl"); }
 
@@ -51,7 +53,7 @@ class RunFolder {
 // are left out, and `problems` says why.
 struct FoundRun {
   std::string path;
-  std::shared_ptr<const nlohmann::json> json;
+  std::shared_ptr<const Json> json;
 };
 std::vector<FoundRun> find_runs(const std::string& root, std::vector<std::string>& problems);
 

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "base/memory.h"
 #include "etrace/error.h"
 #include "etrace/version.h"
+#include "io/json.h"
 #include "train/logged_curves.h"
 #include "train/run.h"
 

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "base/finite.h"
+#include "data/text_file.h"
 #include "etrace/error.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/param_values.h"
@@ -45,6 +46,14 @@ void save_with_settings(const Module& module, const SettingTexts& settings, cons
   TensorFile file = parameter_file(module);
   file.metadata = settings;
   write_parameter_file(path, std::move(file));
+}
+
+SettingTexts checkpoint_notes(const TensorFile& file) {
+  constexpr std::string_view kPrefix = "note.";
+  SettingTexts notes;
+  for (const auto& [key, value] : file.metadata)
+    if (key.starts_with(kPrefix)) notes.emplace_back(key.substr(kPrefix.size()), value);
+  return notes;
 }
 
 const std::string* SavedSettings::find(std::string_view key) const {
@@ -101,6 +110,21 @@ void SavedSettings::task_options(std::vector<std::pair<std::string, std::string>
     const bool is_file = name == "file" && path_.find('/') != std::string::npos;
     out.emplace_back(name, is_file ? file_of_words(value, path_.substr(0, path_.rfind('/'))) : value);
   }
+}
+
+std::shared_ptr<const data::Expected> SavedSettings::expected() const {
+  const std::string* classes = find("data classes");
+  if (classes == nullptr) return nullptr;
+  const auto lines = [](const std::string& text) {
+    std::vector<std::string> out;
+    for (const std::string_view name : data::split(text, '\n')) out.emplace_back(name);
+    return out;
+  };
+  data::Expected out{.classes = lines(*classes)};
+  if (const std::string* inputs = find("data inputs")) out.columns.inputs = lines(*inputs);
+  text("data label", out.columns.label);
+  text("data series", out.columns.series);
+  return std::make_shared<const data::Expected>(std::move(out));
 }
 
 namespace {

@@ -2,12 +2,14 @@
 // settings of the run, under the names of the command line's options.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "data/dataset.h"
 #include "etrace/model_io.h"
 #include "etrace/save.h"
 
@@ -16,6 +18,10 @@ namespace etrace::train {
 
 using SettingTexts = std::vector<std::pair<std::string, std::string>>;
 void save_with_settings(const Module&, const SettingTexts&, const std::string& path);
+
+// What a checkpoint was told to keep (Learner::save), before a learner takes it over, which needs tensors
+// that fit.
+SettingTexts checkpoint_notes(const TensorFile&);
 
 // What a file says about the run that it comes from. Values stay as they are where it says nothing;
 // ValueError if it says what cannot be.
@@ -31,6 +37,8 @@ class SavedSettings {
   void sizes(Dims& value) const;  // of the model's layers, "10-64-10"
   // "--set lag" … of the task; those that are there already stay.
   void task_options(std::vector<std::pair<std::string, std::string>>&) const;
+  // The columns and classes of its data; null: it says nothing of them.
+  std::shared_ptr<const data::Expected> expected() const;
 
  private:
   [[noreturn]] void refuse(std::string_view key, const std::string& text) const;

@@ -173,7 +173,12 @@ std::shared_ptr<const Task> task_of(const TrainSettings& s) {
   if (s.own_task) return s.own_task;
   const TaskOptions options{
       .settings = s.task_settings, .seed = s.seed, .dtype = s.dtype, .texts = s.task_texts};
-  if (s.data_text) return make_data_task(data::read_npz_data(*s.data_text, "arrays"), options);
+  if (s.data_text) {
+    std::shared_ptr<data::Dataset> arrays = data::read_npz_data(*s.data_text, "arrays", s.expected.get());
+    if (s.expected && !s.expected->classes.empty()) data::take_classes(*arrays, s.expected->classes);
+    return make_data_task(arrays, options);
+  }
+  if (s.expected && s.task == "data") return make_data_task(options, *s.expected);
   return make_task(s.task, options);
 }
 

@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
+#include "data/text_file.h"
 #include "etrace/error.h"
 #include "etrace/models.h"
 #include "etrace/stream.h"
+#include "io/json.h"
 #include "train/rule_text.h"
+#include "train/saved_parameters.h"
 
 namespace etrace {
 
@@ -36,24 +38,13 @@ const std::string* find_note(const Learner::Notes& notes, std::string_view key) 
   return at == notes.end() ? nullptr : &at->second;
 }
 
-Learner::Notes notes_of(const TensorFile& file) {
-  constexpr std::string_view kPrefix = "note.";
-  Learner::Notes notes;
-  for (const auto& [key, value] : file.metadata)
-    if (key.starts_with(kPrefix)) notes.emplace_back(key.substr(kPrefix.size()), value);
-  return notes;
-}
-
-std::string list_text(const std::vector<std::string>& list) { return nlohmann::json(list).dump(); }
+std::string list_text(const std::vector<std::string>& list) { return json_text(Json(list)); }
 
 std::vector<std::string> list_of(const std::string& text, const std::string& path) {
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  std::vector<std::string> out;
-  for (const auto& item : json)
-    if (item.is_string()) out.push_back(item.get<std::string>());
-  if (!json.is_array() || out.size() != json.size())
-    throw ValueError("stream", fmt::format("'{}' holds a list that cannot be read", path));
-  return out;
+  const std::optional<Json> json = json_of(text);
+  const auto out = json ? said<std::vector<std::string>>(*json, "") : std::nullopt;
+  if (!out) throw ValueError("stream", fmt::format("'{}' holds a list that cannot be read", path));
+  return *out;
 }
 
 const std::string& required(const Learner::Notes& notes, const char* key, const std::string& path) {
@@ -168,8 +159,9 @@ StreamLearner::Answer StreamLearner::step(std::span<const double> numbers, std::
     throw ValueError("stream", fmt::format("a line has {} inputs, the stream has {}", numbers.size(),
                                            kind_.inputs.size()));
   for (std::size_t i = 0; i < numbers.size(); ++i)
-    if (!std::isfinite(numbers[i]))
-      throw ValueError("stream", fmt::format("the input {} is not finite", kind_.inputs[i]));
+    if (!data::is_data_number(numbers[i]))
+      throw ValueError("stream", fmt::format("the input {} is not finite, or beyond 1e38: {}",
+                                             kind_.inputs[i], numbers[i]));
   if (label < 0 || label >= static_cast<std::int32_t>(kind_.classes.size()))
     throw ValueError("stream", fmt::format("there is no class {}; the stream has {}", label,
                                            fmt::join(kind_.classes, ", ")));
@@ -214,11 +206,11 @@ Learner::Notes StreamLearner::setting_texts() const {
 void StreamLearner::save(const std::string& checkpoint, const Learner::Notes& notes) const {
   const Impl& m = *impl_;
   Learner::Notes all = setting_texts();
-  auto measures = nlohmann::json::array();  // numbers are written so that they are read as the same
+  auto measures = Json::array();  // numbers are written so that they are read as the same
   for (const Measure& each : m.measures) measures.push_back({each.count, each.mean, each.square});
   all.emplace_back(kScores, score_.text());
-  all.emplace_back(kMeasure, measures.dump());
-  all.emplace_back(kLoss, nlohmann::json{m.loss, m.loss_weight}.dump());
+  all.emplace_back(kMeasure, json_text(measures));
+  all.emplace_back(kLoss, json_text(Json{m.loss, m.loss_weight}));
   all.insert(all.end(), notes.begin(), notes.end());
   m.learner->save(checkpoint, m.optimizer.get(), all);
 }
@@ -226,7 +218,7 @@ void StreamLearner::save(const std::string& checkpoint, const Learner::Notes& no
 Learner::Notes StreamLearner::resume(const std::string& checkpoint, bool new_rate) {
   Impl& m = *impl_;
   const TensorFile file = load_checkpoint(checkpoint);
-  Learner::Notes notes = notes_of(file);
+  Learner::Notes notes = train::checkpoint_notes(file);
   std::vector<std::string> differences;
   for (const auto& [key, here] : setting_texts()) {
     const std::string& there = required(notes, key.c_str(), checkpoint);
@@ -236,29 +228,32 @@ Learner::Notes StreamLearner::resume(const std::string& checkpoint, bool new_rat
   if (!differences.empty())
     throw ValueError("stream", fmt::format("'{}' is the checkpoint of another stream: {}", checkpoint,
                                            fmt::join(differences, "; ")));
-  const auto measures = nlohmann::json::parse(required(notes, kMeasure, checkpoint), nullptr, false),
-             loss = nlohmann::json::parse(required(notes, kLoss, checkpoint), nullptr, false);
+  using Numbers = std::vector<double>;
+  const auto numbers = [&](const char* key) {
+    return json_of(required(notes, key, checkpoint)).value_or(Json());
+  };
+  const auto measures = said<std::vector<Numbers>>(numbers(kMeasure), "");
+  const auto loss = said<Numbers>(numbers(kLoss), "");
+  bool sound = measures && loss && loss->size() == 2 && measures->size() == m.measures.size();
   std::vector<Measure> taken;
-  Prequential score = score_;
-  try {
-    for (const auto& each : measures)
-      taken.push_back({each.at(0).get<double>(), each.at(1).get<double>(), each.at(2).get<double>()});
-    if (taken.size() != m.measures.size() || loss.size() != 2) throw ValueError("stream", "other inputs");
-    score.take(required(notes, kScores, checkpoint));
-    const auto sum = loss.at(0).get<double>(), weight = loss.at(1).get<double>();
-    m.learner->restore(file, m.optimizer.get());
-    m.loss = sum;
-    m.loss_weight = weight;
-  } catch (const nlohmann::json::exception&) {
-    throw ValueError("stream", fmt::format("the normalisation in '{}' cannot be read", checkpoint));
+  for (std::size_t i = 0; sound && i < measures->size(); ++i) {
+    const Numbers& each = (*measures)[i];
+    sound = each.size() == 3;
+    if (sound) taken.push_back({each[0], each[1], each[2]});
   }
+  if (!sound) throw ValueError("stream", fmt::format("the normalisation in '{}' cannot be read", checkpoint));
+  Prequential score = score_;
+  score.take(required(notes, kScores, checkpoint));
+  m.learner->restore(file, m.optimizer.get());
+  m.loss = (*loss)[0];
+  m.loss_weight = (*loss)[1];
   m.measures = std::move(taken);
   score_ = std::move(score);
   return notes;
 }
 
 StreamKind stream_kind(const std::string& checkpoint) {
-  const Learner::Notes notes = notes_of(load_checkpoint(checkpoint));
+  const Learner::Notes notes = train::checkpoint_notes(load_checkpoint(checkpoint));
   return {list_of(required(notes, kInputs, checkpoint), checkpoint), required(notes, kLabel, checkpoint),
           list_of(required(notes, kClasses, checkpoint), checkpoint)};
 }

@@ -10,15 +10,16 @@
 #include <charconv>
 #include <ctime>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/nearest.h"
+#include "base/utf8.h"
 #include "compiler/explain_text.h"
 #include "data/text_file.h"
 #include "etrace/error.h"
 #include "etrace/version.h"
+#include "io/json.h"
 #include "train/engine.h"
 #include "train/rule_text.h"
 
@@ -153,8 +154,13 @@ std::string_view name(StreamResult::Reason reason) {
 StreamRun::StreamRun(const StreamPlan& plan, StreamView& view)
     : plan_(plan),
       view_(view),
-      stream_({.path = plan.path, .label = plan.label, .stop = [this] { return stopped_while_waiting(); }}),
+      stream_({.path = plan.path,
+               .label = plan.label,
+               .stop = [this] { return stopped_while_waiting(); },
+               .say = [this](const std::string& text) { view_.warn(text); }}),
       checkpoint_(plan.checkpoint) {
+  for (const auto& [key, value] : config_items(plan))
+    require_name("stream", "a run keeps what it is made of as UTF-8", key, value);
   rule_from(plan.settings.rule, plan.settings.rule_options)->require(VjpMethod::SingleStep);
 }
 
@@ -351,7 +357,7 @@ bool StreamRun::is_place_of_log() const {
 void StreamRun::log(const char* event) {
   if (log_.empty()) return;
   const Prequential& p = learner_->score();
-  nlohmann::ordered_json json{{"event", event}, {"lines", learner_->lines()}, {"line", line_}};
+  OrderedJson json{{"event", event}, {"lines", learner_->lines()}, {"line", line_}};
   if (std::string_view(event) == "start")
     for (const auto& [key, value] : learner_->setting_texts()) json["settings"][key] = value;
   json["loss"] = learner_->mean_loss();
@@ -364,7 +370,7 @@ void StreamRun::log(const char* event) {
   json["recent_kappa_no_change"] = p.recent_kappa_no_change();
   json["drifts"] = p.drifts();
   json["seconds"] = seconds();
-  log_.write(json.dump());
+  log_.write(json_text(json));
 }
 
 void StreamRun::finish() {
@@ -440,7 +446,7 @@ void StreamRun::write_status(const std::string& status, const std::string& error
   const StreamSettings& s = plan_.settings;
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  nlohmann::ordered_json json{
+  OrderedJson json{
       {"format", "etrace.run"}, {"version", 1},        {"name", folder_->name()},
       {"status", status},       {"task", "stream"},    {"model", s.model},
       {"rule", s.rule},         {"seed", s.seed},      {"updates", learner_ ? learner_->lines() : 0},
@@ -468,9 +474,7 @@ void StreamRun::write_status(const std::string& status, const std::string& error
   json["peak_memory_bytes"] = std::int64_t{1024} * usage.ru_maxrss;
   json["command"] = plan_.command;
   json["program"] = {{"version", std::string(version())}, {"backend", s.backend}, {"process", getpid()}};
-  // Paths and words of a command need not be UTF-8.
-  const std::string text = json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  tell([&] { write_file(folder_->file("run.json"), text + "\n"); });
+  tell([&] { write_file(folder_->file("run.json"), json_text(json, 2) + "\n"); });
 }
 
 }  // namespace etrace::train

@@ -6,14 +6,14 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "io/json.h"
 
 namespace etrace::train {
 
 struct TrainLog::Line {
-  nlohmann::ordered_json json;
+  OrderedJson json;
 
   Line(const char* event, const Training& t) : json{{"event", event}, {"batches", t.batches()}} {}
   Line& score(const Training& t, const Score& s) {
@@ -32,7 +32,7 @@ void TrainLog::also(const std::string& path, std::optional<std::int64_t> resumed
   lines_.add(path, resumed_after);
 }
 
-void TrainLog::write(const Line& line) { lines_.write(line.json.dump()); }
+void TrainLog::write(const Line& line) { lines_.write(json_text(line.json)); }
 
 void TrainLog::start(const Training& t) {
   if (lines_.empty()) return;
@@ -68,18 +68,17 @@ RunHistory logged_history(const std::string& path, std::int64_t batches) {
   const std::string text = read_file(path);
   for (std::size_t at = 0, end = 0; at < text.size(); at = end + 1) {
     end = std::min(text.find('\n', at), text.size());
-    const auto line = nlohmann::json::parse(text.begin() + static_cast<std::ptrdiff_t>(at),
-                                            text.begin() + static_cast<std::ptrdiff_t>(end), nullptr, false);
-    if (!line.is_object() || line.value("batches", batches + 1) > batches) continue;
-    const std::string event = line.value("event", "");
+    const std::optional<Json> line = json_of(std::string_view(text).substr(at, end - at));
+    const auto number = line ? said<std::int64_t>(*line, "/batches") : std::nullopt;
+    if (!number || *number > batches) continue;
+    const std::string event = said_text(*line, "/event");
     if (event != "batch" && event != "check") continue;
     constexpr double kNone = std::numeric_limits<double>::quiet_NaN();  // JSON has no NaN: it is null there
-    const auto number = [&](const char* key) {
-      return line.contains(key) && line.at(key).is_number() ? line.at(key).get<double>() : kNone;
-    };
-    RunHistory::Point point{
-        line.value("batches", std::int64_t{0}), line.value("updates", std::int64_t{0}), {number("loss")}};
-    if (line.contains("accuracy")) point.score.accuracy = number("accuracy");
+    RunHistory::Point point{*number,
+                            said<std::int64_t>(*line, "/updates").value_or(0),
+                            {said<double>(*line, "/loss").value_or(kNone)}};
+    if (json_member(*line, "/accuracy") != nullptr)
+      point.score.accuracy = said<double>(*line, "/accuracy").value_or(kNone);
     (event == "batch" ? out.batches : out.checks).push_back(point);
   }
   return out;

@@ -162,15 +162,6 @@ const std::string* find(const Learner::Notes& notes, std::string_view key) {
   return it == notes.end() ? nullptr : &it->second;
 }
 
-// The notes of a checkpoint before a learner takes it over, which needs tensors that fit.
-Learner::Notes notes_of(const TensorFile& file) {
-  constexpr std::string_view kPrefix = "note.";
-  Learner::Notes notes;
-  for (const auto& [key, value] : file.metadata)
-    if (key.starts_with(kPrefix)) notes.emplace_back(key.substr(kPrefix.size()), value);
-  return notes;
-}
-
 std::int64_t batches_of(const Learner::Notes& notes, const std::string& path) {
   const std::string* text = find(notes, kBatches);
   std::int64_t n = -1;
@@ -448,13 +439,14 @@ Learner::Notes Training::parameter_texts() const {
 void Training::save(const std::string& checkpoint, const Learner::Notes& more) const {
   Learner::Notes notes = texts_;
   notes.emplace_back(kBatches, std::to_string(batches_));
+  for (auto& fact : task_->facts()) notes.push_back(std::move(fact));
   notes.insert(notes.end(), more.begin(), more.end());
   learner_->save(checkpoint, optimizer_.get(), notes);
 }
 
 Learner::Notes Training::resume(const std::string& checkpoint, bool new_rate) {
   const TensorFile file = load_checkpoint(checkpoint);
-  Learner::Notes notes = notes_of(file), wanted = texts_;
+  Learner::Notes notes = checkpoint_notes(file), wanted = texts_;
   const std::int64_t batches = batches_of(notes, checkpoint);
   if (new_rate)
     std::erase_if(wanted,

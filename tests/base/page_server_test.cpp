@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -19,7 +20,6 @@ using etrace::testing::BrowserSocket;
 using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
@@ -84,6 +84,29 @@ TEST_F(PageServerTest, OthersAreRefused) {
         "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "GET / HTTP/1.1\r\nnothing\r\n\r\n"})
     EXPECT_THAT(answer(broken), StartsWith("HTTP/1.1 400")) << broken;
   EXPECT_THAT(answer("GET /" + std::string(100000, 'x')), StartsWith("HTTP/1.1 431"));
+}
+
+TEST_F(PageServerTest, TheHostIsComparedWhole) {
+  for (const char* host : {"127.0.0.1", "localhost:8080", "LOCALHOST"})
+    EXPECT_THAT(answer("GET " + path() + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n"),
+                StartsWith("HTTP/1.1 200"))
+        << host;
+  for (const char* host :
+       {"127.0.0.1:80.attacker.example", "localhost:", "localhost:x", "127.0.0.1:1234567", "localhost:80:80",
+        "127.0.0.1 "
+        "x"})
+    EXPECT_THAT(answer("GET " + path() + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n"),
+                StartsWith("HTTP/1.1 403"))
+        << host;
+}
+
+// Connections that ask nothing took all places for ten seconds.
+TEST_F(PageServerTest, WhoAsksNothingHoldsNoPlace) {
+  std::vector<std::unique_ptr<BrowserSocket>> idle;
+  for (int i = 0; i < 300; ++i) idle.push_back(std::make_unique<BrowserSocket>(server->port()));
+  BrowserSocket s(server->port());
+  s.get(url());
+  EXPECT_THAT(s.read_all(), StartsWith("HTTP/1.1 200"));
 }
 
 TEST_F(PageServerTest, ARequestMayComeInPieces) {
@@ -190,7 +213,7 @@ TEST_F(PageServerTest, ManyLookAtOnce) {
   for (std::thread& t : threads) t.join();
 }
 
-// There are places for 32; the 33rd is closed without an answer, and the others go on.
+// 32 may listen; the 33rd is told so, sees the page, and the others go on.
 TEST_F(PageServerTest, PlacesAreLimited) {
   std::vector<std::unique_ptr<BrowserSocket>> listeners;
   for (int i = 0; i < 32; ++i) {
@@ -199,8 +222,11 @@ TEST_F(PageServerTest, PlacesAreLimited) {
     listeners.back()->read_to("so far\n\n");
   }
   BrowserSocket late(server->port());
-  late.get(url());
-  EXPECT_THAT(late.read_all(), IsEmpty());
+  late.get(url("events"));
+  EXPECT_THAT(late.read_all(), StartsWith("HTTP/1.1 503"));
+  BrowserSocket page(server->port());
+  page.get(url());
+  EXPECT_THAT(page.read_all(), StartsWith("HTTP/1.1 200"));
   numbers.tell("1");
   EXPECT_THAT(listeners.front()->read_to("\n\n"), HasSubstr(",1"));
 }

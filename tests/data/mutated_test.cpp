@@ -5,15 +5,20 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
+#include <bit>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <random>
 
+#include "base/utf8.h"
 #include "data/reader.h"
 #include "data/written_files.h"
 #include "etrace/error.h"
 #include "io/npz.h"
+#include "support/odd_files.h"
 
 namespace etrace::data {
 namespace {
@@ -141,7 +146,10 @@ TEST_F(Mutated, Sounds) {
   for (int i = 0; i < 300; ++i) noise += little(static_cast<std::uint64_t>(i * 7919 % 65536), 2);
   put("w/no/1.wav", wav(noise));
   expect_manners("w", "w/yes/1.wav", wav(noise), {{"mels", "4"}});
-  expect_manners("w", "w/yes/1.wav", wav(noise, 3, 32, "LIST" + little(3, 4) + "abc "), {{"mels", "4"}});
+  std::string floats;
+  for (int i = 0; i < 150; ++i)
+    floats += little(std::bit_cast<std::uint32_t>(static_cast<float>(i * 7919 % 200 - 100) / 100.0F), 4);
+  expect_manners("w", "w/yes/1.wav", wav(floats, 3, 32, "LIST" + little(3, 4) + "abc "), {{"mels", "4"}});
 }
 
 TEST_F(Mutated, Cameras) {
@@ -154,6 +162,50 @@ TEST_F(Mutated, Cameras) {
   expect_manners("g", "g/user01_fluo.aedat", events);
   put("g/user01_fluo.aedat", events);
   expect_manners("g", "g/user01_fluo_labels.csv", labels);
+}
+
+// The kinds and damages of `./dev fuzz readers`; ETRACE_SEED begins elsewhere.
+TEST_F(Mutated, FilesOfEveryKindThatIsRead) {
+  const auto seeds = testing::OddSeeds::from(ETRACE_TEST_DIR "/..");
+  ASSERT_FALSE(seeds.models.empty() || seeds.hdf5.empty());
+  ::setenv("ETRACE_DATA", path("imported").c_str(), 1);
+  const std::uint64_t first = from_environment("ETRACE_SEED", 7),
+                      count = 20 * from_environment("ETRACE_MUTATIONS", 150);
+  std::map<std::string, std::array<int, 2>> kinds;  // taken, refused
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    const testing::OddFile odd = testing::odd_file(seed, seeds);
+    bool refused = false;
+    EXPECT_EQ(testing::read_odd(path("odd"), odd, refused), "") << "seed " << seed << ", " << odd.kind;
+    ++kinds[odd.kind].at(refused ? 1 : 0);
+  }
+  ::unsetenv("ETRACE_DATA");
+  for (const char* kind :
+       {"csv", "stream", "ts", "wav", "npz", "safetensors", "config", "dvs", "idx", "model", "nmnist"}) {
+    EXPECT_GT(kinds[kind][1], 0) << kind;
+    EXPECT_GT(kinds[kind][0] + kinds[kind][1], 20) << kind;
+  }
+}
+
+// Names of files, folders and columns: kept as they are, or refused by their reader.
+TEST_F(Mutated, NamesInAnyBytes) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const std::string name = testing::odd_name(seed);
+    put("w/" + name + "/x_0.wav", wav(std::string(800, '\1')));
+    std::string quoted;
+    for (const char c : name) quoted += c == '"' ? "\"\"" : std::string(1, c);
+    put("c.csv", "\"" + quoted + "\",kind\n1,\"" + quoted + "\"\n2,b\n");
+    for (const auto& [file, format] : {std::pair("w", "wav"), std::pair("c.csv", "csv")}) try {
+        const auto d = read_data(path(file), format);
+        for (const auto& names : {d->classes, d->columns.inputs})
+          for (const std::string& each : names)
+            EXPECT_TRUE(is_utf8(each) && each.find('\n') == std::string::npos) << shown_text(each);
+      } catch (const InternalError& e) {
+        ADD_FAILURE() << e.what();
+      } catch (const Error& e) {
+        EXPECT_NE(std::string(e.what()).find("'"), std::string::npos) << e.what();
+      }
+    fs::remove_all(path("w"));
+  }
 }
 
 }  // namespace

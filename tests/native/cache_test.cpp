@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <vector>
 
 #include "etrace/error.h"
 #include "etrace/ops/elementwise.h"
@@ -42,6 +43,45 @@ Program doubled() {
   return as_program(make_jaxpr([](ArraySpan x) { return Arrays{x[0] * 2.0 + 1.0}; }, std::span(&v, 1)));
 }
 const Tensor kNumbers = Tensor::of(std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 9}, {9});
+
+TEST_F(NativeCache, FoldersOnTheWayAreTheUsersAlone) {
+  const mode_t before = ::umask(0);
+  const native::Cache cache(folder_ + "/home/.cache/etrace");
+  ::umask(before);
+  for (const char* name : {"", "/home", "/home/.cache", "/home/.cache/etrace"}) {
+    struct stat about {};
+    ASSERT_EQ(::stat((folder_ + name).c_str(), &about), 0);
+    EXPECT_EQ(about.st_mode & 0777U, 0700U) << name;
+  }
+}
+
+TEST_F(NativeCache, FilesOfOthersStay) {
+  const native::Cache cache(folder_);
+  const std::string own = cache.object("key", [](const std::string& path) { write(path, "object"); });
+  fs::create_directories(folder_ + "/.work-mine");
+  fs::create_directories(folder_ + "/.work-toolong");
+  const std::vector<std::string> others{"mine.so",
+                                        "libfoo.so",
+                                        "0123456789abcdef0123456789abcde.so",
+                                        ".c",
+                                        ".1-2.c.txt",
+                                        "..-",
+                                        ".work-mine/lock",
+                                        ".work-mine/notes",
+                                        ".work-toolong/lock"};
+  for (const std::string& name : others) {
+    write(folder_ + "/" + name, "mine");
+    const timespec old[2] = {{1, 0}, {1, 0}};
+    ::utimensat(AT_FDCWD, (folder_ + "/" + name).c_str(), old, 0);
+    ::utimensat(AT_FDCWD, (folder_ + "/.work-mine").c_str(), old, 0);
+    ::utimensat(AT_FDCWD, (folder_ + "/.work-toolong").c_str(), old, 0);
+  }
+  cache.shrink(0);
+  EXPECT_FALSE(fs::exists(own));
+  cache.object("other",
+               [](const std::string& path) { write(path, "object"); });  // looks for what was left behind
+  for (const std::string& name : others) EXPECT_TRUE(fs::exists(folder_ + "/" + name)) << name;
+}
 
 TEST_F(NativeCache, KeepsObjectsByTheirWholeKey) {
   const native::Cache cache(folder_);

@@ -57,7 +57,12 @@ class CheckLayers(unittest.TestCase):
 
     def test_third_party_header_in_wrong_layer(self):
         self.assert_caught({"src/io/a.cpp": "#include <CLI/CLI.hpp>\n"}, "CLI/CLI.hpp", "allowed in: cli")
-        self.assert_clean({"src/io/a.cpp": "#include <nlohmann/json.hpp>\n"})
+        self.assert_clean({"src/io/json.cpp": "#include <nlohmann/json.hpp>\n"})
+
+    def test_json_library_outside_of_its_file(self):
+        for text in ("#include <nlohmann/json.hpp>\n", "nlohmann::json x;\n", "auto y = x.dump(2);\n", "Json::parse(t);\n"):
+            self.assert_caught({"src/io/a.cpp": "\n" + text}, "src/io/a.cpp:2", "io/json.h")
+        self.assert_clean({"src/train/a.cpp": '#include "io/json.h"\nauto t = json_text(x);  // not x.dump()\n'})
 
     def test_kernel_headers_stand_alone_and_serve_every_layer(self):
         self.assert_clean({"src/base/a.cpp": '#include "runtime/etp_math.h"\n',

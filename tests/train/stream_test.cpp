@@ -101,7 +101,7 @@ TEST_F(Streams, Lines) {
   EXPECT_EQ(row.numbers, (std::vector<double>{3, 40}));
   EXPECT_EQ(row.label, "b, c");
   for (const char* said :
-       {"line 6: 2 columns, expected 3", "line 7: 4 columns, expected 3", "line 8: 'nan' in column  y ",
+       {"line 6: 2 columns, expected 3", "line 7: 4 columns, expected 3", "line 8: 'nan' in column y ",
         "line 9: 'inf'", "line 10: 'q' in column x is no number", "line 11: '' in column x",
         "line 12: the label is empty", "line 13: a quote that is not closed",
         "line 14: the label is no UTF-8"}) {

@@ -2117,6 +2117,9 @@ class _Data:
     def channels(self) -> int: ...
 
     @property
+    def channel_names(self) -> list[str]: ...
+
+    @property
     def classes(self) -> list[str]: ...
 
     @property
