@@ -57,7 +57,8 @@ struct Pipe {
   std::signal(SIGINT, SIG_IGN);  // the parent's: it decides
   if (!end_with_parent(parent)) _exit(0);
   limit(RLIMIT_CORE, 0);
-  limit(RLIMIT_CPU, limits.seconds);
+  const rlimit time{limits.seconds, limits.seconds + 1};  // first SIGXCPU, which says why, then SIGKILL
+  setrlimit(RLIMIT_CPU, &time);
   alarm(static_cast<unsigned>(2 * limits.seconds));  // also for one that waits for ever
   if (space > 0) limit(RLIMIT_AS, space + limits.bytes);
   // What an allocator says of a heap that it finds damaged is nobody's business.
