@@ -254,7 +254,7 @@ class Conv3d(Conv):
     def __init__(self, in_size: int | Sequence[int], out_channels: int, kernel_size: int | Sequence[int], *, strides: int | Sequence[int] = ..., padding: str | int | Sequence[int | tuple[int, int]] = ..., dilation: int | Sequence[int] = ..., input_dilation: int | Sequence[int] = ..., groups: int = ..., weight_init: InitLike = ..., bias_init: InitLike = ..., mask: ArrayLike | None = ..., standardize: bool = ..., channel_first: bool = ..., layout: Sequence[str] = ..., unit: Unit | None = ..., dtype: DtypeLike = ..., seed: int = ...) -> None: ...
 class AvgPool1d(Layer):
     """Pooling over windows of space, in 1 to 3 dimensions.
-      AvgPool: the mean of a window   MaxPool: its largest value
+      AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative
       AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is
       [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)
 
@@ -266,7 +266,7 @@ class AvgPool1d(Layer):
     def __init__(self, window: int | Sequence[int], *, strides: int | Sequence[int] = ..., padding: int | Sequence[int | tuple[int, int]] = ..., count_padding: bool = ..., channel_first: bool = ...) -> None: ...
 class AvgPool2d(Layer):
     """Pooling over windows of space, in 1 to 3 dimensions.
-      AvgPool: the mean of a window   MaxPool: its largest value
+      AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative
       AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is
       [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)
 
@@ -278,7 +278,7 @@ class AvgPool2d(Layer):
     def __init__(self, window: int | Sequence[int], *, strides: int | Sequence[int] = ..., padding: int | Sequence[int | tuple[int, int]] = ..., count_padding: bool = ..., channel_first: bool = ...) -> None: ...
 class AvgPool3d(Layer):
     """Pooling over windows of space, in 1 to 3 dimensions.
-      AvgPool: the mean of a window   MaxPool: its largest value
+      AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative
       AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is
       [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)
 
@@ -290,7 +290,7 @@ class AvgPool3d(Layer):
     def __init__(self, window: int | Sequence[int], *, strides: int | Sequence[int] = ..., padding: int | Sequence[int | tuple[int, int]] = ..., count_padding: bool = ..., channel_first: bool = ...) -> None: ...
 class MaxPool1d(Layer):
     """Pooling over windows of space, in 1 to 3 dimensions.
-      AvgPool: the mean of a window   MaxPool: its largest value
+      AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative
       AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is
       [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)
 
@@ -302,7 +302,7 @@ class MaxPool1d(Layer):
     def __init__(self, window: int | Sequence[int], *, strides: int | Sequence[int] = ..., padding: int | Sequence[int | tuple[int, int]] = ..., count_padding: bool = ..., channel_first: bool = ...) -> None: ...
 class MaxPool2d(Layer):
     """Pooling over windows of space, in 1 to 3 dimensions.
-      AvgPool: the mean of a window   MaxPool: its largest value
+      AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative
       AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is
       [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)
 
@@ -314,7 +314,7 @@ class MaxPool2d(Layer):
     def __init__(self, window: int | Sequence[int], *, strides: int | Sequence[int] = ..., padding: int | Sequence[int | tuple[int, int]] = ..., count_padding: bool = ..., channel_first: bool = ...) -> None: ...
 class MaxPool3d(Layer):
     """Pooling over windows of space, in 1 to 3 dimensions.
-      AvgPool: the mean of a window   MaxPool: its largest value
+      AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative
       AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is
       [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)
 
@@ -326,37 +326,37 @@ class MaxPool3d(Layer):
     def __init__(self, window: int | Sequence[int], *, strides: int | Sequence[int] = ..., padding: int | Sequence[int | tuple[int, int]] = ..., count_padding: bool = ..., channel_first: bool = ...) -> None: ...
 class AdaptiveAvgPool1d(Layer):
     """Pooling over windows of space, in 1 to 3 dimensions.
-    AvgPool: the mean of a window   MaxPool: its largest value
+    AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative
     AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is
     [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)"""
     def __init__(self, out_size: int | Sequence[int], channel_first: bool = ...) -> None: ...
 class AdaptiveAvgPool2d(Layer):
     """Pooling over windows of space, in 1 to 3 dimensions.
-    AvgPool: the mean of a window   MaxPool: its largest value
+    AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative
     AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is
     [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)"""
     def __init__(self, out_size: int | Sequence[int], channel_first: bool = ...) -> None: ...
 class AdaptiveAvgPool3d(Layer):
     """Pooling over windows of space, in 1 to 3 dimensions.
-    AvgPool: the mean of a window   MaxPool: its largest value
+    AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative
     AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is
     [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)"""
     def __init__(self, out_size: int | Sequence[int], channel_first: bool = ...) -> None: ...
 class AdaptiveMaxPool1d(Layer):
     """Pooling over windows of space, in 1 to 3 dimensions.
-    AvgPool: the mean of a window   MaxPool: its largest value
+    AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative
     AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is
     [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)"""
     def __init__(self, out_size: int | Sequence[int], channel_first: bool = ...) -> None: ...
 class AdaptiveMaxPool2d(Layer):
     """Pooling over windows of space, in 1 to 3 dimensions.
-    AvgPool: the mean of a window   MaxPool: its largest value
+    AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative
     AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is
     [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)"""
     def __init__(self, out_size: int | Sequence[int], channel_first: bool = ...) -> None: ...
 class AdaptiveMaxPool3d(Layer):
     """Pooling over windows of space, in 1 to 3 dimensions.
-    AvgPool: the mean of a window   MaxPool: its largest value
+    AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative
     AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is
     [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)"""
     def __init__(self, out_size: int | Sequence[int], channel_first: bool = ...) -> None: ...

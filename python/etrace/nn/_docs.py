@@ -57,43 +57,43 @@ DOCS = {
         },
     ),
     'AdaptiveAvgPool1d': (
-        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
+        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
         '',
         {
         },
     ),
     'AdaptiveAvgPool2d': (
-        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
+        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
         '',
         {
         },
     ),
     'AdaptiveAvgPool3d': (
-        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
+        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
         '',
         {
         },
     ),
     'AdaptiveMaxPool1d': (
-        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
+        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
         '',
         {
         },
     ),
     'AdaptiveMaxPool2d': (
-        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
+        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
         '',
         {
         },
     ),
     'AdaptiveMaxPool3d': (
-        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
+        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
         '',
         {
         },
     ),
     'AdaptivePool': (
-        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
+        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
         '',
         {
         },
@@ -134,7 +134,7 @@ DOCS = {
         },
     ),
     'AvgPool1d': (
-        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
+        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
         '',
         {
             'strides': ('None', 'one per axis of space, or one for all; None: the window'),
@@ -144,7 +144,7 @@ DOCS = {
         },
     ),
     'AvgPool2d': (
-        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
+        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
         '',
         {
             'strides': ('None', 'one per axis of space, or one for all; None: the window'),
@@ -154,7 +154,7 @@ DOCS = {
         },
     ),
     'AvgPool3d': (
-        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
+        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
         '',
         {
             'strides': ('None', 'one per axis of space, or one for all; None: the window'),
@@ -424,7 +424,7 @@ DOCS = {
         },
     ),
     'FixedPool': (
-        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
+        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
         '',
         {
             'strides': ('None', 'one per axis of space, or one for all; None: the window'),
@@ -780,7 +780,7 @@ DOCS = {
         },
     ),
     'MaxPool1d': (
-        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
+        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
         '',
         {
             'strides': ('None', 'one per axis of space, or one for all; None: the window'),
@@ -790,7 +790,7 @@ DOCS = {
         },
     ),
     'MaxPool2d': (
-        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
+        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
         '',
         {
             'strides': ('None', 'one per axis of space, or one for all; None: the window'),
@@ -800,7 +800,7 @@ DOCS = {
         },
     ),
     'MaxPool3d': (
-        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
+        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
         '',
         {
             'strides': ('None', 'one per axis of space, or one for all; None: the window'),
@@ -904,7 +904,7 @@ DOCS = {
         },
     ),
     'Pool': (
-        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
+        'Pooling over windows of space, in 1 to 3 dimensions.\n  AvgPool: the mean of a window   MaxPool: its largest value; of equal ones, the first has the derivative\n  AdaptiveAvgPool, AdaptiveMaxPool: as many windows as asked for; window i of m on n entries is\n  [⌊i·n/m⌋, ⌈(i+1)·n/m⌉)',
         'One axis after the other, which gives the same as whole windows. x is one sample or a batch of them.',
         {
         },
