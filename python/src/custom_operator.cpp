@@ -280,6 +280,20 @@ void bind_custom_operator(nb::module_& m) {
         return names;
       },
       "The names of all operations.");
+  m.def(
+      "_rows",
+      [] {
+        nb::dict rows;
+        for (const Primitive* p : primitives()) {
+          if (p->spec.bodies != nullptr || is_etp(*p)) continue;
+          nb::list params;
+          for (const std::string& key : p->spec.params) params.append(key);
+          rows[nb::str(p->spec.name.c_str())] = nb::make_tuple(p->spec.elementwise, params);
+        }
+        return rows;
+      },
+      "Of every operation without bodies and weights: whether it is elementwise, and the names of its "
+      "parameters.");
 }
 
 }  // namespace etrace::python

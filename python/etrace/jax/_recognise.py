@@ -8,14 +8,12 @@ import collections
 
 import numpy as np
 
+from .. import _core
 from ._gates import split_gates
 from ._program import Eqn, Literal, Program, Var, without_dead_code
 
 CONST, WEIGHT, DATA = "constant", "weight", "data"
-_ELEMENTWISE = set(
-    "abs acos acosh add and asin asinh atan atan2 atanh cbrt ceil convert_element_type copy cos cosh digamma div eq erf "
-    "erf_inv erfc exp exp2 expm1 floor ge gt integer_pow is_finite le lgamma log log1p logistic lt max min mul ne neg "
-    "not or pow rem rsqrt select_n sign sin sinh sqrt square stop_gradient sub tan tanh xor".split())
+_ELEMENTWISE = {name for name, (elementwise, _) in _core._rows().items() if elementwise}
 
 
 def recognise(program, kinds, batch_size=None):

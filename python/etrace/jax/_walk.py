@@ -11,6 +11,7 @@ import jax
 import jax.extend.core
 import numpy as np
 
+from .. import _core
 from .._errors import NotSupportedError, Origin
 from . import _expand, _mark
 from ._program import Eqn, Literal, Program, Var, without_dead_code
@@ -18,26 +19,7 @@ from ._program import Eqn, Literal, Program, Var, without_dead_code
 _ELEMENT_TYPES = {"bool", "int32", "int64", "uint32", "float16", "bfloat16", "float32", "float64"}
 
 # Parameters that an equation keeps, by primitive.
-_KEPT = {name: () for name in (
-    "abs acos acosh add add_any and asin asinh atan atan2 atanh cbrt ceil clamp copy cos cosh digamma div "
-    "dynamic_update_slice eq erf erf_inv erfc exp exp2 expm1 floor ge gt heaviside_surrogate_gradient is_finite le "
-    "lgamma log log1p logistic lt max min mul ne neg nextafter not or polygamma pow rem rsqrt select_n shift_left "
-    "shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh xor").split()}
-_KEPT.update(
-    argmax=("axes", "index_dtype"), argmin=("axes", "index_dtype"), bitcast_convert_type=("new_dtype",),
-    broadcast_in_dim=("shape", "broadcast_dimensions"), concatenate=("dimension",),
-    conv_general_dilated=("window_strides", "padding", "lhs_dilation", "rhs_dilation", "dimension_numbers",
-                          "feature_group_count", "batch_group_count", "preferred_element_type"),
-    convert_element_type=("new_dtype",), cumlogsumexp=("axis", "reverse"), cummax=("axis", "reverse"),
-    cummin=("axis", "reverse"), cumprod=("axis", "reverse"), cumsum=("axis", "reverse"),
-    dot_general=("dimension_numbers", "preferred_element_type"), dynamic_slice=("slice_sizes",),
-    gather=("dimension_numbers", "slice_sizes", "mode", "fill_value"), integer_pow=("y",),
-    iota=("dtype", "shape", "dimension"), pad=("padding_config",), random_split=("shape",), reduce_and=("axes",), reduce_max=("axes",), reduce_min=("axes",),
-    reduce_or=("axes",), reduce_prod=("axes",), reduce_sum=("axes",), reshape=("new_sizes", "dimensions"),
-    rev=("dimensions",), round=("rounding_method",), scatter=("dimension_numbers", "mode"),
-    scatter_add=("dimension_numbers", "mode"), slice=("start_indices", "limit_indices", "strides"),
-    sort=("dimension", "is_stable", "num_keys"), split=("sizes", "axis"), squeeze=("dimensions",), stack=("axis",),
-    transpose=("permutation",))
+_KEPT = {name: params for name, (_, params) in _core._rows().items()}
 # Parameters without bearing on the meaning, wherever they stand: where arrays lie, hints, derived types.
 _DROPPED = {"accuracy", "sharding", "out_sharding", "out_type", "weak_type", "indices_are_sorted", "unique_indices",
             "update_jaxpr", "update_consts"}
@@ -256,7 +238,7 @@ class _Walk:
     def kept_params(self, eqn, name):
         out = {}
         for key, value in eqn.params.items():
-            if key in _KEPT[name]:
+            if key in _KEPT[name] and key not in _DROPPED:
                 out[key] = _plain(value)
             elif key == "precision":
                 words = {getattr(p, "name", str(p)) for p in (value if isinstance(value, tuple) else (value,))}
