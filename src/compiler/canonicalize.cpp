@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "control/loops.h"
 #include "control/splice.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
@@ -27,7 +28,7 @@ namespace {
 
 bool contains_while(const Jaxpr& jaxpr) {
   for (const Eqn& eqn : jaxpr.eqns) {
-    if (eqn.prim == &while_p) return true;
+    if (is_while(eqn)) return true;
     for (const JaxprPtr& nested : nested_jaxprs(eqn))
       if (contains_while(nested->jaxpr)) return true;
   }
@@ -67,7 +68,7 @@ std::string unroll_obstacle(const Eqn& scan, const ControlFlowPolicy& policy) {
 
 std::string scan_obstacle_inside(const Jaxpr& jaxpr, const ControlFlowPolicy& policy) {
   for (const Eqn& eqn : jaxpr.eqns) {
-    if (eqn.prim == &scan_p)
+    if (is_scan(eqn))
       if (const std::string why = unroll_obstacle(eqn, policy); !why.empty())
         return "a branch holds a scan that stays: " + why;
     for (const JaxprPtr& nested : nested_jaxprs(eqn))
@@ -108,7 +109,7 @@ struct Sweep {
 
   void convert_all(const std::vector<Eqn>& eqns, ClosedJaxpr& out) {
     for (const Eqn& eqn : eqns) {
-      const std::string reason = eqn.prim == &cond_p ? relevance(eqn, tables) : std::string();
+      const std::string reason = is_cond(eqn) ? relevance(eqn, tables) : std::string();
       if (reason.empty()) {
         out.jaxpr.eqns.push_back(eqn);
         continue;
@@ -184,7 +185,7 @@ struct Sweep {
       for (const Atom& a : eqn.in)
         if (const Var* v = as_var(a)) consumed.insert(v->id);
     for (const Eqn& eqn : in.jaxpr.eqns) {
-      const std::string reason = eqn.prim == &scan_p ? relevance(eqn, tables) : std::string();
+      const std::string reason = is_scan(eqn) ? relevance(eqn, tables) : std::string();
       if (reason.empty() || !may_unroll(eqn, reason, index)) {
         out.jaxpr.eqns.push_back(eqn);
         continue;
@@ -219,32 +220,22 @@ struct Sweep {
 
   // Scanned operands that come from a weight.
   std::size_t weights_among_xs(const Eqn& eqn, const ProgramIndex& index) const {
-    const auto first = eqn.params.integer("num_consts") + eqn.params.integer("num_carry");
+    const auto first = static_cast<std::ptrdiff_t>(loops::Scan(eqn).first_x());
     return static_cast<std::size_t>(std::count_if(
         eqn.in.begin() + first, eqn.in.end(), [&](const Atom& a) { return comes_from_weight(a, index); }));
   }
 
   // Without passing an operator: its output is an activation, no longer a weight.
   bool comes_from_weight(const Atom& value, const ProgramIndex& index) const {
-    std::vector<Var> todo;
-    VarIds seen;
-    if (const Var* v = as_var(value)) todo.push_back(*v);
-    while (!todo.empty()) {
-      const Var v = todo.back();
-      todo.pop_back();
-      if (!seen.insert(v.id).second) continue;
-      if (tables.weights.contains(v.id)) return true;
-      const std::size_t* p = index.producer(v);
-      if (p == nullptr || (is_mixing_etp(index.eqn(*p)) && !tables.weights_pass_operators)) continue;
-      for (const Atom& a : index.eqn(*p).in)
-        if (const Var* u = as_var(a)) todo.push_back(*u);
-    }
-    return false;
+    const auto passes = [&](const Eqn& e) { return !is_mixing_etp(e) || tables.weights_pass_operators; };
+    const Reached from = backward(index.jaxpr(), ids_of(std::vector<Atom>{value}), {By::Value, passes});
+    return std::any_of(from.values.begin(), from.values.end(),
+                       [&](std::uint64_t id) { return tables.weights.contains(id); });
   }
 
   // Descent is for loops that concern a weight; one that only moves hidden states stays one equation.
   bool may_descend(const Eqn& eqn, const ProgramIndex& index) const {
-    return contains_etp(eqn.params.jaxpr("jaxpr")->jaxpr) ||
+    return contains_etp(loops::Scan(eqn).body->jaxpr) ||
            std::any_of(eqn.in.begin(), eqn.in.end(),
                        [&](const Atom& a) { return comes_from_weight(a, index); });
   }

@@ -20,7 +20,7 @@ std::vector<StatePath> states_behind(const Jaxpr& chain, const HiddenGroup& grou
   std::vector<StatePath> out;
   for (std::size_t i = 0; i < chain.outs.size(); ++i)
     for (const Eqn& e : chain.eqns)
-      if (holds(e.out, *as_var(chain.outs[i])) && e.prim != &stop_gradient_p)
+      if (holds(e.out, *as_var(chain.outs[i])) && !e.prim->spec.ends_derivatives)
         out.push_back(group.hidden_paths[i]);
   return out;
 }

@@ -10,18 +10,6 @@
 
 namespace etrace {
 
-VarIds influenced_by(const Jaxpr& program, VarIds from) {
-  for (const Eqn& eqn : program.eqns) {
-    const bool reached = std::any_of(eqn.in.begin(), eqn.in.end(), [&](const Atom& a) {
-      return as_var(a) != nullptr && from.contains(as_var(a)->id);
-    });
-    if (!reached || eqn.prim == &stop_gradient_p) continue;
-    for (const Var& v : eqn.out)
-      if (is_floating(v.aval.dtype)) from.insert(v.id);
-  }
-  return from;
-}
-
 namespace {
 
 // What a state does within a step: to results, and to the states that it leaves behind.
@@ -52,11 +40,11 @@ class CreditSearch {
     }
     std::vector<bool> from_old;
     for (CarriedState& s : states_) {
-      const VarIds old = influenced_by(program, {s.entry.id});
+      const VarIds old = forward(program, {s.entry.id}, {By::Derivative}).values;
       s.live = reaches_result(old);
       VarIds both{s.entry.id};
       if (const Var* exit = as_var(s.exit)) both.insert(exit->id);
-      both = influenced_by(program, std::move(both));
+      both = forward(program, std::move(both), {By::Derivative}).values;
       s.shown = reaches_result(both);
       for (const CarriedState& other : states_) s.next.push_back(holds(both, other.exit));
     }
@@ -79,9 +67,6 @@ class CreditSearch {
   }
 
  private:
-  static bool holds(const VarIds& ids, const Atom& a) {
-    return as_var(a) != nullptr && ids.contains(as_var(a)->id);
-  }
   bool reaches_result(const VarIds& reached) const {
     const std::vector<std::size_t> results = result_outputs(g_.module_info.model);
     return std::any_of(results.begin(), results.end(),

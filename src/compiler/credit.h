@@ -6,9 +6,6 @@
 
 namespace etrace {
 
-// Everything that depends on some of a set, through the equations of a program, as derivatives see it.
-VarIds influenced_by(const Jaxpr& program, VarIds from);
-
 // Of all_relations(): those whose hidden states act on results of later steps, but of the same step on none,
 // and on later ones through states of which the relation's weights have no trace. Their traces meet no
 // signal: in single steps the gradient that they carry is zero, whatever the loss is.

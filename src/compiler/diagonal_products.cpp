@@ -21,7 +21,7 @@ constexpr std::int64_t kLargestMatrix = std::int64_t{1} << 22;
 // Which values depend on constants alone, and what they are.
 class Constants {
  public:
-  explicit Constants(const ClosedJaxpr& program) : program_(program), index_(program.jaxpr) {
+  explicit Constants(const ClosedJaxpr& program) : program_(program) {
     for (const Var& v : program.jaxpr.constvars) constant_.insert(v.id);
     for (const Eqn& eqn : program.jaxpr.eqns)
       if (std::all_of(eqn.in.begin(), eqn.in.end(), [&](const Atom& a) { return is_constant(a); }))
@@ -35,22 +35,8 @@ class Constants {
 
   Tensor value(const Atom& a) const {
     Jaxpr slice;
-    std::vector<std::size_t> eqns;
-    VarIds seen;
-    std::vector<Atom> todo{a};
-    while (!todo.empty()) {
-      const Atom atom = todo.back();
-      todo.pop_back();
-      const Var* v = as_var(atom);
-      if (v == nullptr || !seen.insert(v->id).second) continue;
-      const std::size_t* producer = index_.producer(*v);
-      if (producer == nullptr) continue;
-      eqns.push_back(*producer);
-      for (const Atom& in : index_.eqn(*producer).in) todo.push_back(in);
-    }
-    std::sort(eqns.begin(), eqns.end());
-    eqns.erase(std::unique(eqns.begin(), eqns.end()), eqns.end());
-    for (const std::size_t i : eqns) slice.eqns.push_back(index_.eqn(i));
+    for (const std::size_t i : backward(program_.jaxpr, ids_of(std::vector<Atom>{a})).eqns)
+      slice.eqns.push_back(program_.jaxpr.eqns[i]);
     slice.outs = {a};
     slice.constvars = program_.jaxpr.constvars;
     Arrays consts(program_.consts.begin(), program_.consts.end());
@@ -59,7 +45,6 @@ class Constants {
 
  private:
   const ClosedJaxpr& program_;
-  ProgramIndex index_;
   VarIds constant_;
 };
 

@@ -40,7 +40,7 @@ class PreviousStates {
       any_[info.hidden[i].invar.id] = own_[info.hidden[i].invar.id] = self;
     }
     for (const Eqn& eqn : info.jaxpr().eqns) {
-      if (eqn.prim == &stop_gradient_p) continue;
+      if (eqn.prim->spec.ends_derivatives) continue;
       States any, own;
       for (const Atom& a : eqn.in) {
         add(any, look(any_, a));
@@ -90,7 +90,7 @@ class WaySearch {
     std::vector<std::size_t> way, mixing;
     for (std::size_t i = needed.empty() ? 0 : info_.jaxpr().eqns.size(); i-- > 0;) {
       const Eqn& eqn = index_.eqn(i);
-      if (eqn.prim == &stop_gradient_p || !produces(eqn, needed)) continue;
+      if (eqn.prim->spec.ends_derivatives || !produces(eqn, needed)) continue;
       std::vector<bool> hidden;
       for (const Atom& a : eqn.in) {
         hidden.push_back(some(states_in(a, members)));
@@ -139,7 +139,7 @@ class WaySearch {
   }
 
   bool mixes(const Eqn& eqn, const std::vector<bool>& hidden) const {
-    return is_mixing_etp(eqn) || is_plain_product(eqn) ||
+    return is_mixing_etp(eqn) || eqn.prim->spec.product ||
            (is_control_flow(eqn) && body_mixes(eqn, hidden, !compat_));
   }
 
@@ -156,7 +156,7 @@ class WaySearch {
       add(from, states_in(a, members));
       add(own, previous_.own(a));
     }
-    way.kept_when_coupled = is_plain_product(eqn) || some(own);
+    way.kept_when_coupled = eqn.prim->spec.product || some(own);
     for (std::size_t i = 0; i < from.size(); ++i) {
       if (!from[i]) continue;
       way.from.push_back(info_.hidden[i].path);
@@ -172,7 +172,7 @@ class WaySearch {
     if (const EtpRules* rules = etp_rules(*eqn.prim)) {
       for (const Trainable& t : rules->trainables(eqn.params))
         if (auto path = parameter_behind(eqn.in[t.operand])) return path;
-    } else if (is_plain_product(eqn)) {
+    } else if (eqn.prim->spec.product) {
       for (const Atom& a : eqn.in)
         if (!some(states_in(a, members)))
           if (auto path = parameter_behind(a)) return path;
@@ -187,20 +187,15 @@ class WaySearch {
 
   // States of the group that depend on the equation's results; `first` ends each way at the first new state.
   std::vector<StatePath> reached_states(const Eqn& eqn, const HiddenGroup& group, bool first) const {
-    VarIds seen;
-    std::vector<Var> todo(eqn.out.begin(), eqn.out.end());
-    while (!todo.empty()) {
-      const Var v = todo.back();
-      todo.pop_back();
-      if (!is_floating(v.aval.dtype) || !seen.insert(v.id).second) continue;
-      if (first && info_.hidden_of_outvar(v) != nullptr) continue;
-      for (const std::size_t i : index_.consumers(v))
-        if (index_.eqn(i).prim != &stop_gradient_p)
-          todo.insert(todo.end(), index_.eqn(i).out.begin(), index_.eqn(i).out.end());
-    }
+    const auto passes = [&](const Var& v) { return !first || info_.hidden_of_outvar(v) == nullptr; };
+    VarIds from, arrived;
+    for (const Var& v : eqn.out)
+      if (is_floating(v.aval.dtype)) (passes(v) ? from : arrived).insert(v.id);
+    Reached reached = forward(info_.jaxpr(), std::move(from), {By::Derivative, {}, passes});
+    reached.values.merge(arrived);
     std::vector<StatePath> out;
     for (std::size_t i = 0; i < group.hidden_outvars.size(); ++i)
-      if (seen.contains(group.hidden_outvars[i].id)) out.push_back(group.hidden_paths[i]);
+      if (reached.holds(group.hidden_outvars[i])) out.push_back(group.hidden_paths[i]);
     return out;
   }
 
@@ -225,9 +220,7 @@ std::string scope_name(const CompileOptions& o) {
 }
 
 namespace {
-bool is_plain(const DroppedWay& way) {
-  return way.primitive == &dot_general_p || way.primitive == &conv_general_dilated_p;
-}
+bool is_plain(const DroppedWay& way) { return way.primitive->spec.product; }
 }  // namespace
 
 bool is_product(const DroppedWay& way) { return is_plain(way) || is_etp(*way.primitive); }

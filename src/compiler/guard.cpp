@@ -2,15 +2,14 @@
 
 #include <fmt/format.h>
 
+#include "control/loops.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/primitive.h"
 
 namespace etrace {
 
-bool is_control_flow(const Eqn& eqn) {
-  return eqn.prim == &scan_p || eqn.prim == &while_p || eqn.prim == &cond_p;
-}
+bool is_control_flow(const Eqn& eqn) { return control_flow(eqn) != ControlFlow::None; }
 
 namespace {
 
@@ -19,7 +18,7 @@ void refuse_weights(const Eqn& eqn, const ModuleInfo& info, Reporter& reporter) 
     const Var* v = as_var(eqn.in[i]);
     const WeightInfo* weight = v != nullptr ? info.weight_of(*v) : nullptr;
     if (weight == nullptr) continue;
-    const bool loop = eqn.prim == &while_p;
+    const bool loop = is_while(eqn);
     const std::string op(eqn.prim->name());
     const std::string message =
         loop ? fmt::format(

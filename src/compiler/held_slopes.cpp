@@ -4,25 +4,18 @@
 #include <unordered_set>
 
 #include "control/bodies.h"
+#include "control/loops.h"
 #include "etrace/control.h"
 #include "etrace/ops/elementwise.h"
 
 namespace etrace {
 
-namespace {
-
-bool is_branch_or_loop(const Eqn& eqn) {
-  return eqn.prim == &scan_p || eqn.prim == &while_p || eqn.prim == &cond_p;
-}
-
-}  // namespace
-
 ClosedJaxpr hold_slopes(const ClosedJaxpr& in) {
   ClosedJaxpr out{{in.jaxpr.constvars, in.jaxpr.invars, {}, in.jaxpr.outs}, in.consts};
   std::unordered_set<std::uint64_t> held;
   for (const Eqn& eqn : in.jaxpr.eqns) {
-    if (eqn.prim == &stop_gradient_p) held.insert(eqn.out[0].id);
-    Eqn copy = is_branch_or_loop(eqn)
+    if (eqn.prim->spec.ends_derivatives) held.insert(eqn.out[0].id);
+    Eqn copy = control_flow(eqn) != ControlFlow::None
                    ? with_bodies(eqn, [](const ClosedJaxpr& body) { return hold_slopes(body); })
                    : eqn;
     const Var* slope = eqn.prim == &heaviside_surrogate_gradient_p ? as_var(eqn.in[1]) : nullptr;

@@ -52,7 +52,7 @@ class Walk {
     const Eqn& eqn = info_.jaxpr().eqns[index];
     if (info_.is_descended(eqn)) return;
     guard_control_flow(eqn, info_, reporter_);
-    if (eqn.prim == &stop_gradient_p) return;
+    if (eqn.prim->spec.ends_derivatives) return;
     if (diagonal_scope() && is_boundary(eqn)) return;
     use_directly(eqn, index);
     use_indirectly(eqn, index);
@@ -60,7 +60,7 @@ class Walk {
 
   bool is_boundary(const Eqn& eqn) {
     if (is_mixing_etp(eqn)) return true;
-    if (is_plain_product(eqn)) return reads_hidden(eqn);
+    if (eqn.prim->spec.product) return reads_hidden(eqn);
     if (!is_control_flow(eqn)) return false;
     std::vector<bool> hidden;
     for (const Atom& a : eqn.in) hidden.push_back(is_hidden(a));

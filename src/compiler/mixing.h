@@ -7,7 +7,6 @@
 
 namespace etrace {
 
-bool is_plain_product(const Eqn&);  // dot_general, conv_general_dilated
 // A product of which every result depends on several entries of what is multiplied, but for special values
 // of the weight. Kernels, sparse matrices, equations of axes and functions of the weight may be such that it
 // does not.

@@ -6,6 +6,7 @@
 
 #include "compiler/guard.h"
 #include "compiler/program_index.h"
+#include "control/loops.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/ops/elementwise.h"
@@ -53,7 +54,7 @@ class Perturber {
       produced_.insert(v.id);
       v = bare;
     }
-    if (compat_ && !additions.empty() && eqn.prim == &while_p) detach_inputs(copy);
+    if (compat_ && !additions.empty() && is_while(eqn)) detach_inputs(copy);
     eqns().push_back(std::move(copy));
     for (Eqn& a : additions) eqns().push_back(std::move(a));
   }

@@ -11,46 +11,6 @@ namespace {
 using Filter = std::function<bool(const Eqn&)>;
 using VarFilter = std::function<bool(const Var&)>;
 
-// Positions of the equations that a value influences, in program order.
-std::vector<std::size_t> influenced(const ProgramIndex& index, const Var& from, const Filter& enters,
-                                    const VarFilter& passes) {
-  VarIds reached{from.id};
-  std::vector<std::size_t> out;
-  std::vector<Var> todo{from};
-  while (!todo.empty()) {
-    const Var v = todo.back();
-    todo.pop_back();
-    for (const std::size_t i : index.consumers(v)) {
-      const Eqn& e = index.eqn(i);
-      if (!enters(e)) continue;
-      out.push_back(i);
-      for (const Var& o : e.out)
-        if (reached.insert(o.id).second && passes(o)) todo.push_back(o);
-    }
-  }
-  std::sort(out.begin(), out.end());
-  out.erase(std::unique(out.begin(), out.end()), out.end());
-  return out;
-}
-
-// Of these, the ones that the results need.
-std::vector<std::size_t> needed_for(const ProgramIndex& index, const std::vector<std::size_t>& forward,
-                                    const std::vector<Var>& to) {
-  VarIds needed;
-  for (const Var& v : to) needed.insert(v.id);
-  std::vector<std::size_t> out;
-  for (std::size_t k = forward.size(); k-- > 0;) {
-    const Eqn& e = index.eqn(forward[k]);
-    if (std::none_of(e.out.begin(), e.out.end(), [&](const Var& v) { return needed.contains(v.id); }))
-      continue;
-    out.push_back(forward[k]);
-    for (const Atom& a : e.in)
-      if (const Var* v = as_var(a)) needed.insert(v->id);
-  }
-  std::reverse(out.begin(), out.end());
-  return out;
-}
-
 }  // namespace
 
 Jaxpr program_between(const ProgramIndex& index, const Var& from, const std::vector<Var>& to,
@@ -63,7 +23,7 @@ Jaxpr program_between(const ProgramIndex& index, const Var& from, const std::vec
     const Var* v = as_var(a);
     if (v != nullptr && known.insert(v->id).second) out.constvars.push_back(*v);
   };
-  for (const std::size_t i : needed_for(index, influenced(index, from, enters, passes), to)) {
+  for (const std::size_t i : between(index.jaxpr(), {from.id}, ids_of(to), {By::Value, enters, passes})) {
     Eqn e = index.eqn(i);
     for (Atom& a : e.in) {
       need(a);
@@ -96,8 +56,7 @@ class AcrossCopy {
     out_.invars = {from};
     known_.insert(from.id);
     reached_.insert(from.id);
-    for (const std::size_t i : influenced(
-             index, from, [](const Eqn&) { return true; }, passes))
+    for (const std::size_t i : forward(index.jaxpr(), {from.id}, {By::Value, {}, passes}).eqns)
       add(index.eqn(i));
   }
 
@@ -174,39 +133,21 @@ std::optional<Jaxpr> program_across(const ProgramIndex& index, const Var& from, 
                                     const Filter& crosses, const VarFilter& passes) {
   std::optional<Jaxpr> whole = AcrossCopy(index, from, crosses, passes).to(to);
   if (!whole) return std::nullopt;
-  const ProgramIndex copies(*whole);
-  std::vector<std::size_t> every(whole->eqns.size());
-  for (std::size_t i = 0; i < every.size(); ++i) every[i] = i;
-  std::vector<Var> results;
-  for (const Atom& a : whole->outs) results.push_back(*as_var(a));
   Jaxpr lean{{}, whole->invars, {}, whole->outs};
-  VarIds read;
-  for (const std::size_t i : needed_for(copies, every, results)) {
-    lean.eqns.push_back(whole->eqns[i]);
-    for (const Atom& a : whole->eqns[i].in)
-      if (const Var* v = as_var(a)) read.insert(v->id);
-  }
-  for (const Var& v : results) read.insert(v.id);
+  const Reached needed = backward(*whole, ids_of(whole->outs));
+  for (const std::size_t i : needed.eqns) lean.eqns.push_back(whole->eqns[i]);
   for (const Var& v : whole->constvars)
-    if (read.contains(v.id)) lean.constvars.push_back(v);
+    if (needed.holds(v)) lean.constvars.push_back(v);
   return lean;
 }
 
 std::vector<const Eqn*> derivative_ways(const Jaxpr& program, const std::vector<Atom>& results) {
-  VarIds needed;
-  const auto need = [&](const Atom& a) {
-    if (const Var* v = as_var(a); v != nullptr && is_floating(v->aval.dtype)) needed.insert(v->id);
-  };
-  for (const Atom& a : results) need(a);
+  VarIds of;
+  for (const Atom& a : results)
+    if (is_floating(aval_of(a).dtype)) of.merge(ids_of(std::vector<Atom>{a}));
   std::vector<const Eqn*> out;
-  for (auto eqn = program.eqns.rbegin(); eqn != program.eqns.rend(); ++eqn) {
-    const bool is_needed =
-        std::any_of(eqn->out.begin(), eqn->out.end(), [&](const Var& v) { return needed.contains(v.id); });
-    if (!is_needed || eqn->prim == &stop_gradient_p) continue;
-    out.push_back(&*eqn);
-    for (const Atom& a : eqn->in) need(a);
-  }
-  std::reverse(out.begin(), out.end());
+  for (const std::size_t i : backward(program, std::move(of), {By::Derivative}).eqns)
+    out.push_back(&program.eqns[i]);
   return out;
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "compiler/credit.h"
 #include "compiler/mixing.h"
 #include "compiler/program_index.h"
 #include "etrace/ops/elementwise.h"
@@ -13,19 +12,6 @@
 namespace etrace {
 
 namespace {
-
-// Values that are computed from some of a set.
-VarIds computed_from(const Jaxpr& program, VarIds from) {
-  for (const Eqn& eqn : program.eqns)
-    if (std::any_of(eqn.in.begin(), eqn.in.end(),
-                    [&](const Atom& a) { return as_var(a) != nullptr && from.contains(as_var(a)->id); }))
-      for (const Var& v : eqn.out) from.insert(v.id);
-  return from;
-}
-
-bool contains(const VarIds& ids, const Atom& a) {
-  return as_var(a) != nullptr && ids.contains(as_var(a)->id);
-}
 
 VarIds states_of(const HiddenGroup& g) {
   VarIds out;
@@ -41,8 +27,8 @@ class ReadoutSearch {
     const std::vector<InputRecord>& inputs = g.module_info.model.inputs;
     for (std::size_t i = 0; i < inputs.size(); ++i)
       (inputs[i].role == Role::Param ? parameters : data).insert(program_.invars[i].id);
-    from_parameters_ = computed_from(program_, std::move(parameters));
-    from_data_ = computed_from(program_, std::move(data));
+    from_parameters_ = forward(program_, std::move(parameters), {By::Value}).values;
+    from_data_ = forward(program_, std::move(data), {By::Value}).values;
   }
 
   std::optional<LeakyReadout> operator()(const HiddenGroup& group) const {
@@ -55,7 +41,7 @@ class ReadoutSearch {
   bool is_fed(const HiddenGroup& group) const {
     for (const HiddenGroup& other : g_.hidden_groups) {
       if (other.index == group.index) continue;
-      const VarIds reached = influenced_by(program_, states_of(other));
+      const VarIds reached = forward(program_, states_of(other), {By::Derivative}).values;
       for (const Var& v : group.hidden_outvars)
         if (reached.contains(v.id)) return true;
     }
@@ -63,15 +49,15 @@ class ReadoutSearch {
   }
 
   bool feeds_results_alone(const HiddenGroup& group) const {
-    const VarIds reached = influenced_by(program_, states_of(group));
+    const VarIds reached = forward(program_, states_of(group), {By::Derivative}).values;
     for (const Eqn& eqn : program_.eqns)
       if (is_weighted(eqn) &&
-          std::any_of(eqn.in.begin(), eqn.in.end(), [&](const Atom& a) { return contains(reached, a); }))
+          std::any_of(eqn.in.begin(), eqn.in.end(), [&](const Atom& a) { return holds(reached, a); }))
         return false;
     bool read = false;
     const std::vector<OutputRecord>& outputs = g_.module_info.model.outputs;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      if (!contains(reached, program_.outs[i])) continue;
+      if (!holds(reached, program_.outs[i])) continue;
       const bool own = std::find(group.hidden_paths.begin(), group.hidden_paths.end(), outputs[i].path) !=
                        group.hidden_paths.end();
       if (outputs[i].role != Role::Out && !own) return false;
@@ -83,9 +69,9 @@ class ReadoutSearch {
   // A trainable operator, or a product with something that comes from parameters.
   bool is_weighted(const Eqn& eqn) const {
     if (is_etp(*eqn.prim)) return true;
-    const bool multiplies = is_plain_product(eqn) || !nested_jaxprs(eqn).empty();
+    const bool multiplies = eqn.prim->spec.product || !nested_jaxprs(eqn).empty();
     return multiplies && std::any_of(eqn.in.begin(), eqn.in.end(),
-                                     [&](const Atom& a) { return contains(from_parameters_, a); });
+                                     [&](const Atom& a) { return holds(from_parameters_, a); });
   }
 
   // What the group keeps of itself, from the derivative of its transition as a program.
@@ -99,7 +85,8 @@ class ReadoutSearch {
     bool parameters = false;
     Arrays values;
     for (std::size_t i = 0; i < in.size(); ++i) {
-      const bool used = contains(computed_from(found.jaxpr, {found.jaxpr.invars[i].id}), found.jaxpr.outs[0]);
+      const bool used =
+          holds(forward(found.jaxpr, {found.jaxpr.invars[i].id}, {By::Value}).values, found.jaxpr.outs[0]);
       const Var* source = i < states ? nullptr : &group.transition_jaxpr.constvars[i - states];
       if (used && (source == nullptr || from_data_.contains(source->id))) return std::nullopt;
       parameters = parameters || (used && from_parameters_.contains(source->id));
@@ -162,7 +149,7 @@ std::vector<LeakyReadout> leaky_readouts(const ETraceGraph& g) {
 std::vector<bool> groups_that_feed(const ETraceGraph& g, const std::vector<std::size_t>& groups) {
   std::vector<bool> out(g.hidden_groups.size(), false);
   for (const HiddenGroup& from : g.hidden_groups) {
-    const VarIds reached = influenced_by(g.module_info.jaxpr(), states_of(from));
+    const VarIds reached = forward(g.module_info.jaxpr(), states_of(from), {By::Derivative}).values;
     for (const std::size_t to : groups)
       for (const Var& v : g.hidden_groups[to].hidden_outvars)
         if (reached.contains(v.id)) out[from.index] = true;

@@ -153,7 +153,7 @@ class RelationFinder {
     for (const std::size_t h : fitting) {
       const HiddenInfo& state = info_.hidden[h];
       r.connected_hidden_paths.push_back(state.path);
-      r.path_classification.push_back(classify(at, r.y_var, state.outvar));
+      r.path_classification.push_back(classify(r.y_var, state.outvar));
       const std::size_t g = group_of_.at(state.outvar.id);
       if (std::find(r.hidden_groups.begin(), r.hidden_groups.end(), g) == r.hidden_groups.end())
         r.hidden_groups.push_back(g);
@@ -445,13 +445,12 @@ class RelationFinder {
 
   // The advice, unless y is kept for later steps in a state that is not hidden: the ring of a delay, say.
   std::string advice_unless_kept(const Var& y, std::string advice) const {
-    const VarIds reached = forward_closure(y, std::numeric_limits<std::size_t>::max());
+    const Reached reached = forward(info_.jaxpr(), {y.id});
     std::string kept;
     for (std::size_t i = 0; i < info_.model.outputs.size(); ++i) {
       const OutputRecord& out = info_.model.outputs[i];
-      const Var* v = as_var(info_.jaxpr().outs[i]);
       const std::optional<StateKind> kind = state_kind(out.type);
-      if (v != nullptr && reached.contains(v->id) && out.role == Role::Other && kind &&
+      if (reached.holds(info_.jaxpr().outs[i]) && out.role == Role::Other && kind &&
           is_a(*kind, StateKind::ShortTerm))
         kept += (kept.empty() ? "" : ", ") + to_string(out.path);
     }
@@ -464,64 +463,17 @@ class RelationFinder {
 
   // Does any way lead to a hidden state, other operators crossed?
   bool reaches_hidden(const Var& y) const {
-    VarIds seen{y.id};
-    std::deque<Var> todo{y};
-    while (!todo.empty()) {
-      const Var v = todo.front();
-      todo.pop_front();
-      if (hout_.contains(v.id)) return true;
-      for (const std::size_t i : index_.consumers(v))
-        for (const Var& o : index_.eqn(i).out)
-          if (seen.insert(o.id).second) todo.push_back(o);
-    }
-    return false;
-  }
-
-  // Vars that depend on one, by equations before `end`.
-  VarIds forward_closure(const Var& from, std::size_t end) const {
-    VarIds seen{from.id};
-    std::vector<Var> todo{from};
-    while (!todo.empty()) {
-      const Var v = todo.back();
-      todo.pop_back();
-      for (const std::size_t i : index_.consumers(v))
-        for (const Var& o : index_.eqn(i).out)
-          if (i < end && seen.insert(o.id).second) todo.push_back(o);
-    }
-    return seen;
-  }
-
-  // Equations after `begin` that a Var depends on.
-  std::vector<std::size_t> backward_eqns(const Var& to, std::size_t begin) const {
-    VarIds seen{to.id};
-    std::vector<Var> todo{to};
-    std::vector<std::size_t> eqns;
-    while (!todo.empty()) {
-      const Var v = todo.back();
-      todo.pop_back();
-      const std::size_t* p = index_.producer(v);
-      if (p == nullptr || *p <= begin) continue;
-      eqns.push_back(*p);
-      for (const Atom& a : index_.eqn(*p).in)
-        if (const Var* u = as_var(a); u != nullptr && seen.insert(u->id).second) todo.push_back(*u);
-    }
-    return eqns;
+    const VarIds reached = forward(info_.jaxpr(), {y.id}).values;
+    return std::any_of(hout_.begin(), hout_.end(), [&](const auto& h) { return reached.contains(h.first); });
   }
 
   // Does another mixing operator lie between y and the state? Whether a direct way exists too was settled
-  // before. What lies between stands between them in the program, too.
-  PathClassification classify(std::size_t at, const Var& y, const Var& hout) const {
-    const std::size_t* last = index_.producer(hout);
-    if (last == nullptr) return PathClassification::AllDirect;
-    std::optional<VarIds> forward;
-    for (const std::size_t i : backward_eqns(hout, at)) {
-      const Eqn& eqn = index_.eqn(i);
-      if (!is_mixing_etp(eqn)) continue;
-      if (!forward) forward = forward_closure(y, *last + 1);
-      if (std::any_of(eqn.out.begin(), eqn.out.end(), [&](const Var& v) { return forward->contains(v.id); }))
-        return PathClassification::Mixed;
-    }
-    return PathClassification::AllDirect;
+  // before.
+  PathClassification classify(const Var& y, const Var& hout) const {
+    const std::vector<std::size_t> way = between(info_.jaxpr(), {y.id}, {hout.id});
+    return std::any_of(way.begin(), way.end(), [&](std::size_t i) { return is_mixing_etp(index_.eqn(i)); })
+               ? PathClassification::Mixed
+               : PathClassification::AllDirect;
   }
 
   // The program from y to the group's exit values: what y influences without crossing a mixing operator. All

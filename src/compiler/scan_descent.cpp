@@ -9,23 +9,13 @@
 #include "compiler/guard.h"
 #include "compiler/own_outvars.h"
 #include "compiler/trainable_source.h"
+#include "control/loops.h"
 #include "control/splice.h"
 #include "etrace/control.h"
 
 namespace etrace {
 
 namespace {
-
-struct ScanParts {
-  JaxprPtr body;
-  std::size_t num_consts, num_carry;
-  std::int64_t length;
-  explicit ScanParts(const Eqn& eqn)
-      : body(eqn.params.jaxpr("jaxpr")),
-        num_consts(static_cast<std::size_t>(eqn.params.integer("num_consts"))),
-        num_carry(static_cast<std::size_t>(eqn.params.integer("num_carry"))),
-        length(eqn.params.integer("length")) {}
-};
 
 class Descender {
  public:
@@ -39,7 +29,7 @@ class Descender {
 
   DescendedScans run() {
     for (Eqn& eqn : info_.closed_jaxpr.jaxpr.eqns)
-      if (eqn.prim == &scan_p && concerns_weights(eqn)) visit(eqn);
+      if (is_scan(eqn) && concerns_weights(eqn)) visit(eqn);
     return std::move(found_);
   }
 
@@ -58,11 +48,11 @@ class Descender {
 
   bool concerns_weights(const Eqn& eqn) const {
     return std::any_of(eqn.in.begin(), eqn.in.end(), [&](const Atom& a) { return is_weight(a); }) ||
-           contains_etp(eqn.params.jaxpr("jaxpr")->jaxpr);
+           contains_etp(loops::Scan(eqn).body->jaxpr);
   }
 
   // Why a scan cannot be traced inside; empty if it can.
-  std::string blocker(const Eqn& eqn, const ScanParts& s) const {
+  std::string blocker(const Eqn& eqn, const loops::Scan& s) const {
     if (info_.control_flow.scan_descent == ControlFlowPolicy::Descent::Off) return "scan_descent is off";
     if (s.length <= info_.control_flow.scan_unroll_limit) return "it is short enough to unroll";
     if (eqn.params.boolean_or("reverse", false)) return "it runs in reverse";
@@ -76,7 +66,7 @@ class Descender {
   }
 
   void visit(Eqn& eqn) {
-    const ScanParts s(eqn);
+    const loops::Scan s(eqn);
     if (const std::string why = blocker(eqn, s); !why.empty()) {
       if (s.length > info_.control_flow.scan_unroll_limit)
         skip(eqn, "a loop of " + std::to_string(s.length) + " steps is not traced inside: " + why, {},
@@ -110,7 +100,7 @@ class Descender {
                     eqn.origin});
   }
 
-  std::vector<std::size_t> hidden_carries(const Eqn& eqn, const ScanParts& s) const {
+  std::vector<std::size_t> hidden_carries(const Eqn& eqn, const loops::Scan& s) const {
     std::vector<std::size_t> out;
     for (std::size_t k = 0; k < s.num_carry; ++k)
       if (info_.hidden_of_outvar(eqn.out[k]) != nullptr) out.push_back(k);
@@ -119,7 +109,7 @@ class Descender {
 
   // The body seen as a module of its own: operands that come from parameters alone are its parameters, those
   // that come from constants alone its constants.
-  ModuleInfo body_info(const Eqn& eqn, const ScanParts& s, const std::vector<std::size_t>& carries,
+  ModuleInfo body_info(const Eqn& eqn, const loops::Scan& s, const std::vector<std::size_t>& carries,
                        ClosedJaxpr& body) const {
     ModuleInfo inner;
     inner.control_flow = info_.control_flow;
@@ -192,7 +182,7 @@ class Descender {
     chain.store(names(Atom(t.var)), t);
   }
 
-  void descend(Eqn& eqn, const ScanParts& s, const std::vector<std::size_t>& carries) {
+  void descend(Eqn& eqn, const loops::Scan& s, const std::vector<std::size_t>& carries) {
     ClosedJaxpr body = *s.body;
     const ModuleInfo inner = body_info(eqn, s, carries, body);
     CompileOptions options = options_;

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <unordered_set>
 
+#include "core/flow.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/ops/elementwise.h"
@@ -50,35 +50,20 @@ ClosedJaxpr insert_unused_inputs(ClosedJaxpr closed, std::size_t at, std::span<c
 }
 
 Mask inputs_read(const ClosedJaxpr& closed, const Mask& outputs) {
-  std::unordered_set<std::uint64_t> live;
-  for (std::size_t i = 0; i < outputs.size(); ++i)
-    if (const Var* v = as_var(closed.jaxpr.outs[i]); v != nullptr && outputs[i]) live.insert(v->id);
-  for (std::size_t i = closed.jaxpr.eqns.size(); i-- > 0;) {
-    const Eqn& eqn = closed.jaxpr.eqns[i];
-    bool used = false;
-    for (const Var& v : eqn.out) used = used || live.contains(v.id);
-    if (!used) continue;
-    for (const Atom& a : eqn.in)
-      if (const Var* v = as_var(a)) live.insert(v->id);
-  }
+  std::vector<Atom> wanted;
+  for (const std::size_t i : positions(outputs)) wanted.push_back(closed.jaxpr.outs[i]);
+  const Reached live = backward(closed.jaxpr, ids_of(wanted));
   Mask read;
-  for (const Var& v : closed.jaxpr.invars) read.push_back(live.contains(v.id));
+  for (const Var& v : closed.jaxpr.invars) read.push_back(live.holds(v));
   return read;
 }
 
 Mask outputs_reached(const ClosedJaxpr& closed, const Mask& inputs) {
-  std::unordered_set<std::uint64_t> reached;
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i]) reached.insert(closed.jaxpr.invars[i].id);
-  for (const Eqn& eqn : closed.jaxpr.eqns)
-    for (const Atom& a : eqn.in)
-      if (const Var* v = as_var(a); v != nullptr && reached.contains(v->id)) {
-        for (const Var& o : eqn.out) reached.insert(o.id);
-        break;
-      }
+  VarIds from;
+  for (const std::size_t i : positions(inputs)) from.insert(closed.jaxpr.invars[i].id);
+  const Reached reached = forward(closed.jaxpr, std::move(from));
   Mask out;
-  for (const Atom& a : closed.jaxpr.outs)
-    out.push_back(as_var(a) != nullptr && reached.contains(as_var(a)->id));
+  for (const Atom& a : closed.jaxpr.outs) out.push_back(reached.holds(a));
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "control/body.h"
+#include "etrace/bodies.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/ops/elementwise.h"
@@ -237,6 +238,12 @@ const Primitive cond_p{{
     .jvp_joint = cond_jvp,
     .linearize = cond_linearize,
     .prune = cond_prune,
+    .bodies = [](const Eqn& eqn) -> std::vector<BodyUse> {
+      std::vector<BodyUse> out;
+      for (const JaxprPtr& branch : branches_of(eqn.params)) out.push_back(call_use(branch, 1));
+      out.push_back({nullptr, {{0}}});
+      return out;
+    },
     .samples = cond_samples,
 }};
 

@@ -7,7 +7,9 @@
 #include <unordered_set>
 
 #include "control/body.h"
+#include "control/loops.h"
 #include "control/splice.h"
+#include "etrace/bodies.h"
 #include "etrace/control.h"
 #include "etrace/error.h"
 #include "etrace/ops/elementwise.h"
@@ -74,6 +76,8 @@ Params map_programs(const Params& params, std::initializer_list<const char*> key
   return out;
 }
 
+std::vector<BodyUse> call_bodies(const Eqn& eqn) { return {call_use(eqn.params.jaxpr("call_jaxpr"))}; }
+
 Array vec(const std::vector<double>& values) {
   return Tensor::of(values, {static_cast<std::int64_t>(values.size())});
 }
@@ -97,6 +101,7 @@ const Primitive custom_jvp_call_p{{
                     ArraySpan dx) { return by_rule(p, x, dx, TangentMode::Joint); },
     .linearize = [](const Params& p, ArraySpan x,
                     ArraySpan dx) { return by_rule(p, x, dx, TangentMode::Linear); },
+    .bodies = call_bodies,
     .samples = [](std::uint64_t) -> std::vector<PrimitiveSpec::Sample> {
       const Aval v{Dtype::F64, {3}};
       const ClosedJaxpr f = make_jaxpr([](ArraySpan x) { return Arrays{sin(x[0]) * x[0]}; }, Avals{v});
@@ -205,7 +210,7 @@ class ByValue {
       const bool depends = std::any_of(eqn.in.begin(), eqn.in.end(), [&](const Atom& a) {
         return as_var(a) != nullptr && dependent_.contains(as_var(a)->id);
       });
-      if (depends && (eqn.prim == &custom_jvp_call_p || eqn.prim == &custom_vjp_call_p)) {
+      if (depends && has_own_derivative(eqn)) {
         std::vector<Eqn> body;
         const std::vector<Atom> outs =
             splice(inline_calls(*eqn.params.jaxpr("call_jaxpr")), eqn.in, out_, body);
@@ -260,6 +265,7 @@ const Primitive custom_vjp_call_p{{
         },
     .jvp_joint = custom_vjp_jvp,
     .linearize = custom_vjp_linearize,
+    .bodies = call_bodies,
     .samples = [](std::uint64_t) -> std::vector<PrimitiveSpec::Sample> {
       const Aval v{Dtype::F64, {3}};
       const ClosedJaxpr f = make_jaxpr([](ArraySpan x) { return Arrays{x[0] * x[0] * x[0]}; }, Avals{v});

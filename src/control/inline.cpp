@@ -3,6 +3,7 @@
 #include "control/inline.h"
 
 #include "control/bodies.h"
+#include "control/loops.h"
 #include "control/splice.h"
 #include "etrace/control.h"
 #include "etrace/transform.h"
@@ -14,8 +15,7 @@ namespace {
 // The body of a call of these kinds, or null.
 JaxprPtr callee(const Eqn& eqn, Calls which) {
   if (eqn.prim == &jit_p) return eqn.params.jaxpr("jaxpr");
-  const bool custom = eqn.prim == &custom_jvp_call_p || eqn.prim == &custom_vjp_call_p;
-  return custom && which == Calls::All ? eqn.params.jaxpr("call_jaxpr") : nullptr;
+  return has_own_derivative(eqn) && which == Calls::All ? eqn.params.jaxpr("call_jaxpr") : nullptr;
 }
 
 }  // namespace

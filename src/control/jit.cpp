@@ -3,6 +3,7 @@
 
 #include "control/as_written.h"
 #include "control/body.h"
+#include "etrace/bodies.h"
 #include "etrace/control.h"
 #include "etrace/ops/elementwise.h"
 #include "transform/env.h"
@@ -48,6 +49,7 @@ const Primitive jit_p{{
     .linearize = [](const Params& p, ArraySpan x,
                     ArraySpan dx) { return jvp_inlined(p, x, dx, TangentMode::Linear); },
     .prune = prune_call,
+    .bodies = [](const Eqn& eqn) -> std::vector<BodyUse> { return {call_use(eqn.params.jaxpr("jaxpr"))}; },
     .samples = [](std::uint64_t) -> std::vector<PrimitiveSpec::Sample> {
       const Aval v{Dtype::F64, {3}};
       const ClosedJaxpr f = make_jaxpr(

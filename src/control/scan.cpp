@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/interruptible.h"
+#include "etrace/bodies.h"
 #include "etrace/error.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/reduce.h"
@@ -181,6 +182,17 @@ const Primitive scan_p{{
     .jvp_joint = loops::scan_jvp,
     .linearize = loops::scan_linearize,
     .prune = loops::scan_prune,
+    .bodies = [](const Eqn& eqn) -> std::vector<BodyUse> {
+      const loops::Scan s(eqn.params);
+      BodyUse use = call_use(s.body);
+      for (std::size_t i = s.num_consts; i < use.in.size(); ++i) {
+        const bool carried = i < s.num_consts + s.num_carry;
+        use.in[i].sliced = !carried;
+        if (carried) use.in[i].again = i - s.num_consts;
+      }
+      for (std::size_t i = s.num_carry; i < use.out.size(); ++i) use.out[i].stacked = true;
+      return {use};
+    },
     .samples = loops::scan_samples,
 }};
 

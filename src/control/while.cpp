@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "etrace/bodies.h"
 #include "etrace/error.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/reduce.h"
@@ -323,6 +324,16 @@ const Primitive while_p{{
                     ArraySpan dx) { return loops::while_jvp(p, x, dx, TangentMode::Joint); },
     .linearize = loops::while_linearize,
     .prune = while_prune,
+    .bodies = [](const Eqn& eqn) -> std::vector<BodyUse> {
+      const loops::While w(eqn.params);
+      BodyUse condition{w.cond, {}, {}, true}, body = call_use(w.body, w.cond_nconsts);
+      for (std::size_t i = 0; i < w.cond_nconsts; ++i) condition.in.push_back({i});
+      for (std::size_t i = 0; i < w.num_carry(); ++i) {
+        condition.in.push_back({w.num_consts() + i, false, i});
+        body.in[w.body_nconsts + i].again = i;
+      }
+      return {body, condition};
+    },
     .samples = loops::while_samples,
 }};
 

@@ -1,39 +1,13 @@
-// What while and tape_while share: the parameters, the running loop, and the loop mapped over samples.
+// What while and tape_while share: the running loop, and the loop mapped over samples.
 #pragma once
 
 #include <algorithm>
 
 #include "base/interruptible.h"
 #include "control/body.h"
-#include "etrace/control.h"
+#include "control/loops.h"
 
 namespace etrace::loops {
-
-struct While {
-  JaxprPtr cond, body;
-  std::size_t cond_nconsts, body_nconsts;
-
-  explicit While(const Params& p)
-      : cond(p.jaxpr("cond_jaxpr")),
-        body(p.jaxpr("body_jaxpr")),
-        cond_nconsts(static_cast<std::size_t>(p.integer("cond_nconsts"))),
-        body_nconsts(static_cast<std::size_t>(p.integer("body_nconsts"))) {}
-
-  std::size_t num_carry() const { return body->jaxpr.outs.size(); }
-  std::size_t num_consts() const { return cond_nconsts + body_nconsts; }
-  template <class T>
-  std::span<const T> cond_consts(std::span<const T> x) const {
-    return x.first(cond_nconsts);
-  }
-  template <class T>
-  std::span<const T> body_consts(std::span<const T> x) const {
-    return x.subspan(cond_nconsts, body_nconsts);
-  }
-  template <class T>
-  std::span<const T> carry(std::span<const T> x) const {
-    return x.subspan(num_consts(), num_carry());
-  }
-};
 
 Params while_params(ClosedJaxpr cond, std::size_t cond_nconsts, ClosedJaxpr body, std::size_t body_nconsts);
 

@@ -371,7 +371,7 @@ bool has_bits_of_kernel(const Eqn& eqn) {
   Avals in;
   for (const Atom& a : eqn.in) in.push_back(aval_of(a));
   if (eqn.prim == &conv_general_dilated_p) return !is_convolved_in_pieces(eqn.params, in);
-  if (eqn.prim != &trace_window_p) return true;
+  if (!is_trace_pass(eqn)) return true;
   return with_request(eqn.params, in, [&](const KernelRequest& r) {
     const Chosen chosen(r);
     if (!chosen.is_known()) return chosen.d.slots == 0 || chosen.d.batch == 0;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <unordered_map>
 
+#include "control/loops.h"
 #include "emit/builder.h"
 #include "emit/eqn_text.h"
 #include "emit/prepare.h"
@@ -99,9 +100,9 @@ class Lowering {
   void equation(const Eqn& e) {
     number_ = static_cast<int>(p_.eqns.size());
     p_.eqns.push_back({names_.text(e), module_path(e.origin)});
-    if (e.prim == &scan_p) return scan(e);
-    if (e.prim == &while_p) return while_loop(e);
-    if (e.prim == &cond_p) return cond(e);
+    if (is_scan(e)) return scan(e);
+    if (is_while(e)) return while_loop(e);
+    if (is_cond(e)) return cond(e);
     Avals in, out;
     for (const Atom& a : e.in) in.push_back(aval_of(a));
     for (const Var& v : e.out) out.push_back(v.aval);
@@ -475,21 +476,18 @@ class Lowering {
 
   void scan(const Eqn& e) {
     const int eqn = number_;
-    const JaxprPtr inner = e.params.jaxpr("jaxpr");
-    const Index length = e.params.integer("length");
-    const auto num_consts = static_cast<std::size_t>(e.params.integer("num_consts"));
-    const auto num_carry = static_cast<std::size_t>(e.params.integer("num_carry"));
+    const loops::Scan s(e);
     const Values in = values_of(e.in);
-    const auto first_x = static_cast<std::ptrdiff_t>(num_consts + num_carry);
-    const Values init(in.begin() + static_cast<std::ptrdiff_t>(num_consts), in.begin() + first_x);
-    if (length == 1) return single_pass(e, *inner, in, num_carry, first_x);
+    const auto first_x = static_cast<std::ptrdiff_t>(s.first_x());
+    const Values init(in.begin() + static_cast<std::ptrdiff_t>(s.num_consts), in.begin() + first_x);
+    if (s.length == 1) return single_pass(e, *s.body, in, s.num_carry, first_x);
 
     const Values carry = carried(init, e.out);
     Values ys;
-    for (std::size_t k = num_carry; k < e.out.size(); ++k) ys.push_back(result(e, k));
-    if (length == 0) return;
+    for (std::size_t k = s.num_carry; k < e.out.size(); ++k) ys.push_back(result(e, k));
+    if (s.length == 0) return;
     const int loop = static_cast<int>(p_.loops.size());
-    p_.loops.push_back({length, e.params.boolean_or("reverse", false)});
+    p_.loops.push_back({s.length, s.reverse});
     // What of a stacked array belongs to this time.
     const auto at_time = [&](ValueId x) {
       const Aval aval{b_.value(x).aval.dtype, b_.value(x).aval.shape.without(0)};
@@ -499,10 +497,10 @@ class Lowering {
     };
     Region region{.kind = Region::Scan, .loop = loop, .blocks = std::vector<Block>(1), .eqn = eqn};
     b_.open(region.blocks[0]);
-    Values args(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(num_consts));
+    Values args(in.begin(), in.begin() + static_cast<std::ptrdiff_t>(s.num_consts));
     args.insert(args.end(), carry.begin(), carry.end());
     for (auto x = in.begin() + first_x; x != in.end(); ++x) args.push_back(at_time(*x));
-    const Values outs = body(*inner, args);
+    const Values outs = body(*s.body, args);
     Values to = carry;
     for (const ValueId y : ys) to.push_back(at_time(y));
     assign_all(outs, to, eqn);
@@ -525,7 +523,9 @@ class Lowering {
 
   void while_loop(const Eqn& e) {
     const int eqn = number_;
-    const auto nc = e.params.integer("cond_nconsts"), nb = e.params.integer("body_nconsts");
+    const loops::While w(e);
+    const auto nc = static_cast<std::ptrdiff_t>(w.cond_nconsts),
+               nb = static_cast<std::ptrdiff_t>(w.body_nconsts);
     const Values in = values_of(e.in);
     const Values carry = carried(Values(in.begin() + nc + nb, in.end()), e.out);
     Region region{.kind = Region::While, .blocks = std::vector<Block>(2), .eqn = eqn};
@@ -535,12 +535,12 @@ class Lowering {
       return all;
     };
     b_.open(region.blocks[0]);
-    const Values go = body(*e.params.jaxpr("cond_jaxpr"), args(0, nc));
+    const Values go = body(*w.cond, args(0, nc));
     region.predicate = b_.stored({Dtype::Bool, {}});
     b_.copy(go[0], region.predicate, eqn);
     b_.close();
     b_.open(region.blocks[1]);
-    assign_all(body(*e.params.jaxpr("body_jaxpr"), args(nc, nb)), carry, eqn);
+    assign_all(body(*w.body, args(nc, nb)), carry, eqn);
     b_.close();
     b_.push({std::move(region)});
   }

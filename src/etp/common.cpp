@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "core/flow.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/linalg.h"
 #include "etrace/ops/shape.h"
@@ -216,17 +217,9 @@ std::optional<TraceSource> trace_source(const Params& params, std::string_view f
 // Traces ----------------------------------------------------------------------------------------------------
 std::optional<std::size_t> data_read(const Avals& in, const std::vector<bool>& fixed, const Function& f) {
   const Recording body = record(in, f);
-  std::unordered_set<std::uint64_t> read;
-  const auto add = [&](const std::vector<Atom>& atoms) {
-    for (const Atom& a : atoms)
-      if (const Var* v = as_var(a)) read.insert(v->id);
-  };
-  add(body.jaxpr.outs);
-  for (auto eqn = body.jaxpr.eqns.rbegin(); eqn != body.jaxpr.eqns.rend(); ++eqn)
-    if (std::any_of(eqn->out.begin(), eqn->out.end(), [&](const Var& v) { return read.contains(v.id); }))
-      add(eqn->in);
+  const Reached read = backward(body.jaxpr, ids_of(body.jaxpr.outs));
   for (std::size_t i = 0; i < in.size(); ++i)
-    if (!fixed[i] && read.contains(body.jaxpr.invars[i].id)) return i;
+    if (!fixed[i] && read.holds(body.jaxpr.invars[i])) return i;
   return std::nullopt;
 }
 
@@ -330,6 +323,7 @@ PrimitiveSpec common_row(const OperatorPair& pair, bool batched) {
             return types({name, batched}, params, in);
           },
       .lower = pair.lower,
+      .facts = pair.facts,
       .samples = [samples = pair.samples, batched](std::uint64_t seed) { return samples(seed, batched); }};
 }
 }  // namespace

@@ -158,6 +158,7 @@ struct OperatorPair {
   LowerRule lower;
   std::function<Samples(std::uint64_t seed, bool batched)> samples;
   EtpRules rules;  // without `batched` and `batched_form`
+  decltype(PrimitiveSpec::facts) facts = {};
 };
 PrimitiveSpec batched_row(const OperatorPair&);
 PrimitiveSpec single_row(const OperatorPair&, const Primitive& batched_form);

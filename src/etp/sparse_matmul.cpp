@@ -1,6 +1,7 @@
 // Product with a fixed sparse pattern: y = x·S(f(w)) + g(b), where S puts w[p] at (row(p), col(p)).
 // x [B,I] (etp_sp_mm) or [I] (etp_sp_mv), w [nnz], b [O]. The trace slot p belongs to the output col(p).
 #include "etp/common.h"
+#include "etrace/facts.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/index.h"
 #include "etrace/ops/shape.h"
@@ -105,6 +106,7 @@ const OperatorPair kPair{
     .lower = lower,
     .samples = samples,
     .rules = {.trainables = weight_and_bias, .anchors = anchors, .adjacency = adjacency, .source = source},
+    .facts = [](const FactRequest&) { return Facts{.zeros = true}; },  // no entry, no sum
 };
 
 }  // namespace

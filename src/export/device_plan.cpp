@@ -111,7 +111,7 @@ std::vector<TracePass> DevicePlan::without_code() const {
   std::vector<TracePass> out;
   for (const Program* p : {&learn, &evolve})
     for_each_inside(p->jaxpr, [&](const Eqn& eqn) {
-      if (eqn.prim == &trace_window_p && !emit::has_bits_of_kernel(eqn)) out.push_back(trace_pass_of(eqn));
+      if (is_trace_pass(eqn) && !emit::has_bits_of_kernel(eqn)) out.push_back(trace_pass_of(eqn));
     });
   return out;
 }
@@ -125,7 +125,7 @@ void DevicePlan::require_code() const {
                     t.trace, name(t.form), t.reason, t.trace));
   for (const Program* p : {&learn, &evolve})
     for_each_inside(p->jaxpr, [](const Eqn& eqn) {
-      if (!emit::has_bits_of_kernel(eqn) && eqn.prim != &trace_window_p)
+      if (!emit::has_bits_of_kernel(eqn) && !is_trace_pass(eqn))
         throw NotSupportedError("export", fmt::format("{} of {} is summed in pieces, which has no code for "
                                                       "devices; make the model smaller",
                                                       eqn.prim->name(), to_string(aval_of(eqn.in[0]))));

@@ -10,6 +10,7 @@ namespace etrace {
 // Operands are floating, or truth values that must hold. params: early (for planners: operands may be judged
 // by what they are made from)
 extern const Primitive all_finite_p;
+inline bool is_look(const Eqn& eqn) { return eqn.prim == &all_finite_p; }
 
 // Every element of every array is finite. Undefined arrays, whole numbers and truth values are.
 Array all_finite(ArraySpan);

@@ -1,5 +1,6 @@
 // argmax and argmin: the position of the first extreme element along one axis; the first NaN beats all
 // numbers.
+#include "etrace/axes.h"
 #include "etrace/ops/index.h"
 #include "ops/structure_common.h"
 
@@ -63,6 +64,14 @@ Arrays batch(const Params& params, ArraySpan x, const std::vector<bool>&, std::i
   return {bind1(P, {x[0]}, params.with("axes", shifted(params.dims("axes"))))};
 }
 
+AxisTable other_axes_kept(const EmitRequest& q) {
+  AxisTable t(q);
+  std::size_t b = 0;
+  for (const std::int64_t a : other_axes(q.x(0).shape.rank(), q.params.dims("axes")))
+    t.keep(b++, 0, to_index(a));
+  return t;
+}
+
 // The position does not move under small changes.
 Arrays no_tangent(const Params&, ArraySpan, ArraySpan, ArraySpan) { return {Array()}; }
 
@@ -88,6 +97,7 @@ const Primitive argmax_p{{
     .params = {"axes", "index_dtype"},
     .abstract = typing<argmax_p>,
     .kernel = [](const KernelRequest& q) { return arg_kernel(q, [](auto a, auto b) { return a > b; }); },
+    .axes = other_axes_kept,
     .jvp = no_tangent,
     .batch = batch<argmax_p>,
     .samples = arg_samples,
@@ -99,6 +109,7 @@ const Primitive argmin_p{{
     .params = {"axes", "index_dtype"},
     .abstract = typing<argmin_p>,
     .kernel = [](const KernelRequest& q) { return arg_kernel(q, [](auto a, auto b) { return a < b; }); },
+    .axes = other_axes_kept,
     .jvp = no_tangent,
     .batch = batch<argmin_p>,
     .samples = arg_samples,

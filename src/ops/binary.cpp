@@ -4,6 +4,7 @@
 
 #include "etrace/ops/shape.h"
 #include "ops/elementwise_common.h"
+#include "ops/fact_rules.h"
 #include "ops/scalar_math.h"
 #include "runtime/etp_math.h"
 
@@ -38,6 +39,7 @@ const Primitive add_p{binary<add_p, kNumber, [](auto a, auto b) { return scalar:
     .name = "add",
     .doc = "y = a + b",
     .emit = number_code<"$0 + $1", "etp_add_$t($0, $1)">,
+    .facts = fact_rules::sum<false>,
     .jvp = jvp_add,
     .transpose = transpose_add,
     .samples = samples<kNumber, Range{-3, 3}, Range{-3, 3}>,
@@ -47,6 +49,7 @@ const Primitive add_any_p{binary<add_any_p, kNumber, [](auto a, auto b) { return
     .name = "add_any",
     .doc = "y = a + b, the sum of two cotangents",
     .emit = number_code<"$0 + $1", "etp_add_$t($0, $1)">,
+    .facts = fact_rules::sum<false>,
     .jvp = jvp_add,
     .transpose = transpose_add,
     .samples = samples<kNumber, Range{-3, 3}, Range{-3, 3}>,
@@ -56,6 +59,7 @@ const Primitive sub_p{binary<sub_p, kNumber, [](auto a, auto b) { return scalar:
     .name = "sub",
     .doc = "y = a - b",
     .emit = number_code<"$0 - $1", "etp_sub_$t($0, $1)">,
+    .facts = fact_rules::sum<true>,
     .jvp = [](const Params&, ArraySpan, ArraySpan y, ArraySpan dx) -> Arrays {
       if (dx[0].defined() && dx[1].defined()) return tangent(y[0], {dx[0] - dx[1]});
       return tangent(y[0], {dx[0], partial(dx[1], [](const Array& d) { return -d; })});
@@ -71,6 +75,10 @@ const Primitive mul_p{binary<mul_p, kNumber, [](auto a, auto b) { return scalar:
     .name = "mul",
     .doc = "y = a·b",
     .emit = number_code<"$0 * $1", "etp_mul_$t($0, $1)">,
+    .facts =
+        [](const FactRequest& q) {
+          return q.combined(q.same ? Sign::Unsigned : product(q.x(0).sign, q.x(1).sign));
+        },
     .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
       return tangent(y[0], {partial(dx[0], [&](const Array& d) { return d * x[1]; }),
                             partial(dx[1], [&](const Array& d) { return x[0] * d; })});
@@ -122,6 +130,11 @@ const Primitive div_p{with_kernel(
         .name = "div",
         .doc = "y = a/b, integers towards zero; for them a/0 = -1 (all bits set)",
         .emit = number_code<"$0 / $1", "etp_div_$t($0, $1)", 4>,
+        .facts = [](const FactRequest& q) -> Facts {
+          return {.sign = q.same ? Sign::Unsigned : product(q.x(0).sign, q.x(1).sign),
+                  .zeros = q.x(0).zeros,
+                  .shows = Shows::First};
+        },
         .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
           return tangent(y[0], {partial(dx[0], [&](const Array& d) { return d / x[1]; }),
                                 partial(dx[1], [&](const Array& d) { return d * -(y[0] / x[1]); })});
@@ -238,6 +251,7 @@ const Primitive max_p{binary<max_p, kAny, [](auto a, auto b) { return scalar::ma
     .name = "max",
     .doc = "the larger of a and b; NaN if one of them is",
     .emit = code<"etp_max_$t($0, $1)", 2>,
+    .facts = fact_rules::decided<fact_rules::extreme<Sign::NotNegative>>,
     .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
       return jvp_by_winner(greater(x[0], x[1]), x, y[0], dx);
     },
@@ -248,6 +262,7 @@ const Primitive min_p{binary<min_p, kAny, [](auto a, auto b) { return scalar::mi
     .name = "min",
     .doc = "the smaller of a and b; NaN if one of them is",
     .emit = code<"etp_min_$t($0, $1)", 2>,
+    .facts = fact_rules::decided<fact_rules::extreme<Sign::NotPositive>>,
     .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
       return jvp_by_winner(less(x[0], x[1]), x, y[0], dx);
     },

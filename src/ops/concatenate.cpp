@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "etrace/facts.h"
 #include "etrace/ops/shape.h"
 #include "ops/structure_common.h"
 
@@ -258,6 +259,7 @@ const Primitive split_p{{
     .lower = [](const Params& params, ArraySpan x) -> Arrays {
       return split(x[0], params.dims("sizes"), static_cast<int>(params.integer("axis")));
     },
+    .facts = [](const FactRequest& q) { return q.moved(Shows::Part); },
     .samples = [](std::uint64_t seed) -> Samples {
       Source r(seed);
       const std::int64_t n = r.integer(1, 4);

@@ -4,6 +4,7 @@
 // else.
 #include <algorithm>
 
+#include "etrace/axes.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/linalg.h"
 #include "etrace/ops/shape.h"
@@ -104,6 +105,24 @@ Array kernel_cotangent(const Array& ct, const Array& x, const Aval& w, const Con
     t.padding[d].second = needed - dilated_size(in[d], o.lhs_dilation[d]) - o.padding[d].first;
   }
   return bind_conv(x, ct, t);
+}
+
+// Images stay apart, and so do channels that have a kernel of their own.
+AxisTable conv_axes(const EmitRequest& q) {
+  const ConvOptions o = conv_options(q.params, q.x(0).shape.rank());
+  const std::size_t images = to_index(o.out_spec[0]), features = to_index(o.out_spec[1]);
+  AxisTable t(q);
+  if (o.batch_group_count == 1) {
+    t.keep(images, 0, to_index(o.lhs_spec[0]));
+    t.at(images, 1) = {AxisSource::Same};
+    t.keep(features, 1, to_index(o.rhs_spec[0]));
+    const std::int64_t channels = q.x(0).shape[to_index(o.lhs_spec[1])];
+    if (o.feature_group_count == 1)
+      t.at(features, 0) = {AxisSource::Same};
+    else if (o.feature_group_count == channels && q.y().shape[features] == channels)
+      t.keep(features, 0, to_index(o.lhs_spec[1]));
+  }
+  return t;
 }
 
 Avals conv_types(const Params& params, std::span<const Aval> in) {
@@ -245,8 +264,10 @@ const Primitive conv_general_dilated_p{{
     .params = {"window_strides", "padding", "lhs_dilation", "rhs_dilation", "dimension_numbers",
                "feature_group_count", "batch_group_count", "preferred_element_type"},
     .ignored_params = {"precision"},
+    .product = true,
     .abstract = conv_types,
     .kernel = conv_kernel,
+    .axes = conv_axes,
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       Array dy;
       if (dx[0].defined()) dy = bind1(conv_general_dilated_p, {dx[0], x[1]}, params);

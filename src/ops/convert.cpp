@@ -3,6 +3,7 @@
 #include <string>
 
 #include "ops/elementwise_common.h"
+#include "ops/fact_rules.h"
 #include "ops/scalar_math.h"
 #include "runtime/etp_math.h"
 
@@ -132,6 +133,21 @@ const Primitive convert_element_type_p{{
     },
     .kernel = convert_kernel,
     .emit = convert_code,
+    .facts =
+        [](const FactRequest& q) {
+          const Dtype from = q.in[0].dtype, to = q.out[0].dtype;
+          Facts f = q.moved(is_floating(from) ? Shows::All : Shows::None);
+          const bool wider = to == Dtype::F64 || (to == Dtype::F32 && from != Dtype::F64);
+          if (!is_floating(from)) {
+            f.finite = to != Dtype::F16 || from == Dtype::Bool ? Finite::Always : Finite::Unknown;
+            f.whole = true;
+            f.sign = from == Dtype::Bool ? Sign::Unsigned : Sign::Any;
+          } else if (!wider && to != from) {
+            f.finite = Finite::Unknown;
+          }
+          if (!is_floating(to)) f.shows = Shows::None;
+          return f;
+        },
     .jvp = [](const Params& params, ArraySpan, ArraySpan y, ArraySpan dx) -> Arrays {
       if (!is_floating(y[0].dtype())) return {Array()};
       return {bind1(convert_element_type_p, {dx[0]}, params)};

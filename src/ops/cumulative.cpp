@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "etrace/axes.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/reduce.h"
 #include "etrace/ops/shape.h"
@@ -94,6 +95,10 @@ Avals typing(const Params& params, std::span<const Aval> in) {
   check_axes(P.name(), "axis", Dims{params.integer("axis")}, in[0].shape.rank());
   expect_number(P.name(), in[0].dtype);
   return {in[0]};
+}
+
+AxisTable lines_apart(const EmitRequest& q) {
+  return AxisTable::aligned(q).mix(to_index(q.params.integer("axis")));
 }
 
 template <const Primitive& P>
@@ -192,6 +197,7 @@ const Primitive cumsum_p{{
     .params = {"axis", "reverse"},
     .abstract = typing<cumsum_p>,
     .kernel = number_kernel<SumState>,
+    .axes = lines_apart,
     .jvp = [](const Params& params, ArraySpan, ArraySpan, ArraySpan dx) -> Arrays {
       return {bind1(cumsum_p, {dx[0]}, params)};
     },
@@ -208,6 +214,7 @@ const Primitive cumprod_p{{
     .params = {"axis", "reverse"},
     .abstract = typing<cumprod_p>,
     .kernel = number_kernel<ProdState>,
+    .axes = lines_apart,
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       return running_tangent(params, x[0], dx[0], [](const Dual& a, const Dual& b) -> Dual {
         return {a.value * b.value, a.tangent * b.value + a.value * b.tangent};
@@ -228,6 +235,7 @@ const Primitive cummax_p{{
     .params = {"axis", "reverse"},
     .abstract = typing<cummax_p>,
     .kernel = number_kernel<MaxState>,
+    .axes = lines_apart,
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       return extreme_tangent<[](const Array& a, const Array& b) { return maximum(a, b); }>(params, x[0],
                                                                                            dx[0]);
@@ -242,6 +250,7 @@ const Primitive cummin_p{{
     .params = {"axis", "reverse"},
     .abstract = typing<cummin_p>,
     .kernel = number_kernel<MinState>,
+    .axes = lines_apart,
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       return extreme_tangent<[](const Array& a, const Array& b) { return minimum(a, b); }>(params, x[0],
                                                                                            dx[0]);
@@ -264,6 +273,7 @@ const Primitive cumlogsumexp_p{{
       return q.x(0).dtype == Dtype::F32 ? running_kernel<float, LogSumExpState<float>>(q)
                                         : running_kernel<double, LogSumExpState<double>>(q);
     },
+    .axes = lines_apart,
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       // -inf (an empty sum) would meet itself in differences: a huge finite number weighs just as little.
       const bool single = x[0].dtype() == Dtype::F32;

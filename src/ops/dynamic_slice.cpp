@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "etrace/axes.h"
 #include "etrace/emission.h"
+#include "etrace/facts.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/index.h"
 #include "etrace/ops/shape.h"
@@ -66,6 +68,19 @@ Emission dynamic_slice_code(const EmitRequest& q) {
   return code;
 }
 
+// Of the operand that the window is taken from, or put into the other from: as a whole along an axis it
+// cannot move, otherwise a start decides.
+AxisTable window_axes(const EmitRequest& q, const Shape& window, std::size_t moved) {
+  AxisTable t = AxisTable::aligned(q);
+  for (std::size_t a = 0; a < window.rank(); ++a) {
+    if (window[a] == q.x(0).shape[a])
+      t.keep(a, moved, a);
+    else
+      t.at(a, moved) = {};
+  }
+  return t;
+}
+
 // In terms of gather and scatter the operations have one index vector, whose window is everything. Behind a
 // batch axis of the starts there is one such vector [n, rank] for each entry.
 struct OneWindow {
@@ -120,6 +135,11 @@ const Primitive dynamic_slice_p{{
       return {[=](const KernelArgs& k) { copy(k.in[0], start(k.in + 1), k.out[0], 0); }};
     },
     .emit = dynamic_slice_code,
+    .axes = [](const EmitRequest& q) { return window_axes(q, q.y().shape, 0); },
+    .facts =
+        [](const FactRequest& q) {
+          return FactRequest{q.params, q.in.first(1), q.out, q.known.first(1), false}.moved(Shows::Part);
+        },
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       return bind_primitive(dynamic_slice_p, followed_by({dx[0]}, x.subspan(1)), params);
     },
@@ -179,6 +199,7 @@ const Primitive dynamic_update_slice_p{{
       };
       return kernel;
     },
+    .axes = [](const EmitRequest& q) { return window_axes(q, q.x(1).shape, 1); },
     .jvp = [](const Params&, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       return {dynamic_update_slice(instantiate(dx[0], x[0].aval()), instantiate(dx[1], x[1].aval()),
                                    x.subspan(2))};

@@ -2,7 +2,9 @@
 // Linear in x: its transpose adds the windows back (scatter_add).
 #include <limits>
 
+#include "etrace/axes.h"
 #include "etrace/emission.h"
+#include "etrace/facts.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/index.h"
 #include "etrace/ops/shape.h"
@@ -74,6 +76,18 @@ Emission gather_code(const EmitRequest& q) {
   return code;
 }
 
+AxisTable gather_axes(const EmitRequest& q) {
+  const WindowDims d = gather_dims(q.params);
+  const Dims sizes = q.params.dims("slice_sizes"), vectors = other_axes(q.y().shape.rank(), d.window);
+  AxisTable t(q);
+  for (const std::int64_t a : d.window) t.at(to_index(a), 1) = {AxisSource::Same};
+  for (std::size_t v = 0; v < vectors.size(); ++v) t.keep(to_index(vectors[v]), 1, v);
+  for (std::size_t a = 0; a < q.x(0).shape.rank(); ++a)
+    if (const WindowAxis w = window_axis(d, q.x(0).shape, q.y().shape, sizes, a); w.windows)
+      t.keep(*w.windows, 0, a);
+  return t;
+}
+
 Params gather_params(const WindowDims& d, const Dims& sizes, const char* mode) {
   return {
       {"dimension_numbers", gather_attr(d)}, {"slice_sizes", sizes}, {"mode", mode}, {"fill_value", nullptr}};
@@ -123,6 +137,13 @@ const Primitive gather_p{{
       }};
     },
     .emit = gather_code,
+    .axes = gather_axes,
+    .facts =
+        [](const FactRequest& q) {
+          if (mode_of("gather", q.params) == Mode::FillOrDrop)
+            return Facts{.zeros = q.x(0).zeros, .shows = Shows::Part};
+          return FactRequest{q.params, q.in.first(1), q.out, q.known.first(1), false}.moved(Shows::Part);
+        },
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       return {bind1(gather_p, {dx[0], x[1]}, params.with("fill_value", 0.0))};
     },

@@ -3,6 +3,7 @@
 // s says what the slope is and acts on y in no other way, so it has no derivative of its own, whether it
 // comes through stop_gradient (as braintools before 0.4 writes it) or not (from 0.4 on).
 #include "ops/elementwise_common.h"
+#include "ops/fact_rules.h"
 #include "ops/scalar_math.h"
 
 namespace etrace {
@@ -16,6 +17,9 @@ const Primitive heaviside_surrogate_gradient_p{
             "y = 1 where x ≥ 0, else 0; its derivative in x is taken to be the second operand, in which it "
             "has none",
         .emit = code<"etp_step_$t($0)", 2>,
+        .facts = [](const FactRequest& q) -> Facts {
+          return {.sign = Sign::Unsigned, .finite = Finite::Always, .whole = true, .zeros = q.any_zeros()};
+        },
         .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
           return tangent(y[0], {partial(dx[0], [&](const Array& d) { return d * x[1]; })});
         },

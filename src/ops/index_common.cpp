@@ -73,6 +73,20 @@ WindowDims batched_dims(const WindowDims& d, bool operand, bool indices) {
   return out;
 }
 
+WindowAxis window_axis(const WindowDims& d, const Shape& operand, const Shape& windows, const Dims& sizes,
+                       std::size_t axis) {
+  const Dims vectors = other_axes(windows.rank(), d.window);
+  for (std::size_t k = 0; k < d.operand_batching.size(); ++k)
+    if (d.operand_batching[k] == to_dim(axis)) {
+      const std::size_t of_indices = to_index(d.indices_batching[k]);
+      return {to_index(vectors[of_indices]), of_indices};
+    }
+  const Dims shown = other_axes(operand.rank(), joined(d.collapsed, d.operand_batching));
+  const auto at = std::find(shown.begin(), shown.end(), to_dim(axis));
+  if (at == shown.end() || sizes[axis] != operand[axis]) return {};
+  return {to_index(d.window[to_index(at - shown.begin())]), {}};
+}
+
 WindowDims take_dims(std::size_t rank, std::size_t axis, std::size_t index_rank) {
   const Dims behind = axis_range(to_dim(axis + index_rank), to_dim(rank - axis - 1));
   return {joined(axis_range(0, to_dim(axis)), behind), {to_dim(axis)}, {to_dim(axis)}, {}, {}};

@@ -5,6 +5,8 @@
 // Private to ops/.
 #pragma once
 
+#include <optional>
+
 #include "ops/structure_common.h"
 
 namespace etrace::structure {
@@ -22,6 +24,15 @@ Attr gather_attr(const WindowDims&);
 Attr scatter_attr(const WindowDims&);
 // The same operation behind a leading axis of the operand, the indices, or both.
 WindowDims batched_dims(const WindowDims&, bool operand, bool indices);
+
+// Where an axis of the operand is among the axes of the windows (a gather's result, a scatter's updates) and
+// of the indices.
+struct WindowAxis {
+  std::optional<std::size_t> windows;  // none: moved by the indices
+  std::optional<std::size_t> indices;  // none: the same windows for all of it
+};
+WindowAxis window_axis(const WindowDims&, const Shape& operand, const Shape& windows, const Dims& sizes,
+                       std::size_t axis);
 
 // One entry along `axis` for each index (an array of rank index_rank); the other axes are whole.
 WindowDims take_dims(std::size_t rank, std::size_t axis, std::size_t index_rank);

@@ -2,6 +2,8 @@
 // value. Linear in both operands: x gets back what lies on its positions, the value the sum of the rest.
 #include <algorithm>
 
+#include "etrace/axes.h"
+#include "etrace/facts.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/reduce.h"
 #include "etrace/ops/shape.h"
@@ -122,6 +124,25 @@ const Primitive pad_p{{
       }};
     },
     .emit = pad_code,
+    .axes =
+        [](const EmitRequest& q) {
+          const std::vector<PadAxis> config = config_of(q.params);
+          AxisTable t(q);
+          for (std::size_t a = 0; a < config.size(); ++a) {
+            if (config[a].low != 0 || config[a].high != 0 || config[a].interior != 0) continue;
+            t.keep(a, 0, a);
+            t.at(a, 1) = {AxisSource::Same};
+          }
+          return t;
+        },
+    .facts =
+        [](const FactRequest& q) {
+          bool crops = false;
+          for (const PadAxis& c : config_of(q.params)) crops = crops || c.low < 0 || c.high < 0;
+          Facts f = q.moved(crops ? Shows::Part : Shows::All);
+          f.zeros = true;
+          return f;
+        },
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       return {bind1(pad_p, {instantiate(dx[0], x[0].aval()), instantiate(dx[1], x[1].aval())}, params)};
     },

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "etrace/axes.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/index.h"
 #include "etrace/ops/shape.h"
@@ -42,6 +43,20 @@ Kernel scatter_kernel(const KernelRequest& q, const Windows& windows, Write writ
     });
   };
   return kernel;
+}
+
+AxisTable scatter_axes(const EmitRequest& q) {
+  const WindowDims d = scatter_dims(q.params);
+  const Dims sizes = update_window_sizes("scatter", d, q.x(0), q.x(2));
+  AxisTable t(q);
+  for (std::size_t a = 0; a < q.y().shape.rank(); ++a) {
+    t.keep(a, 0, a);
+    const WindowAxis w = window_axis(d, q.x(0).shape, q.x(2).shape, sizes, a);
+    if (!w.windows) continue;
+    t.keep(a, 2, *w.windows);
+    t.at(a, 1) = w.indices ? AxisSource{AxisSource::Along, *w.indices} : AxisSource{AxisSource::Same};
+  }
+  return t;
 }
 
 Windows windows_of(const KernelRequest& q) {
@@ -141,6 +156,7 @@ const Primitive scatter_p{{
         copy(updates, from, y, to);
       });
     },
+    .axes = scatter_axes,
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       if (never_overlap(params, x[1]))
         return {bind1(scatter_p, {instantiate(dx[0], x[0].aval()), x[1], instantiate(dx[2], x[2].aval())},
@@ -195,6 +211,7 @@ const Primitive scatter_add_p{{
         });
       });
     },
+    .axes = scatter_axes,
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       if (!dx[2].defined()) return {dx[0]};
       return {bind1(scatter_add_p, {instantiate(dx[0], x[0].aval()), x[1], dx[2]}, params)};

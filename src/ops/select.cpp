@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ops/elementwise_common.h"
+#include "ops/fact_rules.h"
 #include "ops/scalar_math.h"
 
 namespace etrace {
@@ -105,6 +106,12 @@ const Primitive select_n_p{{
           return r.x(0).dtype == Dtype::Bool ? select_by_bool(r) : select_by_index(r);
         },
     .emit = select_code,
+    .facts =
+        [](const FactRequest& q) {
+          Facts f = q.moved(Shows::None, 1);
+          f.decided = q.x(0).decided;
+          return f;
+        },
     .jvp = [](const Params&, ArraySpan x, ArraySpan y, ArraySpan dx) -> Arrays {
       Arrays in{x[0]};
       for (const Array& d : dx.subspan(1)) in.push_back(d.defined() ? d : full({}, 0.0, y[0].dtype()));

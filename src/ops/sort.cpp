@@ -3,6 +3,7 @@
 // sort was asked for: results must not depend on the algorithm.
 #include <algorithm>
 
+#include "etrace/axes.h"
 #include "etrace/ops/index.h"
 #include "etrace/ops/shape.h"
 #include "ops/index_common.h"
@@ -87,6 +88,7 @@ const Primitive sort_p{{
       };
       return kernel;
     },
+    .axes = [](const EmitRequest& q) { return AxisTable::aligned(q).mix(plan_of(q.params).axis); },
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       const auto [axis, num_keys] = plan_of(params);
       const Array order = permutation_of(x.first(num_keys), params);

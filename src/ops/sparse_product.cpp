@@ -4,7 +4,9 @@
 #include <memory>
 
 #include "core/named_kernel.h"
+#include "etrace/axes.h"
 #include "etrace/emission.h"
+#include "etrace/facts.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/index.h"
 #include "etrace/ops/reduce.h"
@@ -145,6 +147,14 @@ const Primitive sparse_product_p{{
     },
     .kernel = [](const KernelRequest& q) { return sparse_kernel("sparse_product", q); },
     .emit = [](const EmitRequest&) -> Emission { return KernelCode{}; },
+    .axes =
+        [](const EmitRequest& q) {
+          AxisTable t(q);
+          t.keep(0, 0, 0);
+          t.at(0, 1) = {AxisSource::Same};
+          return t;
+        },
+    .facts = [](const FactRequest&) { return Facts{.zeros = true}; },  // no entry, no sum
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       Array dy;
       if (dx[0].defined()) dy = bind1(sparse_product_p, {dx[0], x[1]}, params);

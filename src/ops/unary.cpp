@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ops/elementwise_common.h"
+#include "ops/fact_rules.h"
 #include "ops/scalar_math.h"
 #include "runtime/etp_math.h"
 
@@ -44,6 +45,12 @@ const Primitive neg_p{unary<neg_p, kNumber, [](auto x) { return scalar::neg(x); 
     .name = "neg",
     .doc = "y = -x",
     .emit = number_code<"-$0", "etp_neg_$t($0)">,
+    .facts =
+        [](const FactRequest& q) {
+          Facts f = q.moved(Shows::All);
+          f.sign = opposite(f.sign);
+          return f;
+        },
     .jvp = [](const Params&, ArraySpan, ArraySpan, ArraySpan dx) -> Arrays { return {-dx[0]}; },
     .transpose = [](const Params&, ArraySpan ct, ArraySpan, std::span<const Aval>) -> Arrays {
       return {-ct[0]};
@@ -56,6 +63,7 @@ const Primitive sign_p{unary<sign_p, kNumber, [](auto x) { return scalar::sign(x
     .name = "sign",
     .doc = "y = x/|x|, 0 at 0",
     .emit = code<"etp_sign_$t($0)", 2>,
+    .facts = fact_rules::odd,
     .jvp = jvp_zero,
     .samples = samples<kNumber, Range{-3, 3}>,
 })};
@@ -64,6 +72,12 @@ const Primitive abs_p{unary<abs_p, kNumber, [](auto x) { return scalar::abs(x); 
     .name = "abs",
     .doc = "y = |x|; its derivative at 0 is 1",
     .emit = code<"etp_abs_$t($0)">,
+    .facts =
+        [](const FactRequest& q) {
+          Facts f = q.moved(Shows::All);
+          f.sign = Sign::Unsigned;
+          return f;
+        },
     .jvp = jvp_by<[](const Array& x, const Array&) {
       return where(greater_equal(x, 0.0), full({}, 1.0, x.dtype()), full({}, -1.0, x.dtype()));
     }>,
@@ -74,6 +88,7 @@ const Primitive floor_p{unary<floor_p, kFloating, [](auto x) { return scalar::fl
     .name = "floor",
     .doc = "the largest integer ≤ x",
     .emit = code<"etp_floor_$t($0)", 2>,
+    .facts = fact_rules::rounded,
     .jvp = jvp_zero,
     .samples = samples<kFloating, Range{-3, 3}>,
 })};
@@ -82,6 +97,7 @@ const Primitive ceil_p{unary<ceil_p, kFloating, [](auto x) { return scalar::ceil
     .name = "ceil",
     .doc = "the smallest integer ≥ x",
     .emit = code<"etp_ceil_$t($0)", 2>,
+    .facts = fact_rules::rounded,
     .jvp = jvp_zero,
     .samples = samples<kFloating, Range{-3, 3}>,
 })};
@@ -122,6 +138,7 @@ const Primitive round_p{{
     .emit = [](const EmitRequest& r) -> Emission {
       return MapCode{rounds_away_from_zero(r.params) ? "etp_round_$t($0)" : "etp_rint_$t($0)", 2};
     },
+    .facts = fact_rules::rounded,
     .jvp = jvp_zero,
     .batch = batch<round_p>,
     .samples =
@@ -136,6 +153,7 @@ const Primitive exp_p{vector_unary<exp_p, etp_vexp_f32, etp_vexp_f64>({
     .name = "exp",
     .doc = "y = e^x",
     .emit = code<"etp_exp_$t($0)", 12>,
+    .facts = fact_rules::positive,
     .jvp = jvp_by<[](const Array&, const Array& y) { return y; }>,
     .samples = samples<kFloating, Range{-3, 3}>,
 })};
@@ -144,6 +162,7 @@ const Primitive exp2_p{vector_unary<exp2_p, etp_vexp2_f32, etp_vexp2_f64>({
     .name = "exp2",
     .doc = "y = 2^x",
     .emit = code<"etp_exp2_$t($0)", 12>,
+    .facts = fact_rules::positive,
     .jvp = jvp_by<[](const Array&, const Array& y) { return kLn2 * y; }>,
     .samples = samples<kFloating, Range{-3, 3}>,
 })};
@@ -152,6 +171,7 @@ const Primitive expm1_p{vector_unary<expm1_p, etp_vexpm1_f32, etp_vexpm1_f64>({
     .name = "expm1",
     .doc = "y = e^x - 1, exact near 0",
     .emit = code<"etp_expm1_$t($0)", 15>,
+    .facts = fact_rules::odd_unbounded,
     .jvp = jvp_by<[](const Array&, const Array& y) { return y + 1.0; }>,
     .samples = samples<kFloating, Range{-3, 3}>,
 })};
@@ -160,6 +180,7 @@ const Primitive log_p{vector_unary<log_p, etp_vlog_f32, etp_vlog_f64>({
     .name = "log",
     .doc = "y = ln x",
     .emit = code<"etp_log_$t($0)", 15>,
+    .facts = fact_rules::not_zero,
     .jvp = [](const Params&, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays { return {dx[0] / x[0]}; },
     .samples = samples<kFloating, Range{0.2, 4}>,
 })};
@@ -168,6 +189,7 @@ const Primitive log1p_p{vector_unary<log1p_p, etp_vlog1p_f32, etp_vlog1p_f64>({
     .name = "log1p",
     .doc = "y = ln(1 + x), exact near 0",
     .emit = code<"etp_log1p_$t($0)", 18>,
+    .facts = fact_rules::odd_unbounded,
     .jvp = [](const Params&, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       return {dx[0] / (x[0] + 1.0)};
     },
@@ -178,6 +200,7 @@ const Primitive tanh_p{vector_unary<tanh_p, etp_vtanh_f32, etp_vtanh_f64>({
     .name = "tanh",
     .doc = "y = tanh x",
     .emit = code<"etp_tanh_$t($0)", 20>,
+    .facts = fact_rules::odd,
     .jvp = jvp_by<[](const Array&, const Array& y) { return 1.0 - y * y; }>,
     .samples = samples<kFloating, Range{-2, 2}>,
 })};
@@ -186,6 +209,7 @@ const Primitive logistic_p{vector_unary<logistic_p, etp_vlogistic_f32, etp_vlogi
     .name = "logistic",
     .doc = "y = 1/(1 + e^-x)",
     .emit = code<"etp_logistic_$t($0)", 20>,
+    .facts = fact_rules::positive_bounded,
     .jvp = jvp_by<[](const Array&, const Array& y) { return y * (1.0 - y); }>,
     .samples = samples<kFloating, Range{-3, 3}>,
 })};
@@ -203,6 +227,7 @@ const Primitive cos_p{float_unary<cos_p, etp_cos_f32, etp_cos_f64>({
     .name = "cos",
     .doc = "y = cos x",
     .emit = code<"etp_cos_$t($0)", 40>,
+    .facts = fact_rules::not_zero_bounded,
     .jvp = jvp_by<[](const Array& x, const Array&) { return -sin(x); }>,
     .samples = samples<kFloating, Range{-4, 4}>,
 })};
@@ -253,6 +278,7 @@ const Primitive cosh_p{float_unary<cosh_p, etp_cosh_f32, etp_cosh_f64>({
     .name = "cosh",
     .doc = "y = cosh x",
     .emit = code<"etp_cosh_$t($0)", 40>,
+    .facts = fact_rules::positive,
     .jvp = jvp_by<[](const Array& x, const Array&) { return sinh(x); }>,
     .samples = samples<kFloating, Range{-2, 2}>,
 })};
@@ -288,6 +314,11 @@ const Primitive sqrt_p{float_unary<sqrt_p, etp_sqrt_f32, etp_sqrt_f64>({
     .name = "sqrt",
     .doc = "y = √x",
     .emit = code<"etp_sqrt_$t($0)", 6>,
+    .facts = [](const FactRequest& q) -> Facts {
+      return {.sign = q.x(0).sign == Sign::Unsigned ? Sign::Unsigned : Sign::NotNegative,
+              .zeros = q.x(0).zeros,
+              .shows = Shows::All};
+    },
     .jvp = jvp_by<[](const Array&, const Array& y) { return 0.5 / y; }>,
     .samples = samples<kFloating, Range{0.2, 4}>,
 })};
@@ -296,6 +327,9 @@ const Primitive rsqrt_p{float_unary<rsqrt_p, etp_rsqrt_f32, etp_rsqrt_f64>({
     .name = "rsqrt",
     .doc = "y = 1/√x",
     .emit = code<"etp_rsqrt_$t($0)", 8>,
+    .facts = [](const FactRequest& q) -> Facts {
+      return {.sign = q.x(0).sign == Sign::Unsigned ? Sign::Unsigned : Sign::Any};
+    },
     .jvp = jvp_by<[](const Array& x, const Array& y) { return -0.5 * (y / x); }>,
     .samples = samples<kFloating, Range{0.2, 4}>,
 })};
@@ -312,6 +346,7 @@ const Primitive square_p{unary<square_p, kNumber, [](auto x) { return scalar::sq
     .name = "square",
     .doc = "y = x²",
     .emit = code<"etp_square_$t($0)">,
+    .facts = [](const FactRequest& q) { return q.combined(Sign::Unsigned); },
     .jvp = jvp_by<[](const Array& x, const Array&) { return 2.0 * x; }>,
     .samples = samples<kNumber, Range{-3, 3}>,
 })};
@@ -388,6 +423,16 @@ const Primitive integer_pow_p{{
       return for_dtype<kNumber>(r.x(0).dtype, [&]<class T>() { return power_kernel<T>(r); });
     },
     .emit = power_code,
+    .facts =
+        [](const FactRequest& q) {
+          const std::int64_t n = q.params.integer("y");
+          Facts f = q.combined(n % 2 == 0 ? Sign::Unsigned : q.x(0).sign);
+          f.shows = Shows::None;
+          f.zeros = f.zeros && n > 0;
+          if (n < 0) f.finite = Finite::Unknown;
+          f.whole = f.whole && n >= 0;
+          return f;
+        },
     .jvp = [](const Params& params, ArraySpan x, ArraySpan, ArraySpan dx) -> Arrays {
       const std::int64_t n = params.integer("y");
       if (n == 0) return {Array()};

@@ -10,6 +10,7 @@
 #include "compiler/credit.h"
 #include "compiler/dropped_ways.h"
 #include "compiler/explain_text.h"
+#include "core/flow.h"
 
 namespace etrace {
 
@@ -301,16 +302,9 @@ std::vector<const DroppedWay*> ExplainView::dropped() const {
 }
 
 bool ExplainView::recurs(const HiddenGroup& g) {
-  std::unordered_set<std::uint64_t> reached;
-  for (const Var& v : g.transition_jaxpr.invars) reached.insert(v.id);
-  const auto touches = [&](const Atom& a) {
-    const Var* v = as_var(a);
-    return v != nullptr && reached.count(v->id) != 0;
-  };
-  for (const Eqn& eqn : g.transition_jaxpr.eqns)
-    if (std::any_of(eqn.in.begin(), eqn.in.end(), touches))
-      for (const Var& v : eqn.out) reached.insert(v.id);
-  return std::any_of(g.transition_jaxpr.outs.begin(), g.transition_jaxpr.outs.end(), touches);
+  const Jaxpr& t = g.transition_jaxpr;
+  const Reached reached = forward(t, ids_of(t.invars));
+  return std::any_of(t.outs.begin(), t.outs.end(), [&](const Atom& a) { return reached.holds(a); });
 }
 
 std::string ExplainView::recurrence(const HiddenGroup& g) const {

@@ -1,4 +1,5 @@
 #include "etrace/plan_text.h"
+#include "control/loops.h"
 
 #include <fmt/format.h>
 
@@ -68,14 +69,14 @@ void add(ProgramCounts& into, const ClosedJaxpr& program, double times) {
   for (const Tensor& t : program.consts) into.constant_bytes += static_cast<std::int64_t>(t.aval().bytes());
   for (const Eqn& eqn : program.jaxpr.eqns) {
     ++into.equations;
-    const bool product = eqn.prim == &dot_general_p || eqn.prim == &partial_dot_p,
-               convolution = eqn.prim == &conv_general_dilated_p, trace = eqn.prim == &trace_window_p,
-               loop = eqn.prim == &scan_p || eqn.prim == &while_p;
+    const bool convolution = eqn.prim == &conv_general_dilated_p,
+               product = eqn.prim->spec.product && !convolution, trace = is_trace_pass(eqn),
+               loop = is_scan(eqn) || is_while(eqn);
     into.products += product || convolution ? 1 : 0;
     into.trace_passes += trace ? 1 : 0;
     into.loops += loop ? 1 : 0;
     const std::vector<JaxprPtr> bodies = nested_jaxprs(eqn);
-    const double runs = eqn.prim == &scan_p ? static_cast<double>(eqn.params.integer("length")) : 1.0;
+    const double runs = is_scan(eqn) ? static_cast<double>(eqn.params.integer("length")) : 1.0;
     for (const JaxprPtr& body : bodies) add(into, *body, times * runs);
     if (!bodies.empty()) continue;
     into.operations += times * (product       ? product_operations(eqn)

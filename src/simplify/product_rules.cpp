@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "etrace/facts.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/linalg.h"
 #include "etrace/ops/shape.h"
@@ -99,23 +100,20 @@ std::optional<Atom> dot_over_units(Rewriter& rw, const Eqn& eqn) {
   return rw.write(dot_general_p, {lhs, rhs}, eqn.params.with("dimension_numbers", dot_attr(left)));
 }
 
-// Finite and not negative for every input: spikes, truth values, uniform arrays; and what is made of them by
-// moving. A few steps back are enough: movements are merged.
-bool is_plain(const Rewriter& rw, const Atom& a, int steps = 4) {
-  if (const auto value = rw.uniform(a)) {
-    const double v = to_double(value->value);
-    return std::isfinite(v) && !std::signbit(v);
-  }
+// What is known of a value; a few steps back are enough: movements are merged.
+Facts known(const Rewriter& rw, const Atom& a, int steps = 4) {
+  if (const auto value = rw.uniform(a)) return facts_of(*value);
   const Eqn* eqn = rw.definition(a);
-  if (eqn == nullptr || steps == 0) return false;
-  if (eqn->prim == &heaviside_surrogate_gradient_p) return true;
-  if (eqn->prim == &convert_element_type_p) return aval_of(eqn->in[0]).dtype == Dtype::Bool;
-  const bool moves = eqn->prim == &reshape_p || eqn->prim == &transpose_p ||
-                     eqn->prim == &broadcast_in_dim_p || eqn->prim == &slice_p ||
-                     eqn->prim == &concatenate_p || eqn->prim == &stack_p || eqn->prim == &pad_p;
-  if (!moves) return false;
-  return std::all_of(eqn->in.begin(), eqn->in.end(),
-                     [&](const Atom& x) { return is_plain(rw, x, steps - 1); });
+  if (eqn == nullptr || steps == 0) return {};
+  std::vector<Facts> operands;
+  for (const Atom& x : eqn->in) operands.push_back(known(rw, x, steps - 1));
+  return facts_of(*eqn, operands);
+}
+// Finite and not negative for every input: spikes, truth values, uniform arrays; and what is made of them by
+// moving.
+bool is_plain(const Rewriter& rw, const Atom& a) {
+  const Facts f = known(rw, a);
+  return f.sign == Sign::Unsigned && f.finite == Finite::Always;
 }
 
 bool is_zero(const Rewriter& rw, const Atom& a) {
@@ -125,7 +123,7 @@ bool is_zero(const Rewriter& rw, const Atom& a) {
 
 std::optional<Atom> product_with_zero(Rewriter& rw, const Eqn& eqn) {
   const Aval& out = eqn.out[0].aval;
-  const bool integers = !is_floating(out.dtype) && eqn.prim == &mul_p;
+  const bool integers = !is_floating(out.dtype) && eqn.prim->spec.elementwise;
   for (std::size_t i = 0; i < 2; ++i)
     if (is_zero(rw, eqn.in[i]) && (integers || is_plain(rw, eqn.in[1 - i])))
       return rw.full(out, {out.dtype, is_floating(out.dtype) ? Scalar(0.0) : Scalar(std::int64_t{0})});

@@ -3,6 +3,7 @@
 // the loop; a loop of one step is no loop.
 #include <unordered_set>
 
+#include "control/loops.h"
 #include "etrace/control.h"
 #include "etrace/ops/linalg.h"
 #include "etrace/ops/shape.h"
@@ -22,8 +23,8 @@ class ScanEdit {
  public:
   ScanEdit(Rewriter& rw, const Eqn& eqn)
       : rw_(rw), eqn_(eqn), body_(*eqn.params.jaxpr("jaxpr")), length_(eqn.params.integer("length")) {
-    const auto num_consts = static_cast<std::size_t>(eqn.params.integer("num_consts"));
-    const auto num_carry = static_cast<std::size_t>(eqn.params.integer("num_carry"));
+    const loops::Scan scan(eqn);
+    const std::size_t num_consts = scan.num_consts, num_carry = scan.num_carry;
     const Jaxpr& j = body_.jaxpr;
     for (std::size_t i = 0; i < num_consts; ++i) consts_.add(j.invars[i], eqn.in[i]);
     for (std::size_t i = 0; i < num_carry; ++i)
@@ -131,9 +132,7 @@ class ScanEdit {
   bool drop_xs() { return tidy(rw_, body_.jaxpr, xs_); }
 
   bool worth_hoisting(const Eqn& eqn) const {
-    if (eqn.prim == &dot_general_p || eqn.prim == &partial_dot_p || eqn.prim == &conv_general_dilated_p ||
-        eqn.prim->spec.etp != nullptr)
-      return true;
+    if (eqn.prim->spec.product || eqn.prim->spec.etp != nullptr) return true;
     std::size_t in = 0, out = 0;
     for (const Atom& a : eqn.in)
       if (const Var* v = as_var(a)) in += v->aval.bytes();

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "control/body.h"
+#include "control/loops.h"
 #include "control/splice.h"
 #include "etrace/control.h"
 #include "etrace/ops/shape.h"
@@ -78,7 +79,7 @@ class Splitter {
   bool run() {
     bool changed = split_where_alone();
     for (std::size_t i = 0; i < eqns().size(); ++i)
-      if (eqns()[i].prim == &scan_p && is_window(eqns()[i])) changed |= lift_out_of(i);
+      if (is_scan(eqns()[i]) && is_window(eqns()[i])) changed |= lift_out_of(i);
     return changed;
   }
 
@@ -208,9 +209,9 @@ class Splitter {
 
   bool lift_out_of(std::size_t at) {
     Eqn loop = eqns()[at];
-    ClosedJaxpr body = *loop.params.jaxpr("jaxpr");
-    const auto num_consts = static_cast<std::size_t>(loop.params.integer("num_consts"));
-    const auto first_x = num_consts + static_cast<std::size_t>(loop.params.integer("num_carry"));
+    const loops::Scan scan(loop);
+    ClosedJaxpr body = *scan.body;
+    const std::size_t num_consts = scan.num_consts, first_x = scan.first_x();
     Known known;
     for (std::size_t i = 0; i < num_consts; ++i) known.consts.emplace(body.jaxpr.invars[i].id, loop.in[i]);
     for (std::size_t i = first_x; i < loop.in.size(); ++i)

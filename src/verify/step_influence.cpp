@@ -24,7 +24,7 @@ bool is_one_of(const Primitive* p, std::initializer_list<const Primitive*> list)
   return std::find(list.begin(), list.end(), p) != list.end();
 }
 bool is_product(const Eqn& eqn) {
-  return is_plain_product(eqn) || is_etp(*eqn.prim) || eqn.prim == &mul_p || eqn.prim == &div_p;
+  return eqn.prim->spec.product || is_etp(*eqn.prim) || eqn.prim == &mul_p || eqn.prim == &div_p;
 }
 bool reads_some_entries(const Eqn& eqn) {
   return is_one_of(eqn.prim, {&etp_sp_mm_p, &etp_sp_mv_p, &sparse_product_p});
@@ -32,9 +32,6 @@ bool reads_some_entries(const Eqn& eqn) {
 // Results hold entries of some operands, or of none.
 bool puts_together(const Eqn& eqn) {
   return is_one_of(eqn.prim, {&concatenate_p, &stack_p, &pad_p, &dynamic_update_slice_p, &scatter_p});
-}
-bool takes_out(const Eqn& eqn) {
-  return is_one_of(eqn.prim, {&slice_p, &split_p, &dynamic_slice_p, &gather_p});
 }
 // Is an influence on some entries only behind an equation? `reached`: by operand, and whether partly so.
 bool is_partial_behind(const Eqn& eqn, const std::vector<const InfluenceWays*>& reached) {
@@ -44,129 +41,29 @@ bool is_partial_behind(const Eqn& eqn, const std::vector<const InfluenceWays*>& 
   if (!is_one_of(eqn.prim, {&concatenate_p, &stack_p})) return true;
   return !std::all_of(reached.begin(), reached.end(), is_whole);
 }
-bool has_zero(const Array& a) {
-  if (!is_floating(a.dtype())) return false;
-  const std::vector<double> values = a.tensor().to_doubles();
-  return std::find(values.begin(), values.end(), 0.0) != values.end();
-}
-
 }  // namespace
 
-bool StepInfluence::may_vanish(const Atom& a) const {
-  const Var* v = as_var(a);
-  return v != nullptr ? zeros_.contains(v->id) : to_double(std::get<Literal>(a).value) == 0.0;
-}
-
-// Sparse matrices and masks leave entries out; sums fill them again, unless all terms lack them, and so do
-// functions that are not zero at zero.
-void StepInfluence::find_zeros(const ClosedJaxpr& step) {
-  for (std::size_t i = 0; i < step.consts.size(); ++i)
-    if (has_zero(step.consts[i])) zeros_.insert(step.jaxpr.constvars[i].id);
-  for (std::size_t before = zeros_.size() + 1; before != zeros_.size();) {
-    before = zeros_.size();
-    for (const Eqn& eqn : step.jaxpr.eqns)
-      if (leaves_zeros(eqn))
-        for (const Var& v : eqn.out) zeros_.insert(v.id);
-    for (const State& s : states_)
-      if (may_vanish(s.exit)) zeros_.insert(s.entry.id);
+// Entries that are zero whatever the data are stay so from step to step.
+void StepInfluence::find_facts(const ClosedJaxpr& step) {
+  std::vector<std::pair<Var, Facts>> given;
+  for (bool more = true; more;) {
+    facts_.emplace(step.jaxpr, step.consts, given);
+    more = false;
+    for (const State& s : states_) {
+      const Facts entry = facts_->of(s.entry), exit = facts_->of(s.exit);
+      if ((entry.zeros || !exit.zeros) && (entry.alike || !exit.alike)) continue;
+      Facts now = entry;
+      now.zeros = entry.zeros || exit.zeros;
+      now.alike = entry.alike || exit.alike;
+      given.emplace_back(s.entry, now);
+      more = true;
+    }
   }
-}
-bool StepInfluence::leaves_zeros(const Eqn& eqn) const {
-  const auto vanishes = [&](const Atom& a) { return may_vanish(a); };
-  if (reads_some_entries(eqn) || eqn.prim == &pad_p) return true;
-  if (is_one_of(eqn.prim, {&exp_p, &logistic_p, &cos_p, &cosh_p, &log_p, &rsqrt_p})) return false;
-  if (eqn.prim == &div_p) return may_vanish(eqn.in[0]);
-  if (is_one_of(eqn.prim, {&add_p, &sub_p, &max_p, &min_p}))
-    return std::all_of(eqn.in.begin(), eqn.in.end(), vanishes);
-  return std::any_of(eqn.in.begin(), eqn.in.end(), vanishes);
 }
 
 // As an operand of an equation with results of this size: smaller ones are spread.
 bool StepInfluence::is_alike(const Atom& a, std::int64_t size) const {
-  const Var* v = as_var(a);
-  return v == nullptr || aval_of(a).shape.size() < size || alike_.contains(v->id);
-}
-
-void StepInfluence::find_alike() {
-  for (std::size_t before = alike_.size() + 1; before != alike_.size();) {
-    before = alike_.size();
-    for (const Eqn& eqn : program_.eqns) {
-      const std::int64_t size = eqn.out[0].aval.shape.size();
-      const bool spread = eqn.prim == &broadcast_in_dim_p && size > aval_of(eqn.in[0]).shape.size();
-      const bool kept =
-          eqn.prim->spec.elementwise &&
-          std::all_of(eqn.in.begin(), eqn.in.end(), [&](const Atom& a) { return is_alike(a, size); });
-      if (spread || kept)
-        for (const Var& v : eqn.out) alike_.insert(v.id);
-    }
-    for (const State& s : states_)
-      if (const Var* exit = as_var(s.exit); exit != nullptr && alike_.contains(exit->id))
-        alike_.insert(s.entry.id);
-  }
-}
-
-StepInfluence::Sign StepInfluence::sign_of(const Atom& a) const {
-  const Var* v = as_var(a);
-  if (v == nullptr) {
-    const double number = to_double(std::get<Literal>(a).value);
-    return number >= 0.0 ? Sign::NotNegative : Sign::NotPositive;
-  }
-  const auto it = signs_.find(v->id);
-  return it == signs_.end() ? Sign::Any : it->second;
-}
-StepInfluence::Sign StepInfluence::sign_behind(const Eqn& eqn) const {
-  const auto opposite = [](Sign s) {
-    return s == Sign::Any ? s : s == Sign::NotNegative ? Sign::NotPositive : Sign::NotNegative;
-  };
-  const auto common = [&](std::size_t first) {
-    const Sign one = sign_of(eqn.in[first]);
-    const bool all = std::all_of(eqn.in.begin() + static_cast<std::ptrdiff_t>(first), eqn.in.end(),
-                                 [&](const Atom& a) { return sign_of(a) == one; });
-    return all ? one : Sign::Any;
-  };
-  if (is_one_of(eqn.prim, {&abs_p, &exp_p, &logistic_p, &sqrt_p, &rsqrt_p, &cosh_p}))
-    return Sign::NotNegative;
-  if (eqn.prim == &integer_pow_p && eqn.params.integer("y") % 2 == 0) return Sign::NotNegative;
-  for (const auto& [prim, kept] :
-       {std::pair(&max_p, Sign::NotNegative), std::pair(&min_p, Sign::NotPositive)})
-    if (eqn.prim == prim) return sign_of(eqn.in[0]) == kept || sign_of(eqn.in[1]) == kept ? kept : common(0);
-  if (eqn.prim == &neg_p) return opposite(sign_of(eqn.in[0]));
-  if (is_one_of(eqn.prim, {&add_p, &concatenate_p, &stack_p})) return common(0);
-  if (eqn.prim == &select_n_p) return common(1);
-  if (is_one_of(eqn.prim, {&mul_p, &div_p})) {
-    if (eqn.in[0] == eqn.in[1]) return Sign::NotNegative;
-    const Sign a = sign_of(eqn.in[0]), b = sign_of(eqn.in[1]);
-    return a == Sign::Any || b == Sign::Any ? Sign::Any : a == b ? Sign::NotNegative : Sign::NotPositive;
-  }
-  if (is_one_of(eqn.prim, {&copy_p, &stop_gradient_p, &convert_element_type_p, &tanh_p, &log1p_p, &reshape_p,
-                           &transpose_p, &squeeze_p, &expand_dims_p, &broadcast_in_dim_p, &slice_p, &rev_p,
-                           &reduce_sum_p, &reduce_max_p}))
-    return sign_of(eqn.in[0]);
-  return Sign::Any;
-}
-
-bool StepInfluence::compares_known_sign(const Eqn& eqn) const {
-  const auto is_zero = [](const Atom& a) {
-    const auto* l = std::get_if<Literal>(&a);
-    return l != nullptr && to_double(l->value) == 0.0;
-  };
-  const auto fits = [&](std::size_t side) {
-    return is_zero(eqn.in[1 - side]) && as_var(eqn.in[side]) != nullptr && sign_of(eqn.in[side]) != Sign::Any;
-  };
-  return is_one_of(eqn.prim, {&gt_p, &ge_p, &lt_p, &le_p, &max_p, &min_p}) && (fits(0) || fits(1));
-}
-
-// Values that are never negative or never positive, whatever the data are, and comparisons of them with zero.
-void StepInfluence::find_signs() {
-  for (const Eqn& eqn : program_.eqns) {
-    if (const Sign s = sign_behind(eqn); s != Sign::Any) signs_[eqn.out[0].id] = s;
-    if (compares_known_sign(eqn)) one_sided_.insert(eqn.out[0].id);
-  }
-}
-// A choice that always falls on the same side, but for zeros.
-bool StepInfluence::chooses_by_known_sign(const Eqn& eqn) const {
-  const Var* by = eqn.prim == &select_n_p ? as_var(eqn.in[0]) : nullptr;
-  return (by != nullptr && one_sided_.contains(by->id)) || compares_known_sign(eqn);
+  return aval_of(a).shape.size() < size || facts_->of(a).alike;
 }
 
 void StepInfluence::find_varying(const Model& model) {
@@ -192,10 +89,10 @@ void StepInfluence::find_varying(const Model& model) {
 Degree StepInfluence::passes(const Eqn& eqn, std::size_t operand) const {
   const bool body = !nested_jaxprs(eqn).empty() && !is_etp(*eqn.prim);
   const bool branch = eqn.prim == &select_n_p && aval_of(eqn.in[0]).shape.is_scalar();
-  if (reads_some_entries(eqn) || body || branch || chooses_by_known_sign(eqn)) return Degree::Possibly;
+  if (reads_some_entries(eqn) || body || branch || facts_->of(eqn.out[0]).decided) return Degree::Possibly;
   if (is_product(eqn))
     for (std::size_t i = 0; i < eqn.in.size(); ++i)
-      if (i != operand && may_vanish(eqn.in[i])) return Degree::Possibly;
+      if (i != operand && facts_->of(eqn.in[i]).zeros) return Degree::Possibly;
   return Degree::Surely;
 }
 
@@ -215,16 +112,17 @@ bool StepInfluence::is_alike_behind(const Eqn& eqn, const Reach& reach) const {
 
 void StepInfluence::pass(const Eqn& eqn, const std::vector<std::size_t>& skip, const std::vector<Var>& stops,
                          Reach& reach) const {
-  if (eqn.prim == &stop_gradient_p) return;
+  if (eqn.prim->spec.ends_derivatives) return;
   InfluenceWays ways;
   std::vector<InfluenceWays> operands(eqn.in.size());
   std::vector<const InfluenceWays*> reached(eqn.in.size(), nullptr);
+  const bool takes_out = !eqn.prim->spec.product && facts_->of(eqn.out[0]).shows == Shows::Part;
   for (std::size_t i = 0; i < eqn.in.size(); ++i) {
     if (std::find(skip.begin(), skip.end(), i) != skip.end()) continue;
     const InfluenceWays operand = operands[i] = at(reach, eqn.in[i]);
     if (operand.any() == Degree::Never) continue;
     reached[i] = &operands[i];
-    const Degree most = takes_out(eqn) && operand.partial ? Degree::Possibly : passes(eqn, i);
+    const Degree most = takes_out && operand.partial ? Degree::Possibly : passes(eqn, i);
     raise_to(ways.direct, std::min(operand.direct, most));
     raise_to(ways.through_weight, std::min(operand.through_weight, most));
   }
@@ -262,9 +160,7 @@ StepInfluence::StepInfluence(const ETraceGraph& g) : program_(g.module_info.jaxp
   }
   for (const std::size_t o : result_outputs(model))
     if (is_floating(aval_of(program_.outs[o]).dtype)) results_.push_back(program_.outs[o]);
-  find_zeros(model.program);
-  find_alike();
-  find_signs();
+  find_facts(g.module_info.closed_jaxpr);
   find_varying(model);
   follow_states();
 }

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 #include "compiler/program_index.h"
+#include "etrace/facts.h"
 #include "etrace/graph.h"
 
 namespace etrace {
@@ -56,28 +58,16 @@ class StepInfluence {
  private:
   Degree on_results(const Reach&) const;
   void follow_states();
-  void find_zeros(const ClosedJaxpr&);
-  void find_alike();
-  void find_signs();
+  void find_facts(const ClosedJaxpr&);
   void find_varying(const Model&);
   void pass(const Eqn&, const std::vector<std::size_t>& skip, const std::vector<Var>& stops, Reach&) const;
   Degree passes(const Eqn&, std::size_t operand) const;
   bool is_alike_behind(const Eqn&, const Reach&) const;
-  enum class Sign : std::uint8_t { Any, NotNegative, NotPositive };
-  Sign sign_of(const Atom&) const;
-  Sign sign_behind(const Eqn&) const;
-  bool compares_known_sign(const Eqn&) const;
-  bool chooses_by_known_sign(const Eqn&) const;
-  bool may_vanish(const Atom&) const;
   bool is_alike(const Atom&, std::int64_t size) const;
-  bool leaves_zeros(const Eqn&) const;
 
   const Jaxpr& program_;
-  VarIds zeros_;    // values of which some entries may be zero whatever the data are
-  VarIds alike_;    // values that repeat one entry along an axis
   VarIds varying_;  // values that change from step to step
-  std::unordered_map<std::uint64_t, Sign> signs_;  // of values that have but one
-  VarIds one_sided_;                               // comparisons of these with zero
+  std::optional<KnownFacts> facts_;
   std::vector<State> states_;
   std::vector<Atom> results_;  // floating ones
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "control/loops.h"
 #include "etrace/control.h"
 #include "etrace/ops/elementwise.h"
 #include "io/step_outputs.h"
@@ -102,10 +103,9 @@ class InfluenceWalk {
 
   // The equation and all that its bodies hold.
   void look_at(const Eqn& eqn) {
-    if (eqn.prim == &heaviside_surrogate_gradient_p || eqn.prim == &custom_jvp_call_p ||
-        eqn.prim == &custom_vjp_call_p)
+    if (eqn.prim == &heaviside_surrogate_gradient_p || has_own_derivative(eqn))
       way.differences_exempt = kOwnDerivative;
-    else if (eqn.prim == &stop_gradient_p && way.differences_exempt.empty())
+    else if (eqn.prim->spec.ends_derivatives && way.differences_exempt.empty())
       way.differences_exempt = kStopped;
     for (const JaxprPtr& body : nested_jaxprs(eqn))
       for (const Eqn& inner : body->jaxpr.eqns) {

@@ -299,27 +299,31 @@ TEST(OperatorForms, ARowListsItsParameters) {
   EXPECT_EQ(find_primitive("test_unlisted"), nullptr);
 }
 
-// A registered operator that is elementwise couples no positions.
-TEST(OperatorForms, ARegisteredElementwiseOperatorKeepsPositionsApart) {
-  const auto row = [](const std::string& name, bool elementwise) -> PrimitiveSpec {
+// Whether a registered operator couples positions is what its row says, or else its lowering.
+TEST(OperatorForms, WhetherARegisteredOperatorCouplesPositionsFollowsFromItsRow) {
+  const auto softsign = [](const Array& x) { return x / (1.0 + abs(x)); };
+  const auto normed = [](const Array& x) { return x / (1.0 + sum(abs(x))); };
+  const auto row = [](const std::string& name, bool elementwise, const auto& f) -> PrimitiveSpec {
     return {.name = name,
-            .doc = "y = x/(1 + |x|)",
+            .doc = "y = x/(1 + |x|), of each element or of all",
             .elementwise = elementwise,
             .abstract = [](const Params&, std::span<const Aval> in) -> Avals { return {in[0]}; },
-            .lower = [](const Params&, ArraySpan in) -> Arrays { return {in[0] / (1.0 + abs(in[0]))}; },
+            .lower = [f](const Params&, ArraySpan in) -> Arrays { return {f(in[0])}; },
             .samples = [](std::uint64_t) -> std::vector<PrimitiveSpec::Sample> {
               return {{{array({0.5, -1.0}, Dtype::F64)}, {}}};
             }};
   };
-  for (const bool elementwise : {true, false}) {
-    const Primitive& p = register_primitive(row(elementwise ? "test_softsign" : "test_opaque", elementwise));
+  const Primitive& said = register_primitive(row("test_softsign", true, softsign));
+  const Primitive& found = register_primitive(row("test_softsign_unsaid", false, softsign));
+  const Primitive& coupling = register_primitive(row("test_normed", false, normed));
+  for (const Primitive* p : {&said, &found, &coupling}) {
     const Model m = step_model({arg("x", {2}), hidden("h", {3}), param("w", {2, 3})}, [&](In& in) {
-      in.set("h", 0.5 * in["h"] + bind1(p, {matmul(in["x"], in["w"])}));
+      in.set("h", 0.5 * in["h"] + bind1(*p, {matmul(in["x"], in["w"])}));
       return in["h"];
     });
     const ETraceGraph g = compile_etrace_graph(m);
-    EXPECT_EQ(g.hidden_param_op_relations.at(0).tail_reasons.at(0).empty(), elementwise);
-    if (elementwise) expect_exact_form(m);
+    EXPECT_EQ(g.hidden_param_op_relations.at(0).tail_reasons.at(0).empty(), p != &coupling) << p->name();
+    if (p != &coupling) expect_exact_form(m);
   }
 }
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "etrace/axes.h"
+#include "etrace/facts.h"
 #include "etrace/ops/elementwise.h"
 #include "etrace/ops/reduce.h"
 #include "etrace/ops/shape.h"
@@ -44,9 +46,26 @@ Arrays elementwise_batch(const Params&, ArraySpan x, const std::vector<bool>&, s
 // Rows ------------------------------------------------------------------------------------------------------
 extern const Primitive right_p, triple_p, wrong_jvp_p, wrong_second_p, wrong_transpose_p, wrong_batch_p,
     wrong_abstract_p, wrong_lower_p, wrong_lower_type_p, wrong_in_place_p, wrong_bounds_p,
-    wrong_tangent_type_p, no_jvp_p, no_batch_p, no_samples_p, throwing_p;
+    wrong_tangent_type_p, wrong_axes_p, wrong_facts_p, no_jvp_p, no_batch_p, no_samples_p, throwing_p;
 
 Arrays square_jvp(const Params&, ArraySpan x, ArraySpan, ArraySpan dx) { return {2.0 * x[0] * dx[0]}; }
+
+const Primitive wrong_axes_p{{
+    .name = "test_wrong_axes",
+    .doc = "x, the other way round",
+    .abstract = same_type,
+    .lower = [](const Params&, ArraySpan x) -> Arrays { return {rev(x[0], {0})}; },
+    .axes = [](const EmitRequest& q) { return AxisTable::aligned(q); },
+    .samples = vectors,
+}};
+const Primitive wrong_facts_p{{
+    .name = "test_wrong_facts",
+    .doc = "-x",
+    .abstract = same_type,
+    .lower = [](const Params&, ArraySpan x) -> Arrays { return {-x[0]}; },
+    .facts = [](const FactRequest& q) { return q.x(0); },
+    .samples = vectors,
+}};
 
 const Primitive right_p{{
     .name = "test_right",
@@ -249,6 +268,8 @@ TEST(Checker, NoticesWrongBatch) { expect_reported(wrong_batch_p, "vmap"); }
 TEST(Checker, NoticesWrongTypingOfAKernel) { expect_reported(wrong_abstract_p, "kernel"); }
 TEST(Checker, NoticesWrongTypingOfALowering) { expect_reported(wrong_lower_type_p, "types"); }
 TEST(Checker, NoticesWrongLowering) { expect_reported(wrong_lower_p, "lower"); }
+TEST(Checker, NoticesWrongAxes) { expect_reported(wrong_axes_p, "axes"); }
+TEST(Checker, NoticesWrongFacts) { expect_reported(wrong_facts_p, "facts"); }
 TEST(Checker, NoticesWrongInPlace) { expect_reported(wrong_in_place_p, "kernel"); }
 TEST(Checker, NoticesWritesPastTheEnd) {
 #if defined(__SANITIZE_ADDRESS__)  // which is quicker to notice

@@ -11,6 +11,7 @@
 #include "etrace/ops/shape.h"
 #include "etrace/transform.h"
 #include "kernels/context.h"
+#include "support/check_claims.h"
 #include "support/numeric.h"
 
 namespace etrace::testing {
@@ -633,6 +634,9 @@ std::vector<Failure> check_primitive(const Primitive& prim, std::uint64_t seed) 
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const std::vector<Failure> found = check_sample(prim, samples[i], std::to_string(i), seed + i);
     failures.insert(failures.end(), found.begin(), found.end());
+    if (!found.empty() || contains(kNoEvaluation, prim)) continue;
+    const std::vector<Failure> claims = check_claims(prim, samples[i], std::to_string(i));
+    failures.insert(failures.end(), claims.begin(), claims.end());
   }
   return failures;
 }

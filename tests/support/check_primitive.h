@@ -10,6 +10,7 @@
 //   linearize    the linear program of reverse mode gives the same tangents
 //   transpose    <u, J v> = <Jᵀ u, v>
 //   second order tangents of tangents and of cotangents = finite differences of these
+//   axes, facts  what is claimed of results is true (check_claims.h)
 //   vmap         the batched program = a loop, over each choice of mapped operands; nested; of jvp and of vjp
 //
 // Nothing is asserted here: the answer is a list, so that the checker itself can be tested.

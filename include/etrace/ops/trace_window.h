@@ -25,6 +25,7 @@ namespace etrace {
 // has_gain, has_entry, has_weighted, has_rounding, has_go, has_total; for people and planners: trace (its
 // name), form, threads
 extern const Primitive trace_window_p;
+inline bool is_trace_pass(const Eqn& eqn) { return eqn.prim == &trace_window_p; }
 
 struct TracePattern {
   Shape slots;                     // of one sample

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "control/loops.h"
 #include "etrace/control.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/simplify.h"
@@ -29,7 +30,7 @@ Jaxpr with_cut_operands(const ETraceGraph& g, const Jaxpr& program) {
   out.eqns.clear();
   for (const Eqn& eqn : program.eqns) {
     Eqn copy = eqn;
-    if (eqn.prim == &scan_p) {
+    if (is_scan(eqn)) {
       ClosedJaxpr body = *eqn.params.jaxpr("jaxpr");
       body.jaxpr = with_cut_operands(g, body.jaxpr);
       copy.params = eqn.params.with("jaxpr", std::make_shared<const ClosedJaxpr>(std::move(body)));

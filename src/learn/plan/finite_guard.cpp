@@ -5,7 +5,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/flow.h"
 #include "core/make_program.h"
+#include "etrace/facts.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/ops/trace_window.h"
 #include "etrace/transform.h"
@@ -59,7 +61,7 @@ class Guards {
     if (go == nullptr || old == nullptr || next == nullptr || go->aval != Aval{Dtype::Bool, {}}) return false;
     if (uses_[next->id] != 1) return false;
     for (Eqn& pass : before) {
-      if (pass.prim != &trace_window_p || !guards(pass, *old, *next) || !told(pass, *go)) continue;
+      if (!is_trace_pass(pass) || !guards(pass, *old, *next) || !told(pass, *go)) continue;
       renamed_.emplace(choice.out[0].id, *next);
       return true;
     }
@@ -101,13 +103,15 @@ ClosedJaxpr guard_passes(ClosedJaxpr program) {
 // Looks -----------------------------------------------------------------------------------------------------
 namespace {
 
-bool is_one_of(const Primitive* p, std::initializer_list<const Primitive*> list) {
-  return std::find(list.begin(), list.end(), p) != list.end();
+// What is known of a result if this is known of every operand that is no number.
+Facts behind(const Eqn& eqn, const Facts& operands) {
+  std::vector<Facts> known;
+  for (const Atom& a : eqn.in)
+    known.push_back(as_var(a) != nullptr ? operands : facts_of(std::get<Literal>(a)));
+  return facts_of(eqn, known);
 }
 
-bool is_early_look(const Eqn& eqn) {
-  return eqn.prim == &all_finite_p && eqn.params.boolean_or("early", false);
-}
+bool is_early_look(const Eqn& eqn) { return is_look(eqn) && eqn.params.boolean_or("early", false); }
 
 class Looks {
  public:
@@ -161,7 +165,7 @@ class Looks {
 
   Vars origins(const Eqn& eqn, const Var& v) {
     if (is_finite_always(eqn)) return {};
-    const bool pass = eqn.prim == &trace_window_p;
+    const bool pass = is_trace_pass(eqn);
     if (!pass && !keeps_finite(eqn)) return {v};
     Vars parts;
     for (const Atom& a : eqn.in) add_all(origins(a), parts);
@@ -174,23 +178,13 @@ class Looks {
     return as_var(a) != nullptr && after_pass_.contains(as_var(a)->id);
   }
 
-  static bool is_number(const Atom& a) {
-    const auto* l = std::get_if<Literal>(&a);
-    return l != nullptr && std::isfinite(to_double(l->value));
-  }
   // Whatever the operands are.
-  static bool is_finite_always(const Eqn& eqn) {
-    if (eqn.prim == &convert_element_type_p) return !is_floating(aval_of(eqn.in[0]).dtype);
-    if (eqn.prim == &heaviside_surrogate_gradient_p) return true;
-    return eqn.prim == &select_n_p && std::all_of(eqn.in.begin() + 1, eqn.in.end(), is_number);
-  }
-  // Sums and products of finite numbers are finite, unless they overflow; and elements that are moved.
+  static bool is_finite_always(const Eqn& eqn) { return behind(eqn, {}).finite == Finite::Always; }
+  // Sums and products of finite numbers are finite, unless they overflow; and elements that are moved. What
+  // is not finite must not get lost on the way.
   static bool keeps_finite(const Eqn& eqn) {
-    for (const Atom& a : eqn.in)
-      if (as_var(a) == nullptr && !is_number(a)) return false;
-    return is_one_of(eqn.prim,
-                     {&add_p, &add_any_p, &sub_p, &mul_p, &neg_p, &dot_general_p, &reduce_sum_p, &reshape_p,
-                      &transpose_p, &squeeze_p, &broadcast_in_dim_p, &concatenate_p, &slice_p, &pad_p});
+    const Facts f = behind(eqn, {.finite = Finite::Always});
+    return f.finite != Finite::Unknown && (f.shows == Shows::All || f.shows == Shows::Part);
   }
 
   Jaxpr& j_;
@@ -214,7 +208,7 @@ class NeedlessLooks {
 
   void run() {
     for (Eqn& eqn : j_.eqns)
-      if (eqn.prim == &all_finite_p) eqn.in = needed(with_inner_looks(eqn.in));
+      if (is_look(eqn)) eqn.in = needed(with_inner_looks(eqn.in));
   }
 
  private:
@@ -233,7 +227,7 @@ class NeedlessLooks {
     std::vector<Atom> out;
     for (const Atom& a : operands) {
       const Eqn* look = maker(a);
-      if (look == nullptr || look->prim != &all_finite_p || uses_.at(as_var(a)->id) != 1) {
+      if (look == nullptr || !is_look(*look) || uses_.at(as_var(a)->id) != 1) {
         out.push_back(a);
         continue;
       }
@@ -255,18 +249,13 @@ class NeedlessLooks {
   void imply_operands(const Atom& a, std::unordered_set<std::uint64_t>& implied) const {
     const Eqn* eqn = maker(a);
     if (eqn == nullptr || eqn->out[0].aval.shape.size() == 0) return;
-    if (!shows_operands(*eqn)) return;
-    const std::size_t count = eqn->prim == &div_p ? 1 : eqn->in.size();
+    const Shows shows = behind(*eqn, {}).shows;
+    const std::size_t count = shows == Shows::All ? eqn->in.size() : shows == Shows::First ? 1 : 0;
     for (std::size_t i = 0; i < count; ++i) {
       const Var* v = as_var(eqn->in[i]);
       if (v != nullptr && is_floating(v->aval.dtype) && implied.insert(v->id).second)
         imply_operands(eqn->in[i], implied);
     }
-  }
-  static bool shows_operands(const Eqn& eqn) {
-    return is_one_of(eqn.prim, {&add_p, &add_any_p, &sub_p, &mul_p, &div_p, &neg_p, &abs_p, &square_p,
-                                &sqrt_p, &reduce_sum_p, &convert_element_type_p, &reshape_p, &transpose_p,
-                                &squeeze_p, &expand_dims_p, &broadcast_in_dim_p, &concatenate_p, &stack_p});
   }
 
   Jaxpr& j_;
@@ -275,16 +264,11 @@ class NeedlessLooks {
 
 // What answers depend on first, then the rest, each in the order it had.
 void answers_first(Jaxpr& j) {
-  std::unordered_set<std::uint64_t> needed;
+  VarIds looks;
+  for (const Eqn& eqn : j.eqns)
+    if (is_early_look(eqn)) looks.insert(eqn.out[0].id);
   std::vector<bool> early(j.eqns.size(), false);
-  for (std::size_t i = j.eqns.size(); i-- > 0;) {
-    const Eqn& eqn = j.eqns[i];
-    early[i] = is_early_look(eqn) || std::any_of(eqn.out.begin(), eqn.out.end(),
-                                                 [&](const Var& v) { return needed.contains(v.id); });
-    if (!early[i]) continue;
-    for (const Atom& a : eqn.in)
-      if (const Var* v = as_var(a)) needed.insert(v->id);
-  }
+  for (const std::size_t i : backward(j, std::move(looks)).eqns) early[i] = true;
   std::vector<Eqn> out;
   for (const bool now : {true, false})
     for (std::size_t i = 0; i < early.size(); ++i)
@@ -304,19 +288,6 @@ ClosedJaxpr look_early(ClosedJaxpr program, const std::vector<bool>& finite_argu
 // Exchanges -------------------------------------------------------------------------------------------------
 namespace {
 
-// What a value is computed from, itself included.
-std::unordered_set<std::uint64_t> ancestors(const Jaxpr& j, const Var& of) {
-  std::unordered_set<std::uint64_t> out{of.id};
-  for (std::size_t i = j.eqns.size(); i-- > 0;) {
-    const Eqn& eqn = j.eqns[i];
-    if (std::none_of(eqn.out.begin(), eqn.out.end(), [&](const Var& v) { return out.contains(v.id); }))
-      continue;
-    for (const Atom& a : eqn.in)
-      if (const Var* v = as_var(a)) out.insert(v->id);
-  }
-  return out;
-}
-
 const Var* finite_result(const Program& p) {
   for (std::size_t i = 0; i < p.results.size(); ++i)
     if (is_answer(p.results[i], kFinitePort)) return as_var(p.jaxpr.jaxpr.outs[i]);
@@ -330,7 +301,8 @@ class ReadInPlace {
  public:
   ReadInPlace(Program& p, const Var& go) : p_(p), j_(p.jaxpr.jaxpr), go_(go) {
     for (std::size_t i = 0; i < j_.outs.size(); ++i)
-      if (const Var* v = as_var(j_.outs[i]); v != nullptr && !may_be_old(i)) shown_.merge(ancestors(j_, *v));
+      if (const Var* v = as_var(j_.outs[i]); v != nullptr && !may_be_old(i))
+        shown_.merge(backward(j_, {v->id}).values);
   }
 
   void operator()(const Var& kept, const Var& next) {
@@ -358,7 +330,8 @@ class ReadInPlace {
   bool is_false_without_go(const Atom& a) const {
     if (a == Atom(go_)) return true;
     const Eqn* eqn = maker(a);
-    return eqn != nullptr && is_one_of(eqn->prim, {&and_p, &broadcast_in_dim_p, &reshape_p}) &&
+    return eqn != nullptr &&
+           (eqn->prim == &and_p || eqn->prim == &broadcast_in_dim_p || eqn->prim == &reshape_p) &&
            std::any_of(eqn->in.begin(), eqn->in.end(),
                        [&](const Atom& in) { return is_false_without_go(in); });
   }
@@ -398,7 +371,7 @@ Program exchange_buffers(Program p) {
   Jaxpr& j = p.jaxpr.jaxpr;
   const Var* go = finite_result(p);
   if (go == nullptr) return p;
-  const std::unordered_set<std::uint64_t> before_go = ancestors(j, *go);
+  const Reached before_go = backward(j, {go->id});
   const auto is = [](const Atom& a, const Var& v) { return as_var(a) != nullptr && *as_var(a) == v; };
   // The new value in select_n(go, argument, new value), if that is all of the result. A selection may spread
   // a smaller value, which has no buffer to exchange.
@@ -421,7 +394,7 @@ Program exchange_buffers(Program p) {
   std::vector<Alias> in_place;
   for (const Alias& a : p.aliases) {
     const Var* value = next(a);
-    if (value == nullptr || (!before_go.contains(value->id) && !is_small(a))) {
+    if (value == nullptr || (!before_go.holds(*value) && !is_small(a))) {
       in_place.push_back(a);
       continue;
     }

@@ -1,8 +1,8 @@
 #include "learn/plan/step_derivative.h"
 
 #include <algorithm>
-#include <unordered_set>
 
+#include "core/flow.h"
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
@@ -18,21 +18,18 @@ namespace {
 // Does a result of the step depend on an old hidden state other than through a new one?
 bool reads_old_states(const ETraceGraph& g) {
   const ModuleInfo& info = g.module_info;
-  std::unordered_set<std::uint64_t> from_old, renewed;
+  VarIds old, renewed;
   for (const HiddenInfo& h : info.hidden) {
-    from_old.insert(h.invar.id);
+    old.insert(h.invar.id);
     renewed.insert(h.outvar.id);
   }
-  const auto depends = [&](const Atom& a) {
-    return as_var(a) != nullptr && from_old.contains(as_var(a)->id);
-  };
-  for (const Eqn& eqn : info.jaxpr().eqns)
-    if (eqn.prim != &stop_gradient_p && std::any_of(eqn.in.begin(), eqn.in.end(), depends))
-      for (const Var& v : eqn.out)
-        if (is_floating(v.aval.dtype) && !renewed.contains(v.id)) from_old.insert(v.id);
+  const auto is_old = [&](const Var& v) { return old.contains(v.id) || !renewed.contains(v.id); };
+  const Reached reached = forward(info.jaxpr(), old, {By::Derivative, {}, is_old});
   const std::vector<std::size_t> results = result_outputs(info.model);
-  return std::any_of(results.begin(), results.end(),
-                     [&](std::size_t o) { return depends(info.jaxpr().outs[o]); });
+  return std::any_of(results.begin(), results.end(), [&](std::size_t o) {
+    const Var* v = as_var(info.jaxpr().outs[o]);
+    return v != nullptr && reached.holds(*v) && is_old(*v);
+  });
 }
 
 std::vector<bool> none_of(std::size_t count) { return std::vector<bool>(count, false); }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "core/flow.h"
 #include "etrace/error.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/plan.h"
@@ -81,14 +82,11 @@ void check_loss(const LossAndAux& r, const Shape& expected, bool per_sample) {
 // The first argument of the model that is computed from these inputs of the program.
 std::optional<std::size_t> argument_from(const StepProgram& p, std::size_t first, std::size_t last) {
   const Jaxpr& jaxpr = p.program.jaxpr;
-  std::unordered_set<std::uint64_t> from;
-  for (std::size_t i = first; i < last; ++i) from.insert(jaxpr.invars[i].id);
-  const auto is_from = [&](const Atom& a) { return as_var(a) != nullptr && from.contains(as_var(a)->id); };
-  for (const Eqn& eqn : jaxpr.eqns)
-    if (std::any_of(eqn.in.begin(), eqn.in.end(), is_from))
-      for (const Var& v : eqn.out) from.insert(v.id);
+  VarIds inputs;
+  for (std::size_t i = first; i < last; ++i) inputs.insert(jaxpr.invars[i].id);
+  const Reached from = forward(jaxpr, std::move(inputs));
   for (std::size_t i = 0; i < p.num_args; ++i)
-    if (is_from(jaxpr.outs[i])) return i;
+    if (from.holds(jaxpr.outs[i])) return i;
   return std::nullopt;
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 void collect(const ClosedJaxpr& program, std::vector<TracePass>& out) {
   for (const Eqn& eqn : program.jaxpr.eqns) {
-    if (eqn.prim == &trace_window_p) out.push_back(trace_pass_of(eqn));
+    if (is_trace_pass(eqn)) out.push_back(trace_pass_of(eqn));
     for (const JaxprPtr& body : nested_jaxprs(eqn)) collect(*body, out);
   }
 }
@@ -40,7 +40,7 @@ void apply(Eqn& eqn, const TracePassWish& wish) {
 
 ClosedJaxpr applied(ClosedJaxpr program, std::span<const TracePassWish> wishes) {
   for (Eqn& eqn : program.jaxpr.eqns) {
-    if (eqn.prim == &trace_window_p)
+    if (is_trace_pass(eqn))
       for (const TracePassWish& w : wishes) apply(eqn, w);
     map_bodies(eqn, [&](const ClosedJaxpr& body) { return applied(body, wishes); });
   }

@@ -63,7 +63,7 @@ class Sums {
     const auto made = made_by_.find(v->id);
     if (made == made_by_.end()) return nullptr;
     Eqn& eqn = j_.eqns[made->second];
-    const bool fits = eqn.prim == &trace_window_p && eqn.out.size() > kGradient && eqn.out[kGradient] == *v &&
+    const bool fits = is_trace_pass(eqn) && eqn.out.size() > kGradient && eqn.out[kGradient] == *v &&
                       !eqn.params.boolean_or("has_total", false);
     return fits ? &eqn : nullptr;
   }

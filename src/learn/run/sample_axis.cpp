@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "compiler/position_graph.h"
+#include "core/flow.h"
 #include "core/make_program.h"
 #include "etrace/ops/numpy.h"
 #include "etrace/transform.h"
@@ -25,14 +25,9 @@ Aval swapped(const Aval& a) {
 
 // Whether any result but the first is computed from the input.
 bool reaches_others(const Jaxpr& program, const Var& input) {
-  std::unordered_set<std::uint64_t> reached{input.id};
-  const auto is_reached = [&](const Atom& a) {
-    return as_var(a) != nullptr && reached.contains(as_var(a)->id);
-  };
-  for (const Eqn& eqn : program.eqns)
-    if (std::any_of(eqn.in.begin(), eqn.in.end(), is_reached))
-      for (const Var& v : eqn.out) reached.insert(v.id);
-  return std::any_of(program.outs.begin() + 1, program.outs.end(), is_reached);
+  const Reached reached = forward(program, {input.id});
+  return std::any_of(program.outs.begin() + 1, program.outs.end(),
+                     [&](const Atom& a) { return reached.holds(a); });
 }
 
 }  // namespace
