@@ -56,16 +56,22 @@ void stand_still() {
   for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
 }
 
-void stand_still_if_ending() {
+namespace {
+void stand_still_if_shut() {
   {
     const std::lock_guard lock(gate().mutex);
     if (!shut(gate())) return;
   }
   stand_still();
 }
+}  // namespace
+
+void stand_still_if_ending() {
+  if (own_outside > 0) stand_still_if_shut();
+}
 
 Released::Released() : state_(PyEval_SaveThread()) {
-  stand_still_if_ending();
+  stand_still_if_shut();
   const std::lock_guard lock(gate().mutex);
   ++gate().outside;
   ++own_outside;

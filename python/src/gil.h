@@ -46,7 +46,8 @@ class TakenIfThere {
 // At the end of Python, with the GIL held: from now on only this thread gets it. Returns when all others are
 // out of the library or stand still; not later than in a few seconds, if one of them is in a long program.
 void end_of_python();
-void stand_still_if_ending();  // between two programs
+// Between two programs. Threads of the library's own, which end_of_python's caller waits for, go on.
+void stand_still_if_ending();
 [[noreturn]] void stand_still();
 
 // While C++ has called a function of Python, which would be ended below frames of C++. The end waits for it.
