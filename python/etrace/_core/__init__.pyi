@@ -1334,6 +1334,11 @@ def primitive(name: str) -> Primitive:
 def primitives() -> list:
     """The names of all operations."""
 
+def _rows() -> dict:
+    """
+    Of every operation without bodies and weights: whether it is elementwise, and the names of its parameters.
+    """
+
 def set_num_threads(n: int) -> None:
     """
     Threads that programs run on, the caller included. Not while a program runs.
