@@ -166,7 +166,7 @@ class EntrySources {
     if (!sums_fully(eqn) || !is_by_given_weight(g_, eqn) || of(eqn.in[0]) == nullptr) return false;
     if (std::any_of(eqn.in.begin() + 1, eqn.in.end(), [&](const Atom& a) { return of(a) != nullptr; }))
       return false;
-    if (eqn.prim != &dot_general_p) return true;
+    if (!eqn.prim->spec.product) return true;
     const DotDims d = dot_dims(eqn.params);
     return d.lhs_batch.empty() &&
            d.lhs_contract == Dims{static_cast<std::int64_t>(aval_of(eqn.in[0]).shape.rank()) - 1};
