@@ -93,7 +93,7 @@ std::set<std::string> for_all_rows(const F& f) {
 TEST_F(CudaRows, HaveCodeOrAreRefused) {
   EXPECT_EQ(for_all_rows(expect_rows_agree),
             (std::set<std::string>{"dot_general",  // of one type into a wider one
-                                   "polygamma", "tape_while"}));
+                                   "polygamma", "stranger", "stranger_that_speaks", "tape_while"}));
 }
 
 TEST_F(CudaRows, AreTakenByTheCompiler) {
