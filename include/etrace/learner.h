@@ -184,7 +184,10 @@ class Learner {
                                 const TrainOptions& = {});
   SequenceTraining etrace_train(const Array& inputs, const Array& targets, const Loss&, optim::Optimizer&,
                                 const TrainOptions& = {});
-  // Gradient for learning signals ∂L/∂h that come from elsewhere: one array [*varshape, S] per group.
+  // Gradient for learning signals ∂L/∂h that come from elsewhere: one array [*varshape, S] per group. It is
+  // that of the traces. A parameter without a trace (a readout) is not among its leaves, since the signals do
+  // not say what the loss is: optimisers leave it as it is, GradientSum takes it from a gradient of that
+  // loss.
   ParamValues solve(ArraySpan signals);
 
   // The third factor where a call gives none, for rules that take one (ThreeFactor).
@@ -270,7 +273,7 @@ Learner compile(Module& model, std::string_view rule, ArraySpan example, const L
 // Sums of gradients, for updates after several calls.
 class GradientSum {
  public:
-  void add(const ParamValues& grads, double weight = 1.0);  // ValueError if the leaves change
+  void add(const ParamValues& grads, double weight = 1.0);  // ValueError: neither names all of the other
   const ParamValues& value() const { return value_; }
   ParamValues mean() const;  // by the sum of the weights
   void reset() { *this = {}; }

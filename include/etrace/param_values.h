@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,10 @@ struct ParamValues {
   // lists what there is.
   const Array& at(std::string_view name) const;
 };
+
+// The values for other leaves, in their order, undefined where there is none; nullopt if they lack one of its
+// leaves.
+std::optional<Arrays> values_for(const std::vector<ParamLeafId>&, const ParamValues&);
 
 // Every leaf of every parameter of the model, in the order of states(model, Param).
 std::vector<ParamLeafId> param_leaf_ids(const Module&);

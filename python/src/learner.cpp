@@ -283,7 +283,9 @@ void bind_sequences(nb::class_<LearnerObject>& c) {
       .def("_fit", fit, "sequences"_a, "step"_a, "function"_a, "options"_a, "optimizer"_a.none())
       .def("solve", solve, "signals"_a,
            "Gradients for learning signals ∂L/∂h that come from elsewhere: one array [*varshape, S] per "
-           "group.");
+           "group. They are those of the traces: a parameter without one, such as a readout, is not among "
+           "them, since the signals do not say what the loss is. Add them to a gradient of that loss; by "
+           "themselves they leave such a parameter as it is.");
 }
 
 void bind_access(nb::class_<LearnerObject>& c) {

@@ -101,12 +101,22 @@ ParamValues with_values(const ParamValues& p, nb::handle given) {
   return out;
 }
 
+// One of them may name fewer parameters, which then are zero in it.
 ParamValues combined(const ParamValues& a, const ParamValues& b, Array (*f)(const Array&, const Array&)) {
-  if (a.leaves != b.leaves)
+  std::optional<Arrays> x = a.values, y = values_for(a.leaves, b);
+  ParamValues out = a;
+  if (!y) {
+    out = b;
+    x = values_for(b.leaves, a);
+    y = b.values;
+  }
+  if (!x)
     throw ValueError("params", "values of other parameters: " + std::to_string(a.leaves.size()) +
                                    " leaves and " + std::to_string(b.leaves.size()) + ", or other names");
-  ParamValues out = a;
-  for (std::size_t i = 0; i < a.values.size(); ++i) out.values[i] = f(filled(a, i), filled(b, i));
+  for (std::size_t i = 0; i < out.values.size(); ++i) {
+    const Aval type = out.values[i].aval();
+    out.values[i] = f(instantiate((*x)[i], type), instantiate((*y)[i], type));
+  }
   return out;
 }
 ParamValues scaled(const ParamValues& a, double factor) {

@@ -159,6 +159,28 @@ def test_solve_and_traces(data):
         learner.get_etrace_of("nothing")
 
 
+def test_solve_names_what_has_a_trace(data):
+    """The readout and the reset gate have none: 0 would be taken for their gradient."""
+    xs, ys = data
+    net, learner = gru(batch_size=2)
+    optimizer = et.optim.SGD(net, 0.1)
+    grads = learner.etrace_grad(xs, ys, mse, mask=[0.0] * 11 + [1.0], reduction="sum").grads
+    signal = normal(3, (2, 8, 1))
+    solved = learner.solve([signal])
+    untraced = {"out/weight", "rnn/Wr/weight"}
+    assert set(solved) == set(grads) - untraced and untraced < set(grads)
+    with pytest.raises(KeyError, match="there are: rnn"):
+        solved["out/weight"]
+    for total in (grads + solved, solved + grads):
+        for name, value in total.numpy().items():
+            more = solved.numpy().get(name, 0)
+            assert np.array_equal(value, grads.numpy()[name] + more) and grads.numpy()[name].any(), name
+    before = et.params(net).numpy()
+    optimizer.update(solved)
+    after = et.params(net).numpy()
+    assert all(np.array_equal(before[n], after[n]) == (n.split(".")[0] in untraced) for n in before)
+
+
 def test_vmap():
     class One(Leaky):
         pass

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/nearest.h"
 #include "etrace/error.h"
 
@@ -29,6 +31,17 @@ const Array& ParamValues::at(std::string_view name) const {
   throw ValueError("parameters", same_path > 1 ? fmt::format("{} has {} leaves; name one of them: {}", name,
                                                              same_path, fmt::join(known, ", "))
                                                : no_such_name("parameter", name, known));
+}
+
+std::optional<Arrays> values_for(const std::vector<ParamLeafId>& leaves, const ParamValues& values) {
+  if (values.leaves == leaves) return values.values;
+  Arrays out(leaves.size());
+  for (std::size_t i = 0; i < values.leaves.size(); ++i) {
+    const auto at = std::find(leaves.begin(), leaves.end(), values.leaves[i]);
+    if (at == leaves.end()) return std::nullopt;
+    out[static_cast<std::size_t>(at - leaves.begin())] = values.values[i];
+  }
+  return out;
 }
 
 std::vector<ParamLeafId> param_leaf_ids(const Module& model) {

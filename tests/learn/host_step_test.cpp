@@ -345,6 +345,19 @@ TEST(GradientSums, AddAndAverage) {
   total.add(a, 3.0);
   EXPECT_LE(relative_deviation(total.value().values[0], 4.0 * a.values[0]), 1e-15);
   EXPECT_LE(relative_deviation(total.mean().values[0], a.values[0]), 1e-15);
+
+  // One that names fewer leaves, before and after one that names all.
+  const ParamLeafId p{{"p"}}, q{{"q"}};
+  const ParamValues both{{p, q}, {full({2}, 1.0, Dtype::F64), full({3}, 2.0, Dtype::F64)}},
+      last{{q}, {full({3}, 5.0, Dtype::F64)}};
+  GradientSum grown;
+  for (const ParamValues* part : {&last, &both, &last}) grown.add(*part);
+  EXPECT_EQ(grown.value().leaves, both.leaves);
+  EXPECT_EQ(grown.value().at("p").tensor(), full({2}, 1.0, Dtype::F64).tensor());
+  EXPECT_EQ(grown.value().at("q").tensor(), full({3}, 12.0, Dtype::F64).tensor());
+  expect_error<ValueError>("other parameters than before", [&] {
+    grown.add({{p, ParamLeafId{{"stranger"}}}, both.values});
+  });
 }
 
 // A tail that subtracts the mean: the all-ones derivative is zero, the gradient of the step is not

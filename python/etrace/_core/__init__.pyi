@@ -1815,7 +1815,7 @@ class _Learner:
 
     def solve(self, signals: object) -> ParamValues:
         """
-        Gradients for learning signals ∂L/∂h that come from elsewhere: one array [*varshape, S] per group.
+        Gradients for learning signals ∂L/∂h that come from elsewhere: one array [*varshape, S] per group. They are those of the traces: a parameter without one, such as a readout, is not among them, since the signals do not say what the loss is. Add them to a gradient of that loss; by themselves they leave such a parameter as it is.
         """
 
     def set_modulator(self, modulator: object) -> None:

@@ -378,7 +378,8 @@ Program PlanBuilder::solve() const {
   return make_program("solve", ports, [&](ArraySpan in, Results& out) {
     const ArraySpan p = take_front(in, carried.params), m = take_front(in, carried.memory);
     const Arrays g = plan.solve(p, {{}, to_list(m)}, in);
-    for (std::size_t i = 0; i < g.size(); ++i) out.add(carried.list[i].name, PortRole::Gradient, g[i]);
+    for (std::size_t i = 0; i < g.size(); ++i)
+      if (g[i].defined()) out.add(carried.list[i].name, PortRole::Gradient, g[i]);
   });
 }
 

@@ -397,10 +397,7 @@ Learned WindowPlan::learn_window(ArraySpan params, const Carry& c, const StepPro
 }
 
 Arrays WindowPlan::solve(ArraySpan params, const Carry& c, ArraySpan signal) const {
-  const WindowData w = window_data(params, c, 0, {});
-  Arrays out = rule_.contract(w, rule_memory(c), signal);
-  for (std::size_t i = 0; i < params.size(); ++i) out[i] = instantiate(out[i], params[i].aval());
-  return out;
+  return rule_.contract(window_data(params, c, 0, {}), rule_memory(c), signal);
 }
 
 }  // namespace etrace

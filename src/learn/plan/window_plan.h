@@ -54,6 +54,7 @@ class WindowPlan {
   // K steps with the gradient of Σ weight·loss; slices [K, …], weights [K] or [K, B].
   Learned learn(ArraySpan params, const Carry&, const StepProgram&, ArraySpan slices, const Array& weights,
                 const Array& active, const ThirdFactor&) const;
+  // Undefined for what has no trace: a signal to the states does not say what its gradient is.
   Arrays solve(ArraySpan params, const Carry&, ArraySpan signal) const;
 
  private:

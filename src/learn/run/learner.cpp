@@ -202,15 +202,19 @@ ParamValues Learner::solve(ArraySpan signals) {
     given.push_back(convert(signals[i], groups[i].hidden_states.front().invar.aval.dtype).tensor());
     l.give(l.argument(PortRole::Signal, fmt::format("signal{}", groups[i].index)), given.back().bytes());
   }
-  ParamValues out{impl_->params, {}};
-  Tensors results;
-  for (const ParamLeafId& p : impl_->params) {
-    const std::size_t at = l.result(PortRole::Gradient, impl_->param_name(p));
-    results.push_back(Tensor::uninitialized(l.program().results[at].aval));
-    l.take(at, results.back().writable());
+  std::unordered_map<std::string, Tensor> results;  // of parameters with a trace
+  const std::vector<Port>& ports = l.program().results;
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    Tensor& to = results[ports[i].name] = Tensor::uninitialized(ports[i].aval);
+    l.take(i, to.writable());
   }
   l.run();
-  out.values = to_arrays(results);
+  ParamValues out;
+  for (const ParamLeafId& p : impl_->params)
+    if (const auto it = results.find(impl_->param_name(p)); it != results.end()) {
+      out.leaves.push_back(p);
+      out.values.emplace_back(it->second);
+    }
   return out;
 }
 
@@ -361,13 +365,19 @@ LearnerPlan Learner::plan(const StepFunction& f, std::span<const Aval> slices,
 // Sums ------------------------------------------------------------------------------------------------------
 void GradientSum::add(const ParamValues& grads, double weight) {
   if (value_.leaves.empty()) value_ = {grads.leaves, Arrays(grads.values.size())};
-  if (value_.leaves != grads.leaves)
-    throw ValueError("GradientSum",
-                     "the gradients are of other parameters than before; use one object for each");
+  std::optional<Arrays> added = values_for(value_.leaves, grads);
+  if (!added) {
+    const std::optional<Arrays> before = values_for(grads.leaves, value_);
+    if (!before)
+      throw ValueError("GradientSum",
+                       "the gradients are of other parameters than before; use one object for each");
+    value_ = {grads.leaves, *before};
+    added = grads.values;
+  }
   weight_ += weight;
-  for (std::size_t i = 0; i < grads.values.size(); ++i) {
-    if (!grads.values[i].defined()) continue;
-    const Array part = weight == 1.0 ? grads.values[i] : weight * grads.values[i];
+  for (std::size_t i = 0; i < added->size(); ++i) {
+    if (!(*added)[i].defined()) continue;
+    const Array part = weight == 1.0 ? (*added)[i] : weight * (*added)[i];
     value_.values[i] = value_.values[i].defined() ? value_.values[i] + part : part;
   }
 }
