@@ -52,7 +52,7 @@ std::string_view meaning(PathClassification c) {
     case PathClassification::AllThroughOtherEtp:
       return "every way leads through another trainable operator";
     case PathClassification::Mixed:
-      return "one way is followed; another leads through a further trainable operator and is left out";
+      return "one way is followed; another of the same weight is left out";
   }
   return "";
 }

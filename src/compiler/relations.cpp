@@ -10,6 +10,7 @@
 #include "compiler/composite_relations.h"
 #include "compiler/explain_text.h"
 #include "compiler/guard.h"
+#include "compiler/left_out.h"
 #include "compiler/pipeline.h"
 #include "compiler/position_graph.h"
 #include "compiler/program_between.h"
@@ -105,9 +106,17 @@ class RelationFinder {
 
   FoundRelations run() {
     BodySearch(info_, reporter_, compat_).run();
-    for (std::size_t i = 0; i < info_.jaxpr().eqns.size(); ++i)
-      if (is_etp(*info_.jaxpr().eqns[i].prim))
-        if (auto r = relation(i)) found_.direct.push_back(std::move(*r));
+    try {
+      for (std::size_t i = 0; i < info_.jaxpr().eqns.size(); ++i)
+        if (is_etp(*info_.jaxpr().eqns[i].prim))
+          if (auto r = relation(i)) found_.direct.push_back(std::move(*r));
+    } catch (...) {
+      reporter_.append(records_);
+      throw;
+    }
+    for (std::size_t i = 0; i < included_.size(); ++i)
+      name_left_out(left_out_, leaf_list(found_.direct[i]), found_.direct[i], records_[included_[i]]);
+    reporter_.append(records_);
     return std::move(found_);
   }
 
@@ -146,7 +155,7 @@ class RelationFinder {
     const Reach reach = connected_states(r.y_var);
     std::vector<std::size_t> fitting = fitting_states(eqn, r, reach.hidden);
     if (fitting.empty()) {
-      if (!add_composite(eqn, Ways::All, r)) report_excluded(at, r, reach.blockers);
+      if (!add_composite(eqn, Ways::All, r)) report_excluded(at, r, reach);
       return std::nullopt;
     }
     const bool composite = add_composite(eqn, Ways::ThroughOthers, r);
@@ -169,6 +178,7 @@ class RelationFinder {
       require_sample_each(eqn, r, groups_[g]);
       add_tail(eqn, r, groups_[g]);
     }
+    included_.push_back(records_.size());
     report_included(eqn, r);
     return r;
   }
@@ -335,6 +345,10 @@ class RelationFinder {
                        to_string(state.path)),
            r.path(), {state.path}, {{"y_shape", r.y_var.aval.shape}, {"hidden_shape", shape}},
            "give the operator's output the shape of the hidden state");
+      if (!compat_)
+        left_out_.push_back({leaf_list(r),
+                             {state.path},
+                             fmt::format("{} does not fit its shape {}", to_string(y), to_string(shape))});
     }
     return fitting;
   }
@@ -353,19 +367,24 @@ class RelationFinder {
         eqn.origin);
   }
 
-  void report_excluded(std::size_t at, const HiddenParamOpRelation& r,
-                       const std::vector<std::size_t>& blockers) {
+  void report_excluded(std::size_t at, const HiddenParamOpRelation& r, const Reach& reach) {
     const Eqn& eqn = index_.eqn(at);
+    const std::vector<std::size_t>& blockers = reach.blockers;
+    const bool misfit = !compat_ && !reach.hidden.empty();  // of which a record says more
     // A blocker only explains the exclusion if something hidden lies behind it.
-    const bool blocked = !blockers.empty() && (compat_ || reaches_hidden(r.y_var));
+    const std::vector<StatePath> behind =
+        blockers.empty() ? std::vector<StatePath>() : reached_hidden(r.y_var);
+    const bool blocked = !blockers.empty() && (compat_ || !behind.empty());
     if (!blocked) {
       const std::string elsewhere = compat_ ? "" : traced_elsewhere(at, r);
       emit(DiagnosticKind::RELATION_EXCLUDED_NON_TEMPORAL, eqn,
-           fmt::format("{} no hidden state (through {}), so there is no eligibility trace",
-                       subject(r, "reaches", "reach"), eqn.prim->name()) +
+           fmt::format("{} no hidden state{} (through {}), so there is no eligibility trace",
+                       subject(r, "reaches", "reach"), misfit ? " of a shape that fits" : "",
+                       eqn.prim->name()) +
                (elsewhere.empty() ? "" : fmt::format(" of this use; {}", elsewhere)),
            r.path(), {}, {},
-           elsewhere.empty()
+           misfit ? "give the operator's output the shape of the hidden state"
+           : elsewhere.empty()
                ? advice_unless_kept(r.y_var,
                                     "nothing, for a readout: the gradient of the current step, which it "
                                     "gets, is all there is")
@@ -385,6 +404,7 @@ class RelationFinder {
       names += (names.empty() ? "" : ", ") + std::string(blocker.prim->name()) +
                (known ? " of " + to_string(source.path) : "");
     }
+    if (!compat_) left_out_.push_back({leaf_list(r), behind, "only through " + names});
     emit(DiagnosticKind::RELATION_EXCLUDED_WEIGHT_TO_WEIGHT, eqn,
          fmt::format("{} hidden states only through another trainable ETP primitive ({}), so there is no "
                      "eligibility trace",
@@ -461,10 +481,14 @@ class RelationFinder {
         kept);
   }
 
-  // Does any way lead to a hidden state, other operators crossed?
-  bool reaches_hidden(const Var& y) const {
-    const VarIds reached = forward(info_.jaxpr(), {y.id}).values;
-    return std::any_of(hout_.begin(), hout_.end(), [&](const auto& h) { return reached.contains(h.first); });
+  // Hidden states that any way leads to, other operators crossed, each way up to the first one.
+  std::vector<StatePath> reached_hidden(const Var& y) const {
+    const auto passes = [&](const Var& v) { return !hout_.contains(v.id); };
+    const VarIds reached = forward(info_.jaxpr(), {y.id}, {By::Value, {}, passes}).values;
+    std::vector<StatePath> out;
+    for (const HiddenInfo& h : info_.hidden)
+      if (reached.contains(h.outvar.id)) out.push_back(h.path);
+    return out;
   }
 
   // Does another mixing operator lie between y and the state? Whether a direct way exists too was settled
@@ -499,22 +523,16 @@ class RelationFinder {
   void report_included(const Eqn& eqn, const HiddenParamOpRelation& r) {
     Dims groups;
     for (const std::size_t g : r.hidden_groups) groups.push_back(static_cast<std::int64_t>(g));
-    Attr::Dict classes;
-    std::string states;
-    for (std::size_t i = 0; i < r.connected_hidden_paths.size(); ++i) {
-      classes.emplace_back(to_string(r.connected_hidden_paths[i]),
-                           std::string(name(r.path_classification[i])));
-      states += (i ? ", " : "") + to_string(r.connected_hidden_paths[i]);
-    }
     const bool composite = r.path_classification.front() == PathClassification::AllThroughOtherEtp;
     emit(DiagnosticKind::RELATION_INCLUDED, eqn,
-         fmt::format("{} traced through {} into {}", subject(r, "is", "are"), eqn.prim->name(), states) +
+         fmt::format("{} traced through {} into {}", subject(r, "is", "are"), eqn.prim->name(),
+                     path_list(r.connected_hidden_paths)) +
              (composite ? fmt::format(" by way of other trainable operators: a composite relation, whose "
                                       "traces hold {} numbers",
                                       grouped(composite_trace_numbers(r, groups_)))
                         : std::string()),
          r.path(), r.connected_hidden_paths,
-         {{"hidden_group_indices", groups}, {"path_classification", Attr::dict(classes)}});
+         {{"hidden_group_indices", groups}, {"path_classification", Attr::dict(classification_attr(r))}});
   }
 
   void report_meeting_samples(const Eqn& eqn, const HiddenParamOpRelation& r) {
@@ -532,9 +550,9 @@ class RelationFinder {
             std::vector<StatePath> hidden, Attr::Dict context, std::string note = {}) {
     // The reference warns of every readout.
     const bool warns = compat_ && kind == DiagnosticKind::RELATION_EXCLUDED_NON_TEMPORAL;
-    reporter_.emit({kind, warns ? DiagnosticLevel::Warning : usual_level(kind), std::move(message),
-                    std::string(eqn.prim->name()), std::move(weight), std::move(hidden), std::move(context),
-                    std::move(note), eqn.origin});
+    records_.push_back({kind, warns ? DiagnosticLevel::Warning : usual_level(kind), std::move(message),
+                        std::string(eqn.prim->name()), std::move(weight), std::move(hidden),
+                        std::move(context), std::move(note), eqn.origin});
   }
 
   const ModuleInfo& info_;
@@ -545,6 +563,9 @@ class RelationFinder {
   ProgramIndex index_;
   SourceSearch sources_;
   FoundRelations found_;
+  std::vector<CompilationRecord> records_;  // until all relations are found
+  std::vector<std::size_t> included_;       // parallel to found_.direct: its record
+  std::vector<LeftOutWay> left_out_;
   std::unordered_map<std::uint64_t, std::size_t> hout_;      // exit Var -> index into info.hidden
   std::unordered_map<std::uint64_t, std::size_t> group_of_;  // exit Var -> group
 };

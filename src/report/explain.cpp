@@ -60,10 +60,14 @@ std::string relation_text(const ExplainView& v, std::size_t index) {
   for (std::size_t i = 0; i < info.connected_hidden_paths.size(); ++i)
     out += fmt::format("      -> {}: {}\n", to_string(info.connected_hidden_paths[i]),
                        name(info.path_classification[i]));
-  for (const CompilationRecord& record : v.graph.diagnostics)
-    if (record.kind == DiagnosticKind::RELATION_EXCLUDED_SHAPE_MISMATCH && record.weight_path == info.path())
+  for (const CompilationRecord& record : v.graph.diagnostics) {
+    if (record.weight_path != info.path()) continue;
+    if (record.kind == DiagnosticKind::RELATION_EXCLUDED_SHAPE_MISMATCH)
       out +=
           paragraph(fmt::format("not traced into {}: {}", path_list(record.hidden_paths), record.message), 6);
+    if (record.kind == DiagnosticKind::RELATION_EXCLUDED_WEIGHT_TO_WEIGHT)
+      out += paragraph("another use is not traced: " + record.message, 6);
+  }
   for (std::size_t i = 0; i < info.tail_reasons.size(); ++i)
     if (!info.tail_reasons[i].empty())
       out += paragraph(fmt::format("tail to group {}: {}", info.hidden_groups[i], info.tail_reasons[i]), 6);

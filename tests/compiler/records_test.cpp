@@ -112,6 +112,57 @@ TEST(Records, WeightToWeightNamesTheBlocker) {
   EXPECT_NE(r.message.find("u"), std::string::npos);
 }
 
+// A cell with a matrix memory: the keys enter the normaliser as they are, and the matrix by an outer product,
+// which no trace follows. What is traced is not all of the weight's ways, and every record of it says so.
+TEST(Records, WhatElseOfATracedWeightIsLeftOut) {
+  const Model m = step_model(
+      {arg("x", {2, 3}), hidden("c", {2, 4, 4}), hidden("n", {2, 4}), param("k", {3, 4}), param("v", {3, 4})},
+      [](In& in) {
+        const Array key = matmul(in["x"], in["k"]), value = matmul(in["x"], in["v"]);
+        in.set("c", 0.9 * in["c"] + expand_dims(value, {2}) * expand_dims(key, {1}));
+        in.set("n", 0.9 * in["n"] + key);
+        return sum(in["c"], {1}) / (1.0 + square(in["n"]));
+      });
+  const ETraceGraph g = compile_etrace_graph(m);
+  ASSERT_EQ(g.hidden_param_op_relations.size(), 1U);
+  EXPECT_EQ(g.hidden_param_op_relations[0].path_classification[0], PathClassification::Mixed);
+  const auto r = only(g.diagnostics, Kind::RELATION_INCLUDED, Level::Info,
+                      {"path_classification", "left_out_hidden_paths"});
+  EXPECT_EQ(r.message,
+            "k is traced through etp_mm into n; not traced into c ([2,4] does not fit its shape [2,4,4])");
+  EXPECT_EQ(to_string(Attr::dict(r.context)).find("all_direct"), std::string::npos);
+  EXPECT_EQ(g.explain().find("all_direct"), std::string::npos) << g.explain();
+  const auto v = only(g.diagnostics, Kind::RELATION_EXCLUDED_NON_TEMPORAL, Level::Info, {});
+  EXPECT_NE(v.message.find("v reaches no hidden state of a shape that fits"), std::string::npos) << v.message;
+
+  CompileOptions compat;
+  compat.compat = Compat::Braintrace;
+  const ETraceGraph reference = compile_etrace_graph(m, compat);
+  for (const PathClassification c : reference.hidden_param_op_relations[0].path_classification)
+    EXPECT_EQ(c, PathClassification::AllDirect);
+}
+
+// The same where another use of the weight leads through a further one.
+TEST(Records, AnotherUseOfATracedWeightThatIsLeftOut) {
+  const Model m =
+      step_model({arg("x", {4}), hidden("h", {4}), param("w", {4, 4}), param("u", {4, 4})}, [](In& in) {
+        const Array direct = matmul(in["x"], in["w"]);
+        return decaying(in, direct + matmul(tanh(matmul(2.0 * in["x"], in["w"])), in["u"]));
+      });
+  const ETraceGraph g = compile_etrace_graph(m);
+  std::string included;
+  for (const CompilationRecord& r : g.diagnostics)
+    if (r.kind == Kind::RELATION_INCLUDED) included += r.message + "\n";
+  EXPECT_EQ(included,
+            "w is traced through etp_mv into h; not traced into h (only through etp_mv of u)\n"
+            "u is traced through etp_mv into h\n");
+  EXPECT_EQ(g.hidden_param_op_relations.at(0).path_classification[0], PathClassification::Mixed);
+  EXPECT_EQ(g.hidden_param_op_relations.at(1).path_classification[0], PathClassification::AllDirect);
+  EXPECT_NE(g.explain().find("another use is not traced: w reaches hidden states only through another"),
+            std::string::npos)
+      << g.explain();
+}
+
 TEST(Records, PartialPath) {
   only(records_of(kCell,
                   [](In& in) {
