@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes model files (docs/model-files.md) from step functions in JAX, from a checkout without the Python package: the
-code is python/etrace/jax, which needs JAX and NumPy alone.
+"""Writes model files (docs/model-files.md) from step functions in JAX, from a checkout: the code is python/etrace/jax, of
+the package that is installed or that ./dev build made.
 
     from jax_to_model import matmul, to_model_file
 
@@ -14,16 +14,11 @@ code is python/etrace/jax, which needs JAX and NumPy alone.
 With the package installed, write `import etrace as et` and `et.jax.to_model_file`. docs/from-jax.md has it all.
 """
 
-import importlib
+import importlib.util
 import sys
-import types
 from pathlib import Path
 
-_PACKAGE = Path(__file__).resolve().parents[1] / "python/etrace"
-try:
-    importlib.import_module("etrace")
-except ImportError:  # the extension is not built, and is not needed: the package without its opening file
-    sys.modules["etrace"] = types.ModuleType("etrace")
-    sys.modules["etrace"].__path__ = [str(_PACKAGE)]
+if importlib.util.find_spec("etrace") is None:  # not installed: the package that ./dev build made
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "build/dev/python"))
 
 from etrace.jax import *  # noqa: E402,F401,F403

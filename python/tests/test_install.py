@@ -61,6 +61,7 @@ def test_cpu_without_the_instructions(tmp_path):
 import sys, types
 fake = types.ModuleType("etrace._cpu")
 fake.missing = lambda: "AVX2"
+fake.main_interpreter = lambda: True
 sys.modules["etrace._cpu"] = fake
 try:
     import etrace

@@ -219,14 +219,12 @@ class Sweeper : public DataflowRules<std::optional<AxisMap>> {  // none: positio
     AxisMap map(varshape_.rank(), kNone);
     if (!depends(axes, in, result)) return {};
     for (std::size_t p = 0; p < map.size(); ++p) {
-      std::size_t with = 0, without = 0;
-      for (const Value& v : in)
-        if (v) ++((*v)[p] == kNone ? without : with);
       if (varshape_[p] == 1) continue;
-      if (with > 0 && without > 0) return differ(eqn);
-      map[p] = with > 0 ? axis_behind(axes, in, result, p, type.shape)
-                        : gained_axis(axes, in, result, p, type.shape);
-      if (with > 0 && map[p] == kNone) return differ(eqn);
+      const bool there =
+          std::any_of(in.begin(), in.end(), [&](const Value& v) { return v && (*v)[p] != kNone; });
+      map[p] =
+          there ? axis_behind(axes, in, result, p, type.shape) : gained_axis(axes, in, result, p, type.shape);
+      if (there && map[p] == kNone) return differ(eqn);
     }
     return kept(type, std::move(map));
   }
@@ -239,13 +237,16 @@ class Sweeper : public DataflowRules<std::optional<AxisMap>> {  // none: positio
   }
   // Elementwise operations need no axes to tell that.
   void require_one_place(const Eqn& eqn, const Values& in) {
-    const Value* first = nullptr;
+    AxisMap places(varshape_.rank(), kNone);
     for (std::size_t i = 0; i < in.size(); ++i) {
       if (!in[i]) continue;
       if (aval_of(eqn.in[i]).shape.is_scalar() && varshape_.size() > 1) return fail(not_preserving(eqn));
-      if (first != nullptr && *first != in[i])
-        return fail(fmt::format("'{}' meets positions on different axes", eqn.prim->name()));
-      first = &in[i];
+      for (std::size_t p = 0; p < places.size(); ++p) {
+        const std::size_t axis = (*in[i])[p];
+        if (axis != kNone && places[p] != kNone && axis != places[p])
+          return fail(fmt::format("'{}' meets positions on different axes", eqn.prim->name()));
+        if (axis != kNone) places[p] = axis;
+      }
     }
   }
   static bool depends(const AxisTable& axes, const Values& in, std::size_t result) {
@@ -255,25 +256,30 @@ class Sweeper : public DataflowRules<std::optional<AxisMap>> {  // none: positio
         any = any || (in[i] && by_operand[i].kind != AxisSource::Nothing);
     return any;
   }
+  // Where an operand lacks the axis, it is the same along it: broadcast, say.
   std::size_t axis_behind(const AxisTable& axes, const Values& in, std::size_t result, std::size_t p,
                           const Shape& shape) const {
     for (std::size_t b = 0; b < shape.rank(); ++b) {
       bool all = shape[b] == varshape_[p];
       for (std::size_t i = 0; all && i < in.size(); ++i) {
         const AxisSource& s = axes.at(b, i, result);
-        all = !in[i] || s.kind == AxisSource::Nothing || s == AxisSource{AxisSource::Along, (*in[i])[p]};
+        if (!in[i] || s.kind == AxisSource::Nothing) continue;
+        const std::size_t from = (*in[i])[p];
+        all = from == kNone ? s.kind == AxisSource::Same : s == AxisSource{AxisSource::Along, from};
       }
       if (all) return b;
     }
     return kNone;
   }
-  // A source that lacked leading position axes gets them by broadcasting.
+  // A source that lacked leading position axes gets them by broadcasting, the last ones first where that
+  // happens in steps.
   std::size_t gained_axis(const AxisTable& axes, const Values& in, std::size_t result, std::size_t p,
                           const Shape& shape) const {
-    bool repeats = p < shape.rank() && shape[p] == varshape_[p];
+    const std::size_t missing = is_suffix(shape) ? varshape_.rank() - shape.rank() : 0, b = p - missing;
+    bool repeats = p >= missing && b < shape.rank() && shape[b] == varshape_[p];
     for (std::size_t i = 0; repeats && i < in.size(); ++i)
-      repeats = !in[i] || axes.at(p, i, result).kind == AxisSource::Same;
-    return repeats ? p : kNone;
+      repeats = !in[i] || axes.at(b, i, result).kind == AxisSource::Same;
+    return repeats ? b : kNone;
   }
   static Value moved(Value v, int by) {
     for (std::size_t i = 0; v && i < v->size(); ++i)

@@ -463,9 +463,11 @@ class RelationFinder {
     return true;
   }
 
-  // The advice, unless y is kept for later steps in a state that is not hidden: the ring of a delay, say.
-  std::string advice_unless_kept(const Var& y, std::string advice) const {
-    const Reached reached = forward(info_.jaxpr(), {y.id});
+  // States that keep what y makes for later steps and are not hidden: the ring of a delay, say. No trace
+  // leads through them. Ways end at hidden states, whose traces go on.
+  std::string kept_states(const Var& y) const {
+    const auto passes = [&](const Var& v) { return !hout_.contains(v.id); };
+    const Reached reached = forward(info_.jaxpr(), {y.id}, {By::Derivative, {}, passes});
     std::string kept;
     for (std::size_t i = 0; i < info_.model.outputs.size(); ++i) {
       const OutputRecord& out = info_.model.outputs[i];
@@ -474,6 +476,10 @@ class RelationFinder {
           is_a(*kind, StateKind::ShortTerm))
         kept += (kept.empty() ? "" : ", ") + to_string(out.path);
     }
+    return kept;
+  }
+  std::string advice_unless_kept(const Var& y, std::string advice) const {
+    const std::string kept = kept_states(y);
     if (kept.empty()) return advice;
     return fmt::format(
         "later steps read {}, through which no trace leads; keep such values in hidden states (a delay: "
@@ -517,6 +523,13 @@ class RelationFinder {
                        leaves_of(r), group.index, r.tail_reasons.back()),
            r.path(), group.hidden_paths, {{"reason", r.tail_reasons.back()}},
            advice_unless_kept(r.y_var, "apply the operation that moves positions before the operator"));
+    else if (const std::string kept = compat_ ? "" : kept_states(r.y_var); !kept.empty())
+      emit(DiagnosticKind::TRANSITION_TAIL_BOUNDED, eqn,
+           fmt::format("the trace of {} in group {} holds what acts within the step: {} keeps more for later "
+                       "steps",
+                       leaves_of(r), group.index, kept),
+           r.path(), group.hidden_paths, {{"reason", kept + " is no hidden state"}},
+           advice_unless_kept(r.y_var, ""));
     r.y_to_hidden_group_jaxprs.push_back(std::move(tail));
   }
 

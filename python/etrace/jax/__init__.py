@@ -20,18 +20,10 @@ from ._mark import (
     matmul,
     sparse_matmul,
 )
+from ._model import StatesModel, StepModel, from_braintrace, from_step
 from ._step import Traced, reference_run, to_model_file, trace
 
-try:
-    from .._core import __version__ as _built  # noqa: F401  the folder of its stubs is no extension
-    from ._model import StatesModel, StepModel, from_braintrace, from_step
-except ImportError:  # the extension is not built; model files are written without it
-    _MODELS = []
-else:
-    _MODELS = ["StatesModel", "StepModel", "from_braintrace", "from_step"]
-
 __all__ = [
-    *_MODELS,
-    "SparsePattern", "Traced", "conv", "einsum", "element_wise", "embedding", "grouped_matmul", "lora_matmul", "matmul",
+    "SparsePattern", "StatesModel", "StepModel", "from_braintrace", "from_step", "Traced", "conv", "einsum", "element_wise", "embedding", "grouped_matmul", "lora_matmul", "matmul",
     "reference_run", "sparse_matmul", "to_model_file", "trace", "trace_braintrace",
 ]
