@@ -130,8 +130,11 @@ class FileModel : public Module {
     if (first.role == Role::Hidden) return make_hidden(first, named[0].second);
     if (first.role == Role::Param)
       return bare ? std::make_shared<ParamState>(named[0].second) : std::make_shared<ParamState>(named);
+    const bool own = is_per_sample(first);
+    const std::optional<StateKind> kind = state_kind(first.type);
+    if (kind && is_a(*kind, StateKind::Random)) return std::make_shared<RandomState>(named[0].second);
+    if (kind && is_a(*kind, StateKind::Key)) return std::make_shared<KeyState>(named[0].second, own);
     if (is_short_term(first)) {
-      const bool own = is_per_sample(first);
       return bare ? std::make_shared<ShortTermState>(named[0].second, own)
                   : std::make_shared<ShortTermState>(named, own);
     }
