@@ -67,7 +67,8 @@ struct Loaded final : Runnable {
   StandAlone::Entry entry;
 };
 
-// Of sums in another order; halves are rounded by a hash of such a sum: to the other neighbour, one unit away.
+// Of sums in another order; halves are rounded by a hash of such a sum: to the other neighbour, one unit
+// away.
 double tolerance(Dtype dtype) {
   return dtype == Dtype::F64 ? 1e-12 : dtype == Dtype::F32 ? 1e-5 : dtype == Dtype::F16 ? 0x1p-10 : 0x1p-7;
 }
