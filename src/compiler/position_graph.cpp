@@ -309,6 +309,11 @@ class Sweeper : public DataflowRules<std::optional<AxisMap>> {  // none: positio
       return fail(fmt::format("'{}' maps shape {} to shape {}, but the hidden states have shape {}",
                               eqn.prim->name(), to_string(x), to_string(y), to_string(varshape_)),
                   &eqn);
+    const AxisMap& places = *in[*rules.x_operand];
+    for (std::size_t p = 0; p < places.size(); ++p)
+      if (places[p] != p && places[p] != kNone)
+        return fail(fmt::format("the hidden state enters '{}' with its axes exchanged", eqn.prim->name()),
+                    &eqn);
     if (varshape_.is_scalar() || rules.adjacency(eqn.params, varshape_.back()).empty())
       return fail(fmt::format("the adjacency rule of '{}' makes no statement about an axis of this size",
                               eqn.prim->name()));

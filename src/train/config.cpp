@@ -44,6 +44,12 @@ bool is_table(std::string_view key) {
   return std::find(std::begin(kTables), std::end(kTables), key) != std::end(kTables);
 }
 
+// Files that are written are named by who starts a run, not by a file that may come from elsewhere.
+constexpr std::string_view kWritten[] = {"checkpoint", "json", "save"};
+bool is_written(std::string_view key) {
+  return std::find(std::begin(kWritten), std::end(kWritten), key) != std::end(kWritten);
+}
+
 [[noreturn]] void refuse(const std::string& path, const toml::source_region& at, const std::string& what) {
   throw ValueError("config", fmt::format("'{}', line {}: {}", path, at.begin.line, what));
 }
@@ -181,6 +187,10 @@ ConfigItems read_config(const std::string& path) {
              items != nullptr
                  ? fmt::format("there is no table [{}]; expected one of {}", name, fmt::join(kTables, ", "))
                  : fmt::format("{} is a table: write [{}], and below it NAME = VALUE", name, name));
+    if (is_written(name))
+      refuse(path, value.source(),
+             fmt::format("a configuration names no file to write; say {0} where the run is started (--{0})",
+                         name));
     if (items == nullptr) {
       out.emplace_back(name, value_text(path, name, value));
       continue;

@@ -79,6 +79,9 @@ TEST_F(RunFiles, WrongConfigurationsAreNamedWithTheirLine) {
   EXPECT_THAT(message("[model]\nname = \"gru\"\n"),
               HasSubstr("there is no table [model]; expected one of set, rule-option"));
   EXPECT_THAT(message("set = 3\n"), HasSubstr("set is a table"));
+  for (const char* key : {"save", "json", "checkpoint"})  // it would write where a stranger says
+    EXPECT_THAT(message(fmt::format("{} = \"victim\"\n", key)),
+                AllOf(HasSubstr("line 1"), HasSubstr("names no file to write"), HasSubstr(key)));
   EXPECT_THAT(message_of<IoError>([&] { read_config(path("none.toml")); }), HasSubstr("none.toml"));
 }
 

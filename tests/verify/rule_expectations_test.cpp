@@ -64,5 +64,24 @@ TEST(RuleExpectations, DenseRecurrenceIsExactForSaturatedRulesOnly) {
   }
 }
 
+// h ← tanh(x·W + hᵀ·R), as many rows as columns: shapes fit as if the axes stood in their places.
+struct ExchangedAxes : Module {
+  Array update(const Array& x) override {
+    h.set(tanh(matmul(x, w.value()) + matmul(transpose(h.value()), rec.value())));
+    return h.value();
+  }
+  ParamState& w = param("w", random::normal(random::key(1), {3, 3}, Dtype::F64) * 0.5);
+  ParamState& rec = param("rec", random::normal(random::key(2), {3, 3}, Dtype::F64) * 0.6);
+  HiddenState& h = hidden("h", {3, 3}, Dtype::F64);
+};
+
+TEST(RuleExpectations, AxesThatAreExchangedAreNotTakenForPositions) {
+  const Array xs = random::normal(random::key(3), {6, 3, 3}, Dtype::F64),
+              ys = random::normal(random::key(4), {6, 3, 3}, Dtype::F64);
+  ExchangedAxes net;
+  const VerifyReport r = verify(net, SnAp({.n = 30}), xs, ys, loss::mse, {.windows = {1, 2}, .lags = 0});
+  EXPECT_TRUE(r.met()) << r.to_string();
+}
+
 }  // namespace
 }  // namespace etrace
