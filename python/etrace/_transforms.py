@@ -487,7 +487,7 @@ class JitFunction:
 
         flat = _Flat(call, form, "jit")
         program = _core._jit(flat, leaves, self._backend or "")
-        if program.closed:  # else it belongs to an enclosing trace, and to this call only
+        if program.closed:  # else it belongs to an enclosing trace or to values of states, and to this call only
             self._programs[key] = program, flat.out_form
         return trees.unflatten(flat.out_form, program(leaves))
 
@@ -508,7 +508,8 @@ def jit(
 ) -> Callable:
     """fun as one compiled program, recorded once for each form and types of its arguments.
 
-    Arrays that fun reads from outside are constants of the program. Static arguments are values that fun may branch
+    Arrays that fun reads from outside are constants of the program; a function that reads states (`net.w.value`) is
+    recorded at every call. Static arguments are values that fun may branch
     on; another value means another program. backend: "auto" (native code, made in the background), "native",
     "interpreter"; None: what ETRACE_BACKEND says, else "auto".
     """

@@ -5,6 +5,7 @@
 #include "calls.h"
 #include "control/as_written.h"
 #include "gil.h"
+#include "module/state_reads.h"
 
 namespace etrace::python {
 
@@ -211,12 +212,14 @@ nb::list fori_loop_(std::int64_t lower, std::int64_t upper, nb::object body, con
 // A recorded function, compiled when it is first called with numbers.
 class Jitted {
  public:
-  Jitted(Traced t, std::string backend) : traced_(std::move(t)), backend_(std::move(backend)) {
+  Jitted(Traced t, std::string backend, bool reads_states)
+      : traced_(std::move(t)), backend_(std::move(backend)), closed_(!reads_states) {
     for (const Array& a : traced_.captured) closed_ &= !a.is_tracer();
     program_ =
         share(traced_.program);  // may be differentiated: what runs is made lean, and is another program
   }
-  bool closed() const { return closed_; }  // uses nothing of an enclosing recording
+  // Uses nothing of an enclosing recording, and no states, whose values another call may find changed.
+  bool closed() const { return closed_; }
 
   nb::list operator()(const Arrays& args) {
     const Arrays all = traced_.with(args);
@@ -262,7 +265,7 @@ class Jitted {
 
   Traced traced_;
   std::string backend_;
-  bool closed_ = true;
+  bool closed_;
   JaxprPtr program_;
   std::once_flag compiled_;  // several threads may be the first
   std::shared_ptr<const Runnable> runnable_;
@@ -420,7 +423,9 @@ void bind_control(nb::module_& m) {
   m.def(
       "_jit",
       [](nb::object f, const Arrays& args, std::string backend) {
-        return new Jitted(trace(flat_function(f), args), std::move(backend));
+        const std::uint64_t reads = StateReads::made();
+        Traced traced = trace(flat_function(f), args);
+        return new Jitted(std::move(traced), std::move(backend), StateReads::made() != reads);
       },
       nb::rv_policy::take_ownership);
 }

@@ -136,6 +136,7 @@ VersionedArray& State::leaf(std::size_t i) {
 
 const std::vector<VersionedArray>& State::touched() const {
   settle();
+  StateReads::count();
   if (StatefulTrace* trace = StatefulTrace::active())
     trace->touch(*this);
   else if (StateReads* reads = StateReads::active())

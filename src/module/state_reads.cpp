@@ -10,6 +10,7 @@ namespace etrace {
 
 namespace {
 thread_local StateReads* innermost = nullptr;
+thread_local std::uint64_t reads_made = 0;
 
 bool is_place(const std::weak_ptr<const State>& place, const State& state) {
   return place.lock().get() == &state;
@@ -17,6 +18,8 @@ bool is_place(const std::weak_ptr<const State>& place, const State& state) {
 }  // namespace
 
 StateReads* StateReads::active() { return innermost; }
+std::uint64_t StateReads::made() { return reads_made; }
+void StateReads::count() { ++reads_made; }
 
 StateReads::StateReads(const Model& model, ArraySpan params)
     : model_(model), params_(params), outer_(std::exchange(innermost, this)) {

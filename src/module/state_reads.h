@@ -3,6 +3,7 @@
 // cannot have is refused by name, and what stays a constant is said.
 #pragma once
 
+#include <cstdint>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -22,6 +23,8 @@ class StateReads {
   StateReads(const StateReads&) = delete;
   StateReads& operator=(const StateReads&) = delete;
   static StateReads* active();
+  static std::uint64_t made();  // reads of states by this thread so far, whoever counts
+  static void count();
 
   void touch(const State&);
   // NotSupportedError: what a recorded function writes would be written once.
