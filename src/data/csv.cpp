@@ -210,7 +210,8 @@ std::vector<std::size_t> matched(const CsvFile& file, const CsvTable& table, con
                                  const std::vector<std::string>& wanted) {
   std::unordered_map<std::string_view, std::vector<std::size_t>> places;  // of each name, last one first
   for (std::size_t c = table.columns(); c-- > 0;)
-    if (c != columns.label && c != columns.series) places[table.names()[c]].push_back(c);
+    if (c != columns.label && c != columns.series && !left_out.contains(c))
+      places[table.names()[c]].push_back(c);
   std::vector<std::size_t> out;
   std::vector<std::string> missing, left;
   for (const std::string& name : wanted) {
@@ -223,6 +224,12 @@ std::vector<std::size_t> matched(const CsvFile& file, const CsvTable& table, con
     found.pop_back();
   }
   require_columns(file.path, missing, table.names());
+  for (const std::string& name : wanted)
+    if (!places[name].empty())
+      throw ValueError("data",
+                       fmt::format("'{}' has more columns named '{}' than the run has learned from, so "
+                                   "nothing says which is meant; rename the others, or leave them out",
+                                   file.path, name));
   const std::set<std::size_t> used(out.begin(), out.end());
   for (std::size_t c = 0; c < table.columns(); ++c)
     if (!used.contains(c) && !left_out.contains(c) && c != columns.label && c != columns.series &&

@@ -113,6 +113,13 @@ TEST_F(Columns, MissingOnesAreNamed) {
   EXPECT_EQ(asked("other.csv", false).rows.size(), 60U) << "asked for no labels";
 }
 
+TEST_F(Columns, OneNameForSeveralIsRefused) {
+  learn();
+  put("twice.csv", {"id", "temp", "temp", "press", "state"}, {0, 2, 1, 2, 3});
+  EXPECT_THAT(message_of<ValueError>([&] { asked("twice.csv"); }),
+              AllOf(HasSubstr("twice.csv"), HasSubstr("more columns named 'temp'")));
+}
+
 TEST_F(Columns, WithoutNamesPlacesCountAndItIsSaid) {
   learn();
   put("plain.csv", {}, {0, 1, 2, 3});
